@@ -1,0 +1,1 @@
+# backends/gpu: appends to libyoke_la_SOURCES

@@ -1,0 +1,1 @@
+# backends/host: appends to libyoke_la_SOURCES

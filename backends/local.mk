@@ -1,0 +1,5 @@
+# To add a backend: its folder's local.mk here, one line in core/registry.c.
+include backends/reference/local.mk
+include backends/host/local.mk
+include backends/gpu/local.mk
+include backends/opencl/local.mk

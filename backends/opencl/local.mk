@@ -1,0 +1,1 @@
+# backends/opencl: appends to libyoke_la_SOURCES

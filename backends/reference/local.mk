@@ -1,0 +1,1 @@
+# backends/reference: appends to libyoke_la_SOURCES

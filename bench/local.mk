@@ -1,0 +1,1 @@
+# Benchmarks: programs that verify their result first and print ratios.

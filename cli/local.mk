@@ -1,0 +1,1 @@
+# yoke: the command.

@@ -1,0 +1,1 @@
+# libyoke-comm: the collectives; MPI ends here.

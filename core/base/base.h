@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * core/base: what every other folder may use. Functions that several of Yoke's own libraries share, but that are no
+ * public interface, are called yokei_*; the version script puts them under YOKE_PRIVATE.
+ */
+#ifndef CORE_BASE_BASE_H
+#define CORE_BASE_BASE_H
+
+#include <yoke/base.h>
+
+#define YOKE_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define YOKE_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define YOKE_MAX(a, b) ((a) > (b) ? (a) : (b))
+
+/* ---- dtype.c: scalar conversions, the numeric contract's own routines ---- */
+static inline uint32_t yokei_f32_bits(float x) { union { float f; uint32_t u; } v = { .f = x }; return v.u; }
+static inline float yokei_bits_f32(uint32_t u) { union { float f; uint32_t u; } v = { .u = u }; return v.f; }
+
+/** bf16 by integer round-to-nearest-even; NaN stays NaN (made quiet). */
+static inline uint16_t yokei_f32_to_bf16(float x)
+{
+    uint32_t u = yokei_f32_bits(x);
+    if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)((u >> 16) | 0x40u);
+    return (uint16_t)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+}
+static inline float yokei_bf16_to_f32(uint16_t h) { return yokei_bits_f32((uint32_t)h << 16); }
+uint16_t yokei_f32_to_f16(float x);
+float yokei_f16_to_f32(uint16_t h);
+/* From f64 directly: rounding through f32 would round twice. */
+uint16_t yokei_f64_to_bf16(double x);
+uint16_t yokei_f64_to_f16(double x);
+
+/** Element `index` of an array of any floating type, as f64; and the store, rounded once. */
+double yokei_load(yoke_dtype dtype, const void *array, int64_t index);
+void yokei_store(yoke_dtype dtype, void *array, int64_t index, double value);
+
+/** Unit roundoff u (half the distance of 1 to the next number), and half the least subnormal, of a floating type. */
+double yokei_unit_roundoff(yoke_dtype dtype);
+double yokei_underflow(yoke_dtype dtype);
+
+/* ---- philox.c: counter-based random numbers (Salmon et al. 2011, Philox4x32-10) ---- */
+struct yokei_philox_key { uint32_t k[2]; };
+/** The four 32-bit words of counter (c0, c1, c2, c3) under a key. */
+void yokei_philox(struct yokei_philox_key key, const uint32_t counter[4], uint32_t out[4]);
+/** A key from a seed and a name (a parameter's, a layer's): independent streams by name. */
+struct yokei_philox_key yokei_philox_named(uint64_t seed, const char *name);
+/** Uniform in (0, 1), and standard normal (Box-Muller on the pair that holds `index`), of stream `key` at `index`. */
+double yokei_uniform(struct yokei_philox_key key, uint64_t index);
+double yokei_normal(struct yokei_philox_key key, uint64_t index);
+
+/* ---- file.c ---- */
+/** Read a whole file (at most `limit` bytes). YOKE_EIO with the path and the system's reason. free() the result. */
+yoke_status yokei_file_read(const char *path, size_t limit, void **data_out, size_t *bytes_out);
+/** Write a file so that it is there whole or not at all: temporary name beside it, fsync, rename, fsync of the folder. */
+yoke_status yokei_file_write(const char *path, const void *data, size_t bytes);
+/** Make a folder and its parents (mode 0777 & ~umask). */
+yoke_status yokei_make_folder(const char *path);
+/** XXH3, 64 bits. */
+uint64_t yokei_hash(const void *data, size_t bytes, uint64_t seed);
+
+/* ---- dl.c: libraries found at run time ---- */
+struct yokei_symbol { const char *name; void *slot; }; /* slot: address of the function pointer to fill */
+/**
+ * Open the first of `names` (NULL-terminated) that loads, and resolve all symbols. On failure nothing is kept, and
+ * `reason` (of reason_bytes) says which library or symbol is missing. Returns the handle or NULL.
+ */
+void *yokei_dl_open(const char *const names[], const struct yokei_symbol *symbols, size_t n_symbols, char *reason,
+                    size_t reason_bytes);
+
+/* ---- topology.c: cores of this host (hwloc) ---- */
+struct yokei_topology {
+    int n_cores, n_processing_units; /* that this process may run on */
+    int n_packages, n_numa_nodes;
+    uint64_t memory_bytes, l2_bytes, l3_bytes;
+    char cpu[128];
+};
+yoke_status yokei_topology(struct yokei_topology *out);
+/** Bind the process to slot `index` of `n_slots` equal shares of the cores it may use; `n_cores_out` gets their number. */
+yoke_status yokei_bind(int index, int n_slots, int *n_cores_out);
+
+/* ---- wait.c: how to wait politely ---- */
+enum yokei_wait_policy { YOKEI_WAIT_AUTO, YOKEI_WAIT_SPIN, YOKEI_WAIT_YIELD, YOKEI_WAIT_SLEEP };
+struct yokei_wait {
+    enum yokei_wait_policy policy; /* resolved: never AUTO */
+    uint64_t n_idle;               /* unsuccessful polls since the last progress */
+    uint64_t idle_since_ns;
+};
+/** AUTO becomes SPIN where every rank of the host has a core of its own, YIELD where not. */
+void yokei_wait_init(struct yokei_wait *wait, enum yokei_wait_policy policy, int n_ranks_on_host, int n_cores);
+/** After an unsuccessful poll: spin, yield or sleep a little, longer the longer nothing came. */
+void yokei_wait_idle(struct yokei_wait *wait);
+/** After a successful poll. */
+static inline void yokei_wait_progress(struct yokei_wait *wait) { wait->n_idle = 0; }
+/** Monotonic time in nanoseconds. */
+uint64_t yokei_now_ns(void);
+
+/* ---- text.c ---- */
+/** snprintf that always terminates and cuts silently; for names and reasons of fixed size. */
+void yokei_text(char *target, size_t bytes, const char *format, ...) YOKE_PRINTF(3, 4);
+/** Edit distance, for "did you mean": the entry of `names` (NULL-terminated) nearest to `word`, or NULL when none is near. */
+const char *yokei_nearest(const char *word, const char *const names[]);
+
+#endif

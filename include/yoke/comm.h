@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Yoke, collectives over MPI, between any mix of devices. The only header that includes mpi.h.
+ *
+ * Argument order is NCCL's. Every rank issues the collectives of one communicator in the same order with matching
+ * arguments: this is checked, and a mismatch is the same error on all ranks. Buffers are host memory when the
+ * communicator was created without a device, else that device's memory. A NULL stream blocks until the result is there;
+ * with a stream the call returns at once and the result is ordered with the stream's other work.
+ * No call waits for ever: see timeout_ms and stall_ms. All ranks end with the same bits.
+ */
+#ifndef YOKE_COMM_H
+#define YOKE_COMM_H
+
+#include <mpi.h>
+#include <yoke/base.h>
+#include <yoke/device.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct yoke_comm yoke_comm;
+
+typedef enum yoke_reduction { YOKE_SUM, YOKE_AVG, YOKE_MIN, YOKE_MAX, YOKE_PROD, YOKE_N_REDUCTIONS } yoke_reduction;
+const char *yoke_reduction_name(yoke_reduction op);
+
+enum yoke_accum {
+    YOKE_ACCUM_F32 = 0, /* 16-bit data is summed in f32 across all ranks and rounded once */
+    YOKE_ACCUM_NATIVE,  /* rounded to the data's type at each hop: fewer bytes on the wire */
+};
+enum yoke_wait { YOKE_WAIT_AUTO = 0, YOKE_WAIT_SPIN, YOKE_WAIT_YIELD, YOKE_WAIT_SLEEP };
+
+/** Zero means the default everywhere. Compared between the ranks at creation. */
+struct yoke_comm_config {
+    size_t size;
+    const char *name;      /* for messages; default "world" */
+    enum yoke_accum accum;
+    enum yoke_wait wait;
+    int64_t timeout_ms;    /* a rank that is alive but has not called; default 600000, YOKE_TIMEOUT_MS */
+    int64_t stall_ms;      /* a rank that entered and makes no progress; default 10000, YOKE_STALL_MS */
+    size_t chunk_bytes;    /* of the pipelines; default chosen by size, YOKE_CHUNK_BYTES */
+    const char *algorithm; /* "ring"; default chosen by size, YOKE_ALGORITHM */
+    bool no_check;         /* leave out the call check */
+};
+#define YOKE_COMM_CONFIG_INIT { sizeof(struct yoke_comm_config), NULL, YOKE_ACCUM_F32, YOKE_WAIT_AUTO, 0, 0, 0, NULL, false }
+
+/**
+ * A communicator over the ranks of `mpi_comm`. Collective; the only call that may block inside MPI.
+ * device NULL: host buffers. config NULL: defaults. Errors: YOKE_EMISMATCH (the ranks' configurations differ), YOKE_ENOMEM.
+ */
+yoke_status yoke_comm_create(MPI_Comm mpi_comm, yoke_device *device, const struct yoke_comm_config *config,
+                             yoke_comm **comm_out);
+/** Collective, unless the communicator has failed: then it returns at once and touches no MPI. */
+yoke_status yoke_comm_destroy(yoke_comm *comm);
+/** End all operations in flight on all ranks with YOKE_EABORTED, in bounded time. From any thread. */
+yoke_status yoke_comm_abort(yoke_comm *comm, const char *reason);
+int yoke_comm_rank(const yoke_comm *comm);
+int yoke_comm_size(const yoke_comm *comm);
+/** YOKE_OK while the communicator works, else its sticky error (and the thread's error text is set to it). */
+yoke_status yoke_comm_error(yoke_comm *comm);
+/** Mark this rank as busy outside collectives (compiling, saving): nobody calls it stuck. Ends at the next collective. */
+yoke_status yoke_comm_busy(yoke_comm *comm, const char *what);
+
+/**
+ * recv[i] = op over all ranks of send[i]. In place: send == recv.
+ * Types:  f32, f16, bf16, f64, i32; avg not of integers. Rounds: see yoke_accum; avg is the sum times (1/p), in f32.
+ * Errors: YOKE_EINVAL, YOKE_EUNSUPPORTED, YOKE_EMISMATCH, YOKE_ETIMEOUT, YOKE_EDEAD, YOKE_EABORTED
+ * Bound:  f32: gamma(p - 1) sum |x|; 16-bit with accum f32: u |ref| more; native: (p - 1) u sum |x|
+ */
+yoke_status yoke_all_reduce(const void *send, void *recv, size_t count, yoke_dtype dtype, yoke_reduction op,
+                            yoke_comm *comm, yoke_stream *stream);
+/** recv[0..recv_count) = slice `rank` of the reduction of send[0..size * recv_count). In place: recv == send + rank * recv_count. */
+yoke_status yoke_reduce_scatter(const void *send, void *recv, size_t recv_count, yoke_dtype dtype, yoke_reduction op,
+                                yoke_comm *comm, yoke_stream *stream);
+/** recv[r * send_count ...] = rank r's send. In place: send == recv + rank * send_count. */
+yoke_status yoke_all_gather(const void *send, void *recv, size_t send_count, yoke_dtype dtype, yoke_comm *comm,
+                            yoke_stream *stream);
+/** recv = root's send on every rank. In place: send == recv; send is looked at on the root only. */
+yoke_status yoke_broadcast(const void *send, void *recv, size_t count, yoke_dtype dtype, int root, yoke_comm *comm,
+                           yoke_stream *stream);
+/** Slices of explicit element counts, one per rank, all ranks passing the same counts (uneven shards). */
+yoke_status yoke_reduce_scatter_v(const void *send, void *recv, const size_t counts[], yoke_dtype dtype,
+                                  yoke_reduction op, yoke_comm *comm, yoke_stream *stream);
+yoke_status yoke_all_gather_v(const void *send, void *recv, const size_t counts[], yoke_dtype dtype, yoke_comm *comm,
+                              yoke_stream *stream);
+/** Point to point. Opposing sends and receives need a group. */
+yoke_status yoke_send(const void *send, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm, yoke_stream *stream);
+yoke_status yoke_recv(void *recv, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm, yoke_stream *stream);
+/** Between start and end, calls on any communicator are collected and then progressed together. */
+yoke_status yoke_group_start(void);
+yoke_status yoke_group_end(void);
+/** Returns when every rank has called. */
+yoke_status yoke_barrier(yoke_comm *comm, yoke_stream *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** Scaled dot-product attention, in blocks with a running softmax: never a T x T matrix in memory. */
+#ifndef YOKE_OPS_ATTENTION_H
+#define YOKE_OPS_ATTENTION_H
+
+#include <yoke/ops/common.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define YOKE_ATTENTION_OPS(OP) OP(attention_forward) OP(attention_backward)
+
+/**
+ * Attention, forward: o, lse from q, k, v.
+ * Maths:  S = scale * Q K^T per (b, h);  causal: S[t, j] = -inf for j > t;  lse = log sum exp S;  O = exp(S - lse) V
+ * Shapes: q, o [B, T, H, D], k, v [B, T, Hkv, D]; element (b, t, h, d) of q at q + (b T + t) ldq + h D + d, likewise the
+ *         others with their ld (>= heads * D), so that the three parts of a fused QKV matrix can be read in place;
+ *         lse [B, H, T]. Hkv divides H: head h reads K/V head h / (H / Hkv) (grouped-query attention).
+ * Types:  q, k, v, o in {f32, f16, bf16}, the same; lse wide. Scores, softmax and sums in f32.
+ * Rounds: P = exp(S - running max) to the storage type before P V (its sum is taken before rounding); O once.
+ * scale:  usually 1 / sqrt(D); must not be 0 (an unset field).
+ * Writes: o, lse (NULL: not wanted). No aliases.
+ * Errors: YOKE_EINVAL (shape, alias), YOKE_EUNSUPPORTED (type, D), YOKE_ENOMEM
+ * Bound:  |O - ref| <= u |ref| + (2 u + gamma(T + 8) + 4 ds) P|V| + eta,  ds = gamma(D + 4) scale |Q||K|^T (row maximum)
+ * Source: Vaswani et al. 2017, arXiv:1706.03762; Dao et al. 2022, arXiv:2205.14135, algorithm 1; Ainslie et al. 2023, arXiv:2305.13245
+ */
+struct yoke_attention_forward_args {
+    size_t size;
+    yoke_dtype dtype;
+    bool causal;
+    int64_t B, T, H, Hkv, D;
+    float scale;
+    const void *q;
+    int64_t ldq;
+    const void *k;
+    int64_t ldk;
+    const void *v;
+    int64_t ldv;
+    void *o;
+    int64_t ldo;
+    void *lse;
+};
+
+/**
+ * Attention, backward: dq, dk, dv from do, recomputing P from q, k and lse.
+ * Maths:  P = exp(S - lse);  dV = P^T dO;  dP = dO V^T;  delta = row sums of dO * O;  dS = P * (dP - delta)
+ *         dQ = scale * dS K;  dK = scale * dS^T Q;  dk, dv summed over the query heads of a group, in head order
+ * Shapes: as forward; d_o, dq as q; dk, dv as k      Types: as forward; sums in f32
+ * Rounds: P and dS to the storage type before they enter a product; dq, dk, dv once.
+ * Writes: dq, dk, dv overwritten. No aliases (dq, dk, dv may be the three parts of one matrix).
+ * Errors: YOKE_EINVAL (shape, alias), YOKE_EUNSUPPORTED (type, D), YOKE_ENOMEM (scratch)
+ * Bound:  as derived in conform/attention.c: one term per rounding above, weighted with |P|, |dP| + |delta|, |K|, |Q|
+ * Source: Dao et al. 2022, arXiv:2205.14135, algorithm 4
+ */
+struct yoke_attention_backward_args {
+    size_t size;
+    yoke_dtype dtype;
+    bool causal;
+    int64_t B, T, H, Hkv, D;
+    float scale;
+    const void *q;
+    int64_t ldq;
+    const void *k;
+    int64_t ldk;
+    const void *v;
+    int64_t ldv;
+    const void *o;
+    int64_t ldo;
+    const void *d_o;
+    int64_t lddo;
+    const void *lse;
+    void *dq;
+    int64_t lddq;
+    void *dk;
+    int64_t lddk;
+    void *dv;
+    int64_t lddv;
+};
+
+YOKE_ATTENTION_OPS(YOKE_OP_DECLARE)
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** Conversion between element types. */
+#ifndef YOKE_OPS_CAST_H
+#define YOKE_OPS_CAST_H
+
+#include <yoke/ops/common.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define YOKE_CAST_OPS(OP) OP(cast)
+
+/**
+ * Maths:  y[i] = round(x[i]), to nearest even; NaN stays NaN (quieted), overflow gives infinity, subnormals are kept
+ * Shapes: x, y [n]       Types: from, to in {f32, f16, bf16} (f64 too on the reference backend)
+ * Writes: y; may alias x exactly when the types are equally large
+ * Errors: YOKE_EINVAL, YOKE_EUNSUPPORTED         Bound: exact: the correctly rounded value
+ */
+struct yoke_cast_args {
+    size_t size;
+    yoke_dtype from, to;
+    int64_t n;
+    const void *x;
+    void *y;
+};
+
+YOKE_CAST_OPS(YOKE_OP_DECLARE)
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** Embeddings of tokens and positions. */
+#ifndef YOKE_OPS_EMBED_H
+#define YOKE_OPS_EMBED_H
+
+#include <yoke/ops/common.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define YOKE_EMBED_OPS(OP) OP(embed_forward) OP(embed_backward)
+
+/**
+ * Embedding, forward.
+ * Maths:  y[n, :] = wte[token[n] - vocab_start, :] + wpe[pos_start + n mod T, :]; rows whose token lies outside
+ *         [vocab_start, vocab_start + V) take 0 for the first term (a vocabulary shard), wpe NULL drops the second
+ * Shapes: tokens [N], wte [V, C], wpe [at least pos_start + T, C], y [N, C] contiguous; N a multiple of T
+ * Types:  tokens i32; wte, wpe, y in {f32, f16, bf16}, the same; the sum in f32, rounded once
+ * Writes: y                          Errors: YOKE_EINVAL (shape), YOKE_EUNSUPPORTED (type)
+ * Bound:  |y - ref| <= u |ref| + u32 (|wte| + |wpe|)
+ */
+struct yoke_embed_forward_args {
+    size_t size;
+    yoke_dtype dtype;
+    int64_t N, T, C, V;
+    int64_t vocab_start, pos_start;
+    const int32_t *tokens;
+    const void *wte, *wpe;
+    void *y;
+};
+
+/**
+ * Embedding, backward.
+ * Maths:  dwte[token[n] - vocab_start, :] += dy[n, :] in ascending n (tokens outside the shard are skipped);
+ *         dwpe[pos_start + n mod T, :] += dy[n, :] in ascending n
+ * Shapes: as forward                 Types: tokens i32; dy in {f32, f16, bf16}; dwte, dwpe wide
+ * Writes: dwte, dwpe accumulated (+=; either may be NULL: not wanted); the same bits on every run: no atomics
+ * Errors: YOKE_EINVAL (shape), YOKE_EUNSUPPORTED (type), YOKE_ENOMEM (scratch: counting sort by token)
+ * Bound:  |dwte - ref| <= u32 |ref| + gamma(n_equal + 1) (sum |dy| + |dwte0|)
+ */
+struct yoke_embed_backward_args {
+    size_t size;
+    yoke_dtype dtype;
+    int64_t N, T, C, V;
+    int64_t vocab_start, pos_start;
+    const int32_t *tokens;
+    const void *dy;
+    void *dwte, *dwpe;
+};
+
+YOKE_EMBED_OPS(YOKE_OP_DECLARE)
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** Matrix products, and the bias gradient that goes with them. */
+#ifndef YOKE_OPS_GEMM_H
+#define YOKE_OPS_GEMM_H
+
+#include <yoke/ops/common.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define YOKE_GEMM_OPS(OP) OP(gemm) OP(bias_backward)
+
+/** What follows the product inside the same pass. */
+enum yoke_epilogue {
+    YOKE_EPILOGUE_NONE = 0,
+    YOKE_EPILOGUE_BIAS,      /* c = pre + bias[n] */
+    YOKE_EPILOGUE_BIAS_GELU, /* aux = pre + bias[n], rounded; c = gelu(aux) (tanh form, see act.h) */
+};
+
+/**
+ * Matrix product, batched and strided:  for each i in [0, batch)
+ * Maths:  C_i = epilogue(alpha * op(A_i) op(B_i) + beta * C_i),  op(X) = X or X^T
+ * Shapes: op(A) [M, K], op(B) [K, N], C [M, N]; without trans A is stored [M, K], lda >= K, with trans_a [K, M], lda >= M;
+ *         B stored [K, N], ldb >= N, with trans_b [N, K], ldb >= K; ldc >= N; bias [N]; aux [M, N], ldaux >= N.
+ *         A_i = a + i * stride_a elements, likewise B, C and aux; a stride of 0 shares A or B between products.
+ * Types:  A, B in {f32, f16, bf16} = dtype; C, aux in out_dtype = dtype or wide; bias wide. Sums in f32.
+ * Rounds: once, C to out_dtype. With BIAS_GELU the pre-activation is rounded to out_dtype first (to aux when it is not
+ *         NULL) and GELU is evaluated on the rounded value, so that fusing never changes a bit of gelu's input.
+ * alpha:  must not be 0 (an unset field): YOKE_EINVAL. batch must be at least 1. beta = 0 does not read C.
+ *         K = 0 gives C = epilogue(beta * C).
+ * Writes: C, aux; no output may alias an input (C is read where beta != 0).
+ * Errors: YOKE_EINVAL (shape, ld, null, alias), YOKE_EUNSUPPORTED (type), YOKE_ENOMEM (scratch)
+ * Bound:  |C - ref| <= u |ref| + 2 gamma(K + 2) (|alpha| |A||B| + |beta||C0| + |bias|) + eta, and twice through GELU
+ */
+struct yoke_gemm_args {
+    size_t size;
+    yoke_dtype dtype, out_dtype;
+    bool trans_a, trans_b;
+    int64_t M, N, K, batch;
+    const void *a;
+    int64_t lda, stride_a;
+    const void *b;
+    int64_t ldb, stride_b;
+    void *c;
+    int64_t ldc, stride_c;
+    float alpha, beta;
+    enum yoke_epilogue epilogue;
+    const void *bias;
+    void *aux;
+    int64_t ldaux, stride_aux;
+};
+
+/**
+ * Gradient of a bias: column sums.
+ * Maths:  dbias[c] += sum over n of dy[n, c], in a fixed order
+ * Shapes: dy [N, C], ld >= C; dbias [C]      Types: dy in {f32, f16, bf16}; dbias wide. Sums in f32.
+ * Writes: dbias accumulated (+=)             Errors: YOKE_EINVAL, YOKE_EUNSUPPORTED, YOKE_ENOMEM
+ * Bound:  |dbias - ref| <= u32 |ref| + gamma(N + 1) (sum |dy| + |dbias0|)
+ */
+struct yoke_bias_backward_args {
+    size_t size;
+    yoke_dtype dtype;
+    int64_t N, C;
+    const void *dy;
+    int64_t ld;
+    void *dbias;
+};
+
+YOKE_GEMM_OPS(YOKE_OP_DECLARE)
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** Normalisation: LayerNorm. */
+#ifndef YOKE_OPS_NORM_H
+#define YOKE_OPS_NORM_H
+
+#include <yoke/ops/common.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define YOKE_NORM_OPS(OP) OP(layernorm_forward) OP(layernorm_backward)
+
+/**
+ * Layer normalisation, forward: y, mean, rstd from x.
+ * Maths:  mean = avg(x);  rstd = 1 / sqrt(avg((x - mean)^2) + eps);  y = (x - mean) * rstd * gamma + beta
+ * Shapes: x, y [N, C], ldx, ldy >= C; mean, rstd [N]; gamma, beta [C]
+ * Types:  x, y in {f32, f16, bf16}, the same; the rest wide; sums in f32, the variance from centred values; y rounded once
+ * Writes: y, mean, rstd overwritten. y may alias x (same ld). mean and rstd may both be NULL.
+ * Errors: YOKE_EINVAL (shape, alias), YOKE_EUNSUPPORTED (type), YOKE_ENOMEM
+ * Bound:  |y - ref| <= u |ref| + 4 gamma(C + 8) (|xhat| + max|x| rstd) |gamma| + 2 u32 |beta|
+ * Source: Ba et al. 2016, arXiv:1607.06450, eq. 4
+ */
+struct yoke_layernorm_forward_args {
+    size_t size;
+    yoke_dtype dtype;
+    int64_t N, C;
+    const void *x;
+    int64_t ldx;
+    const void *gamma, *beta;
+    float eps;
+    void *y;
+    int64_t ldy;
+    void *mean, *rstd;
+};
+
+/**
+ * Layer normalisation, backward: dx, dgamma, dbeta from dy.
+ * Maths:  xhat = (x - mean) * rstd;  g = dy * gamma;  dx = rstd * (g - avg(g) - xhat * avg(g * xhat))  [+ dresidual]
+ *         dgamma += sum over rows of dy * xhat;  dbeta += sum over rows of dy, in a fixed order
+ * Shapes: dy, x, dx, dresidual [N, C], ld >= C each; mean, rstd [N]; gamma, dgamma, dbeta [C]
+ * Types:  dy, x, dx, dresidual in {f32, f16, bf16}, the same; the rest wide; sums in f32; dx rounded once
+ * Writes: dx overwritten (NULL: not wanted); dgamma, dbeta accumulated (+=; both NULL: not wanted, so that the input
+ *         and the weight gradient can be two calls). dx may alias dy or dresidual (same ld). dresidual NULL adds nothing.
+ * Errors: YOKE_EINVAL (shape, alias), YOKE_EUNSUPPORTED (type), YOKE_ENOMEM
+ * Bound:  |dx - ref| <= 2 u |ref| + 8 gamma(C + 8) rstd (|g| + avg|g| + |xhat| avg|g xhat|)
+ * Source: Ba et al. 2016, arXiv:1607.06450, eq. 4
+ */
+struct yoke_layernorm_backward_args {
+    size_t size;
+    yoke_dtype dtype;
+    int64_t N, C;
+    const void *dy;
+    int64_t lddy;
+    const void *x;
+    int64_t ldx;
+    const void *gamma, *mean, *rstd;
+    const void *dresidual;
+    int64_t lddresidual;
+    void *dx;
+    int64_t lddx;
+    void *dgamma, *dbeta;
+};
+
+YOKE_NORM_OPS(YOKE_OP_DECLARE)
+
+#ifdef __cplusplus
+}
+#endif
+#endif

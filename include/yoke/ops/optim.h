@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** Optimizer: AdamW in one pass, and the gradient's norm with its non-finite check in one pass. */
+#ifndef YOKE_OPS_OPTIM_H
+#define YOKE_OPS_OPTIM_H
+
+#include <yoke/ops/common.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define YOKE_OPTIM_OPS(OP) OP(adamw) OP(grad_norm)
+
+/**
+ * One AdamW step with decoupled weight decay.
+ * Maths:  g = grad_scale * grad;  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;
+ *         w = w - lr weight_decay w - lr (m / (1 - beta1^step)) / (sqrt(v / (1 - beta2^step)) + eps);  copy = round(w)
+ * Shapes: all [n]        Types: w, m, v, grad wide; copy in {f32, f16, bf16} or NULL
+ *         The two corrections 1 - beta^step are formed in f64 on the host and passed on as f32.
+ * Writes: w, m, v, copy  Errors: YOKE_EINVAL (step < 1, range), YOKE_EUNSUPPORTED
+ * Bound:  |w - ref| <= 4 u32 |w| + 16 u32 lr |update| + eta; |m - ref| <= 4 u32 (beta1 |m0| + (1 - beta1) |g|), likewise v
+ * Source: Loshchilov and Hutter 2019, arXiv:1711.05101, algorithm 2
+ */
+struct yoke_adamw_args {
+    size_t size;
+    yoke_dtype dtype;      /* wide: f32, f64 on the reference backend */
+    yoke_dtype copy_dtype; /* looked at where copy is not NULL */
+    int64_t n;
+    void *w, *m, *v;
+    const void *grad;
+    void *copy;
+    float lr, beta1, beta2, eps, weight_decay;
+    float grad_scale; /* 1 / loss scale, times the clipping coefficient; must not be 0 (an unset field) */
+    int64_t step;     /* 1 for the first */
+};
+
+/**
+ * Sum of squares of a scaled gradient, and the number of elements that are not finite.
+ * Maths:  out[0] = sum of (scale * grad[i])^2 in a fixed order;  out[1] = how many scale * grad[i] are NaN or infinite
+ * Shapes: grad [n], out [2]      Types: grad in {f32, f16, bf16}; out wide; squares and sums in f32, in blocks (pairwise)
+ * Writes: out overwritten; out[0] counts finite elements only. scale must not be 0 (an unset field).
+ * Errors: YOKE_EINVAL, YOKE_EUNSUPPORTED, YOKE_ENOMEM (scratch)
+ * Bound:  |out0 - ref| <= gamma(64 + log2(n) + n / 4096) ref;  out[1] exact up to 2^24
+ */
+struct yoke_grad_norm_args {
+    size_t size;
+    yoke_dtype dtype;
+    int64_t n;
+    const void *grad;
+    float scale;
+    void *out;
+};
+
+YOKE_OPTIM_OPS(YOKE_OP_DECLARE)
+
+#ifdef __cplusplus
+}
+#endif
+#endif

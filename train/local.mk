@@ -1,0 +1,1 @@
+# libyoke-train: layers, models, data, optimizer, checkpoints, loop.
