@@ -3,7 +3,7 @@
 #include "backends/host/host.h"
 
 extern const struct host_isa host_isa_generic;
-#ifdef HOST_X86
+#ifdef __x86_64__
 extern const struct host_isa host_isa_avx2, host_isa_avx512;
 
 #include <cpuid.h>
@@ -18,7 +18,7 @@ static bool has_f16c(void)
 int host_find_isas(const struct host_isa *isas_out[HOST_MAX_ISAS])
 {
     int n = 0;
-#ifdef HOST_X86
+#ifdef __x86_64__
     /* __builtin_cpu_supports also asks whether the system saves the registers. */
     __builtin_cpu_init();
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();

@@ -101,18 +101,21 @@ static yoke_status device_memory(const yoke_device *device, uint64_t *free_out, 
 
 static yoke_status memory_alloc(yoke_device *device, size_t bytes, void **address_out)
 {
-    void *address;
-    if (bytes > SIZE_MAX - ALIGNMENT || posix_memalign(&address, ALIGNMENT, YOKE_MAX(bytes, 1)))
+    void *block;
+    if (bytes > SIZE_MAX - ALIGNMENT || posix_memalign(&block, ALIGNMENT, bytes + ALIGNMENT))
         return yoke_fail(YOKE_ENOMEM, "device host: %zu bytes asked for, about %llu of %llu are available", bytes,
                          (unsigned long long)available_bytes(), (unsigned long long)device->info.memory_bytes);
-    *address_out = address;
+    *(size_t *)block = bytes; /* in front of what the caller gets, for the account */
+    yokei_account(device, (int64_t)bytes);
+    *address_out = (char *)block + ALIGNMENT;
     return YOKE_OK;
 }
 
 static void memory_free(yoke_device *device, void *address)
 {
-    (void)device;
-    free(address);
+    void *block = (char *)address - ALIGNMENT;
+    yokei_account(device, -(int64_t) * (size_t *)block);
+    free(block);
 }
 
 static void *memory_host_ptr(const yoke_device *device, const void *address)

@@ -14,7 +14,7 @@
 
 #include <math.h>
 #include <string.h>
-#ifdef HOST_X86
+#ifdef __x86_64__
 #include <immintrin.h>
 #endif
 
@@ -107,7 +107,7 @@ INLINE vf vsqrt(vf x)
     return (vf)_mm512_sqrt_ps((__m512)x);
 #elif defined(HOST_AVX2)
     return (vf)_mm256_sqrt_ps((__m256)x);
-#elif defined(HOST_X86)
+#elif defined(__x86_64__)
     return (vf)_mm_sqrt_ps((__m128)x);
 #else
     for (int i = 0; i < VL; i++) x[i] = __builtin_sqrtf(x[i]);
