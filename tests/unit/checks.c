@@ -11,7 +11,7 @@ static float *m; /* 64 floats */
 static int open_reference(void **state)
 {
     (void)state;
-    return yoke_device_open("reference", NULL, &device) || yoke_stream_create(device, &stream) || yoke_alloc(device, 64 * sizeof *m, (void **)&m);
+    return yoke_device_open("reference", NULL, &device) || yoke_stream_create(device, &stream) || yoke_stream_reserve(stream, 4096) || yoke_alloc(device, 64 * sizeof *m, (void **)&m);
 }
 
 static int close_reference(void **state)
@@ -39,7 +39,7 @@ static void gemm(void **state)
     assert_fails(YOKE_EINVAL, "stride_c 3", GEMM(SQUARE, .batch = 2, .alpha = 1, .stride_c = 3));
     assert_fails(YOKE_EINVAL, "bias is NULL", GEMM(SQUARE, .batch = 1, .alpha = 1, .epilogue = YOKE_EPILOGUE_BIAS));
     assert_fails(YOKE_EINVAL, "epilogue", GEMM(SQUARE, .batch = 1, .alpha = 1, .epilogue = (enum yoke_epilogue)9));
-    assert_fails(YOKE_EINVAL, "out_dtype", GEMM(SQUARE, .dtype = YOKE_BF16, .out_dtype = YOKE_F16, .batch = 1, .alpha = 1));
+    assert_fails(YOKE_EINVAL, "out_dtype", yoke_gemm(stream, &YOKE_ARGS(gemm, SQUARE, .dtype = YOKE_BF16, .out_dtype = YOKE_F16, .K = 2, .batch = 1, .alpha = 1)));
     assert_fails(YOKE_EINVAL, "dtype is i32", GEMM(SQUARE, .dtype = YOKE_I32, .batch = 1, .alpha = 1));
     struct yoke_gemm_args old = { .size = 8 };
     assert_fails(YOKE_EINVAL, "YOKE_ARGS(gemm", yoke_gemm(stream, &old));
