@@ -154,6 +154,9 @@ struct yoke_event {
 /** Index of the variant to run `op` with: the forced one, else the tuned one for this type and size, else `otherwise`. */
 int yokei_variant(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, double size, int otherwise);
 
+/** Backends report every allocation (+bytes) and release (-bytes) of device memory, so that memory reports are exact. */
+void yokei_account(yoke_device *device, int64_t bytes);
+
 /** The stream's scratch, when it has `bytes`; otherwise YOKE_ENOMEM that says need and have. */
 yoke_status yokei_scratch(yoke_stream *stream, enum yoke_op_id op, size_t bytes, void **scratch_out);
 

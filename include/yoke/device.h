@@ -75,6 +75,9 @@ const struct yoke_device_info *yoke_device_info(const yoke_device *device);
 /** Free and total bytes of device memory now. */
 yoke_status yoke_device_memory(const yoke_device *device, uint64_t *free_out, uint64_t *total_out);
 
+/** Bytes of device memory that this library holds on the device now, and the most that it ever held. */
+yoke_status yoke_device_allocated(const yoke_device *device, uint64_t *now_out, uint64_t *peak_out);
+
 /** Foreign objects of one vendor: (cl_context, cl_device_id, cl_command_queue) or (CUcontext, CUdevice, CUstream). */
 struct yoke_native {
     size_t size;

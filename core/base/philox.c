@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Philox4x32-10: counter-based random numbers, the same on every device and layout.
+ * Source: Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3", section 3.3.
+ */
+#include "core/base/base.h"
+
+#include <math.h>
+#include <string.h>
+
+void yokei_philox(struct yokei_philox_key key, const uint32_t counter[4], uint32_t out[4])
+{
+    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
+    uint32_t k0 = key.k[0], k1 = key.k[1];
+    for (int round = 0; round < 10; round++) {
+        const uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
+        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
+        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c1 = (uint32_t)p1;
+        c3 = (uint32_t)p0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
+}
+
+struct yokei_philox_key yokei_philox_named(uint64_t seed, const char *name)
+{
+    const uint64_t h = yokei_hash(name, strlen(name), seed);
+    return (struct yokei_philox_key){ { (uint32_t)h, (uint32_t)(h >> 32) } };
+}
+
+/* Two doubles in (0, 1) with 52 random bits each: (r + 0.5) 2^-52, r the upper 52 bits of 64, exact in f64. */
+static void uniform_pair(struct yokei_philox_key key, uint64_t pair, double out[2])
+{
+    const uint32_t counter[4] = { (uint32_t)pair, (uint32_t)(pair >> 32), 0, 0 };
+    uint32_t r[4];
+    yokei_philox(key, counter, r);
+    for (int i = 0; i < 2; i++) {
+        const uint64_t u = ((uint64_t)r[2 * i + 1] << 32) | r[2 * i];
+        out[i] = ((double)(u >> 12) + 0.5) * 0x1p-52;
+    }
+}
+
+double yokei_uniform(struct yokei_philox_key key, uint64_t index)
+{
+    double u[2];
+    uniform_pair(key, index / 2, u);
+    return u[index & 1];
+}
+
+double yokei_normal(struct yokei_philox_key key, uint64_t index)
+{
+    double u[2];
+    uniform_pair(key, index / 2, u);
+    const double radius = sqrt(-2.0 * log(u[0])), angle = 6.283185307179586476925286766559 * u[1];
+    return radius * (index & 1 ? sin(angle) : cos(angle));
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Small texts. */
+#include "core/base/base.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+void yokei_text(char *target, size_t bytes, const char *format, ...)
+{
+    if (!bytes) return;
+    va_list args;
+    va_start(args, format);
+    if (vsnprintf(target, bytes, format, args) < 0) target[0] = 0;
+    va_end(args);
+}
+
+/* Damerau-Levenshtein distance (adjacent swaps count one), letters' case ignored; long words are cut. */
+static int distance(const char *a, const char *b)
+{
+    enum { MOST = 63 };
+    const int n = (int)YOKE_MIN(strlen(a), (size_t)MOST), m = (int)YOKE_MIN(strlen(b), (size_t)MOST);
+    unsigned char row[3][MOST + 1];
+    unsigned char *before = row[0], *last = row[1], *now = row[2];
+    for (int j = 0; j <= m; j++) last[j] = (unsigned char)j;
+    for (int i = 1; i <= n; i++) {
+        now[0] = (unsigned char)i;
+        for (int j = 1; j <= m; j++) {
+            const int differ = strncasecmp(a + i - 1, b + j - 1, 1) != 0;
+            int best = YOKE_MIN(YOKE_MIN(last[j] + 1, now[j - 1] + 1), last[j - 1] + differ);
+            if (i > 1 && j > 1 && differ && !strncasecmp(a + i - 1, b + j - 2, 1) && !strncasecmp(a + i - 2, b + j - 1, 1))
+                best = YOKE_MIN(best, before[j - 2] + 1);
+            now[j] = (unsigned char)best;
+        }
+        unsigned char *free_row = before;
+        before = last;
+        last = now;
+        now = free_row;
+    }
+    return last[m];
+}
+
+const char *yokei_nearest(const char *word, const char *const names[])
+{
+    const char *best = NULL;
+    int least = (int)strlen(word) / 3 + 2; /* farther than that is no help */
+    for (size_t i = 0; names[i]; i++) {
+        const int d = distance(word, names[i]);
+        if (d < least) least = d, best = names[i];
+    }
+    return best;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Waiting politely. A rank that has a core of its own spins first, then sleeps; where ranks share cores every
+ * unsuccessful poll gives the core away, because the peer that is waited for may need it. After a millisecond without
+ * progress both sleep, longer up to half a millisecond: what is awaited then is not about latency any more.
+ */
+#include "core/base/base.h"
+
+#include <sched.h>
+#include <time.h>
+
+enum { SPIN_POLLS = 2000, CHECK_EVERY = 64, SLEEPING = 1 << 30 };
+static const uint64_t YIELD_NS = 1000000, SLEEP_LEAST_NS = 20000, SLEEP_MOST_NS = 500000;
+
+uint64_t yokei_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+void yokei_wait_init(struct yokei_wait *wait, enum yokei_wait_policy policy, int n_ranks_on_host, int n_cores)
+{
+    if (policy == YOKEI_WAIT_AUTO) policy = n_ranks_on_host <= n_cores ? YOKEI_WAIT_SPIN : YOKEI_WAIT_YIELD;
+    *wait = (struct yokei_wait){ .policy = policy };
+}
+
+static void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static void nap(uint64_t ns)
+{
+    const struct timespec t = { .tv_sec = 0, .tv_nsec = (long)ns };
+    nanosleep(&t, NULL);
+}
+
+void yokei_wait_idle(struct yokei_wait *wait)
+{
+    const uint64_t n = wait->n_idle++;
+    if (wait->policy == YOKEI_WAIT_SPIN && n < SPIN_POLLS) {
+        relax();
+        return;
+    }
+    if (n == 0 || (wait->policy == YOKEI_WAIT_SPIN && n == SPIN_POLLS)) wait->idle_since_ns = yokei_now_ns();
+    const bool sleeping = wait->policy == YOKEI_WAIT_SLEEP || n >= SLEEPING;
+    const uint64_t idle = sleeping || n % CHECK_EVERY == CHECK_EVERY - 1 ? yokei_now_ns() - wait->idle_since_ns : 0;
+    if (sleeping || idle > YIELD_NS) {
+        if (n < SLEEPING) wait->n_idle = SLEEPING;
+        const uint64_t ns = idle / 8;
+        nap(ns < SLEEP_LEAST_NS ? SLEEP_LEAST_NS : ns > SLEEP_MOST_NS ? SLEEP_MOST_NS : ns);
+    } else {
+        sched_yield();
+    }
+}

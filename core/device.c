@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening and closing devices. */
+#include "core/base/base.h"
+#include "core/registry.h"
+#include "core/tune.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool fits(size_t given, size_t least, const char *what, yoke_status *status)
+{
+    if (given >= least) return true;
+    *status = yoke_fail(YOKE_EINVAL, "%s: its first field `size` is %zu, at least %zu is expected; use the initialiser macro", what,
+                        given, least);
+    return false;
+}
+
+/* "opencl:1" -> the backend and 1. */
+static yoke_status parse_spec(const char *spec, const struct yoke_backend **backend_out, int *index_out)
+{
+    char name[32];
+    int index = 0, taken = 0;
+    const char *colon = strchr(spec, ':');
+    const size_t n = colon ? (size_t)(colon - spec) : strlen(spec);
+    yokei_text(name, sizeof name, "%.*s", (int)YOKE_MIN(n, sizeof name - 1), spec);
+    if (colon && (sscanf(colon, ":%d%n", &index, &taken) != 1 || colon[taken] || index < 0))
+        return yoke_fail(YOKE_ENODEV, "device '%s': after the colon stands an index, 0 or greater", spec);
+    const struct yoke_backend *backend = yokei_backend_named(name);
+    if (!backend) {
+        char known[256] = "";
+        for (int i = 0; (backend = yokei_backend_at(i)); i++) {
+            const size_t used = strlen(known);
+            yokei_text(known + used, sizeof known - used, "%s%s", i ? ", " : "", backend->name);
+        }
+        return yoke_fail(YOKE_ENODEV, "device '%s': no backend is called '%s'; there are %s (`yoke info` lists their devices)", spec,
+                         name, known);
+    }
+    *backend_out = backend;
+    *index_out = index;
+    return YOKE_OK;
+}
+
+static void choose_cache_dir(yoke_device *device, const struct yoke_device_config *config)
+{
+    const char *dir = config && config->cache_dir ? config->cache_dir : getenv("YOKE_CACHE_DIR");
+    const char *base;
+    if (dir)
+        yokei_text(device->cache_dir, sizeof device->cache_dir, "%s", dir);
+    else if ((base = getenv("XDG_CACHE_HOME")) && *base)
+        yokei_text(device->cache_dir, sizeof device->cache_dir, "%s/yoke", base);
+    else if ((base = getenv("HOME")) && *base)
+        yokei_text(device->cache_dir, sizeof device->cache_dir, "%s/.cache/yoke", base);
+}
+
+static yoke_status open_device(const struct yoke_backend *backend, int index, const struct yoke_native *native,
+                               const struct yoke_device_config *config, yoke_device **device_out)
+{
+    if (backend->abi != YOKE_BACKEND_ABI || backend->size < sizeof *backend)
+        return yoke_fail(YOKE_ENODEV, "backend %s: built for interface %u of %u bytes, this library has %d of %zu", backend->name,
+                         backend->abi, backend->size, YOKE_BACKEND_ABI, sizeof *backend);
+    yoke_device *device = calloc(1, sizeof *device);
+    if (!device) return yoke_fail(YOKE_ENOMEM, "device: no memory");
+    device->backend = backend;
+    device->info.size = sizeof device->info;
+    device->n_threads = config ? config->n_threads : 0;
+    choose_cache_dir(device, config);
+    yoke_status status;
+    YOKE_TRY_GOTO(backend->device->open(device, index, native), free_device);
+    const char *tune = config && config->tune_file ? config->tune_file : getenv("YOKE_TUNE_FILE");
+    YOKE_TRY_GOTO(yokei_tuning_create(device, tune && *tune ? tune : NULL), close_device);
+    *device_out = device;
+    return YOKE_OK;
+close_device:
+    backend->device->close(device);
+free_device:
+    free(device);
+    return status;
+}
+
+static yoke_status check_config(const char *what, const struct yoke_device_config *config)
+{
+    yoke_status status = YOKE_OK;
+    if (config && fits(config->size, sizeof *config, what, &status) && config->n_threads < 0)
+        status = yoke_fail(YOKE_EINVAL, "%s: n_threads is %d, 0 means the default", what, config->n_threads);
+    return status;
+}
+
+yoke_status yoke_device_open(const char *spec, const struct yoke_device_config *config, yoke_device **device_out)
+{
+    if (!spec || !device_out) return yoke_fail(YOKE_EINVAL, "yoke_device_open: a NULL argument");
+    YOKE_TRY(check_config("yoke_device_open", config));
+    const struct yoke_backend *backend;
+    int index;
+    YOKE_TRY(parse_spec(spec, &backend, &index));
+    return open_device(backend, index, NULL, config, device_out);
+}
+
+yoke_status yoke_device_wrap(const char *backend_name, const struct yoke_native *native, const struct yoke_device_config *config,
+                             yoke_device **device_out)
+{
+    yoke_status status = YOKE_OK;
+    if (!backend_name || !native || !device_out) return yoke_fail(YOKE_EINVAL, "yoke_device_wrap: a NULL argument");
+    if (!fits(native->size, sizeof *native, "yoke_device_wrap: native", &status)) return status;
+    YOKE_TRY(check_config("yoke_device_wrap", config));
+    const struct yoke_backend *backend;
+    int index;
+    YOKE_TRY(parse_spec(backend_name, &backend, &index));
+    return open_device(backend, index, native, config, device_out);
+}
+
+yoke_status yoke_device_close(yoke_device *device)
+{
+    if (!device) return YOKE_OK;
+    const int children = atomic_load(&device->n_children);
+    if (children)
+        return yoke_fail(YOKE_EBUSY, "device %s: %d of its streams, events or allocations still live; destroy them first",
+                         device->info.spec, children);
+    yokei_tuning_destroy(device);
+    device->backend->device->close(device);
+    free(device);
+    return YOKE_OK;
+}
+
+const struct yoke_device_info *yoke_device_info(const yoke_device *device) { return &device->info; }
+
+yoke_status yoke_device_memory(const yoke_device *device, uint64_t *free_out, uint64_t *total_out)
+{
+    uint64_t free_bytes = 0, total_bytes = 0;
+    if (!device) return yoke_fail(YOKE_EINVAL, "yoke_device_memory: no device");
+    YOKE_TRY(device->backend->device->memory(device, &free_bytes, &total_bytes));
+    if (free_out) *free_out = free_bytes;
+    if (total_out) *total_out = total_bytes;
+    return YOKE_OK;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Discovery: one child process per backend. Two vendors' run-time compilers in one process can abort it (each brings an
+ * LLVM of its own), and a broken driver may crash or hang: in a child that costs one line in the report.
+ */
+#include "core/base/base.h"
+#include "core/registry.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const int PROBE_LIMIT_MS = 20000;
+
+static _Noreturn void child(const struct yoke_backend *backend, int fd)
+{
+    /* Drivers print: keep the caller's terminal clean. */
+    const int null = open("/dev/null", O_RDWR);
+    if (null >= 0) {
+        dup2(null, STDOUT_FILENO);
+        dup2(null, STDERR_FILENO);
+    }
+    struct yoke_probe probe;
+    memset(&probe, 0, sizeof probe);
+    backend->probe(&probe);
+    const char *data = (const char *)&probe;
+    for (size_t done = 0; done < sizeof probe;) {
+        const ssize_t put = write(fd, data + done, sizeof probe - done);
+        if (put < 0 && errno == EINTR) continue;
+        if (put <= 0) _exit(1);
+        done += (size_t)put;
+    }
+    _exit(0); /* not exit(): the parent's handlers and buffers are not this process's */
+}
+
+/* Read one whole probe result; false when the child ended or the time was over before. */
+static bool receive(int fd, struct yoke_probe *probe, uint64_t deadline_ns, bool *late)
+{
+    size_t done = 0;
+    while (done < sizeof *probe) {
+        const uint64_t now = yokei_now_ns();
+        if (now >= deadline_ns) {
+            *late = true;
+            return false;
+        }
+        struct pollfd p = { .fd = fd, .events = POLLIN };
+        const int ready = poll(&p, 1, (int)((deadline_ns - now) / 1000000u) + 1);
+        if (ready < 0 && errno != EINTR) return false;
+        if (ready <= 0) continue;
+        const ssize_t got = read(fd, (char *)probe + done, sizeof *probe - done);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return false;
+        done += (size_t)got;
+    }
+    return true;
+}
+
+static yoke_status probe_in_child(const struct yoke_backend *backend, struct yoke_backend_report *report)
+{
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC)) return yoke_fail(YOKE_ENOMEM, "discovery: no pipe for a child process: %s", strerror(errno));
+    const pid_t pid = fork();
+    if (pid < 0) {
+        close(fds[0]);
+        close(fds[1]);
+        return yoke_fail(YOKE_ENOMEM, "discovery: cannot start a child process: %s", strerror(errno));
+    }
+    if (pid == 0) {
+        close(fds[0]);
+        child(backend, fds[1]);
+    }
+    close(fds[1]);
+    struct yoke_probe probe;
+    bool late = false;
+    const bool good = receive(fds[0], &probe, yokei_now_ns() + (uint64_t)PROBE_LIMIT_MS * 1000000u, &late);
+    close(fds[0]);
+    if (!good) kill(pid, SIGKILL);
+    int end = 0;
+    while (waitpid(pid, &end, 0) < 0 && errno == EINTR) {}
+    if (good) {
+        report->n_devices = YOKE_MIN(probe.n_devices, YOKE_MAX_DEVICES);
+        memcpy(report->devices, probe.devices, sizeof report->devices);
+        yokei_text(report->reason, sizeof report->reason, "%s", report->n_devices ? "" : probe.reason);
+    } else if (late) {
+        yokei_text(report->reason, sizeof report->reason, "its driver did not answer within %d s", PROBE_LIMIT_MS / 1000);
+    } else if (WIFSIGNALED(end)) {
+        yokei_text(report->reason, sizeof report->reason, "its driver crashed while it was probed (%s)", strsignal(WTERMSIG(end)));
+    } else {
+        yokei_text(report->reason, sizeof report->reason, "its driver ended the probing process (exit code %d)", WEXITSTATUS(end));
+    }
+    return YOKE_OK;
+}
+
+yoke_status yoke_discover(struct yoke_backend_report *reports_out, int capacity, int *n_reports_out)
+{
+    if (!reports_out || capacity < 1 || !n_reports_out)
+        return yoke_fail(YOKE_EINVAL, "yoke_discover: needs room for at least one report");
+    int n = 0;
+    const struct yoke_backend *backend;
+    for (; n < capacity && (backend = yokei_backend_at(n)); n++) {
+        struct yoke_backend_report *r = &reports_out[n];
+        *r = (struct yoke_backend_report){ .size = sizeof *r };
+        yokei_text(r->name, sizeof r->name, "%s", backend->name);
+        YOKE_TRY(probe_in_child(backend, r));
+    }
+    *n_reports_out = n;
+    return YOKE_OK;
+}

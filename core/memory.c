@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Device memory: addresses, and how many bytes of them live. */
+#include "core/backend.h"
+#include "core/base/base.h"
+
+void yokei_account(yoke_device *device, int64_t bytes)
+{
+    const size_t now = atomic_fetch_add(&device->allocated, (size_t)bytes) + (size_t)bytes; /* wraps for releases */
+    size_t peak = atomic_load(&device->allocated_peak);
+    while (now > peak && !atomic_compare_exchange_weak(&device->allocated_peak, &peak, now)) {}
+}
+
+yoke_status yoke_device_allocated(const yoke_device *device, uint64_t *now_out, uint64_t *peak_out)
+{
+    if (!device) return yoke_fail(YOKE_EINVAL, "yoke_device_allocated: no device");
+    if (now_out) *now_out = atomic_load(&device->allocated);
+    if (peak_out) *peak_out = atomic_load(&device->allocated_peak);
+    return YOKE_OK;
+}
+
+yoke_status yoke_alloc(yoke_device *device, size_t bytes, void **address_out)
+{
+    if (!device || !address_out) return yoke_fail(YOKE_EINVAL, "yoke_alloc: a NULL argument");
+    void *address;
+    YOKE_TRY(device->backend->memory->alloc(device, bytes, &address));
+    atomic_fetch_add(&device->n_children, 1);
+    *address_out = address;
+    return YOKE_OK;
+}
+
+yoke_status yoke_buffer_wrap(yoke_device *device, void *native_buffer, size_t bytes, void **address_out)
+{
+    if (!device || !native_buffer || !address_out) return yoke_fail(YOKE_EINVAL, "yoke_buffer_wrap: a NULL argument");
+    if (!device->backend->memory->wrap)
+        return yoke_fail(YOKE_EUNSUPPORTED, "yoke_buffer_wrap: backend %s takes addresses as they are; no wrapping is needed",
+                         device->backend->name);
+    void *address;
+    YOKE_TRY(device->backend->memory->wrap(device, native_buffer, bytes, &address));
+    atomic_fetch_add(&device->n_children, 1);
+    *address_out = address;
+    return YOKE_OK;
+}
+
+yoke_status yoke_free(yoke_device *device, void *address)
+{
+    if (!address) return YOKE_OK;
+    if (!device) return yoke_fail(YOKE_EINVAL, "yoke_free: no device");
+    device->backend->memory->free(device, address);
+    atomic_fetch_sub(&device->n_children, 1);
+    return YOKE_OK;
+}
+
+void *yoke_host_ptr(const yoke_device *device, const void *address)
+{
+    return device && address ? device->backend->memory->host_ptr(device, address) : NULL;
+}

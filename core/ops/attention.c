@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/ops/check.h"
+
+static yoke_status check_shape(const char *op, yoke_dtype dtype, int64_t B, int64_t T, int64_t H, int64_t Hkv, int64_t D, float scale)
+{
+    YOKE_TRY(yokei_check_float(op, "dtype", dtype));
+    YOKE_TRY(yokei_check_extent(op, "B", B));
+    YOKE_TRY(yokei_check_extent(op, "T", T));
+    YOKE_TRY(yokei_check_extent(op, "H", H));
+    YOKE_TRY(yokei_check_extent(op, "Hkv", Hkv));
+    YOKE_TRY(yokei_check_extent(op, "D", D));
+    if (D < 1) return yoke_fail(YOKE_EINVAL, "%s: D is 0; a head has at least one channel", op);
+    if (Hkv < 1 || H % Hkv)
+        return yoke_fail(YOKE_EINVAL, "%s: H %lld is not a multiple of Hkv %lld; set Hkv = H where heads are not grouped", op, (long long)H,
+                         (long long)Hkv);
+    return yokei_check_not_zero(op, "scale", scale);
+}
+
+static yoke_status attention_forward_check(const struct yoke_attention_forward_args *a, bool pointers)
+{
+    const char *op = "attention_forward";
+    YOKE_TRY(check_shape(op, a->dtype, a->B, a->T, a->H, a->Hkv, a->D, a->scale));
+    const int64_t rows = a->B * a->T, q_columns = a->H * a->D, kv_columns = a->Hkv * a->D;
+    const struct yokei_operand q = yokei_matrix("q", a->q, a->dtype, rows, q_columns, a->ldq);
+    const struct yokei_operand k = yokei_matrix("k", a->k, a->dtype, rows, kv_columns, a->ldk);
+    const struct yokei_operand v = yokei_matrix("v", a->v, a->dtype, rows, kv_columns, a->ldv);
+    const struct yokei_operand o = yokei_matrix("o", a->o, a->dtype, rows, q_columns, a->ldo);
+    const struct yokei_operand lse = yokei_optional(yokei_vector("lse", a->lse, yoke_dtype_wide(a->dtype), a->B * a->H * a->T));
+    const struct yokei_operand *const all[] = { &q, &k, &v, &o, &lse };
+    for (size_t i = 0; i < YOKE_COUNT(all); i++) YOKE_TRY(yokei_check_operand(op, all[i], pointers));
+    if (!pointers) return YOKE_OK;
+    for (size_t i = 0; i < 3; i++) {
+        YOKE_TRY(yokei_check_apart(op, &o, all[i], false));
+        YOKE_TRY(yokei_check_apart(op, &lse, all[i], false));
+    }
+    return yokei_check_apart(op, &lse, &o, false);
+}
+
+static yoke_status attention_backward_check(const struct yoke_attention_backward_args *a, bool pointers)
+{
+    const char *op = "attention_backward";
+    YOKE_TRY(check_shape(op, a->dtype, a->B, a->T, a->H, a->Hkv, a->D, a->scale));
+    const int64_t rows = a->B * a->T, q_columns = a->H * a->D, kv_columns = a->Hkv * a->D;
+    const struct yokei_operand ins[] = {
+        yokei_matrix("q", a->q, a->dtype, rows, q_columns, a->ldq),
+        yokei_matrix("k", a->k, a->dtype, rows, kv_columns, a->ldk),
+        yokei_matrix("v", a->v, a->dtype, rows, kv_columns, a->ldv),
+        yokei_matrix("o", a->o, a->dtype, rows, q_columns, a->ldo),
+        yokei_matrix("d_o", a->d_o, a->dtype, rows, q_columns, a->lddo),
+        yokei_vector("lse", a->lse, yoke_dtype_wide(a->dtype), a->B * a->H * a->T),
+    };
+    const struct yokei_operand outs[] = {
+        yokei_matrix("dq", a->dq, a->dtype, rows, q_columns, a->lddq),
+        yokei_matrix("dk", a->dk, a->dtype, rows, kv_columns, a->lddk),
+        yokei_matrix("dv", a->dv, a->dtype, rows, kv_columns, a->lddv),
+    };
+    for (size_t i = 0; i < YOKE_COUNT(ins); i++) YOKE_TRY(yokei_check_operand(op, &ins[i], pointers));
+    for (size_t i = 0; i < YOKE_COUNT(outs); i++) {
+        YOKE_TRY(yokei_check_operand(op, &outs[i], pointers));
+        if (!pointers) continue;
+        for (size_t j = 0; j < YOKE_COUNT(ins); j++) YOKE_TRY(yokei_check_apart(op, &outs[i], &ins[j], false));
+        for (size_t j = 0; j < i; j++) YOKE_TRY(yokei_check_apart(op, &outs[i], &outs[j], false));
+    }
+    return YOKE_OK;
+}
+
+YOKEI_OP(attention, attention_forward)
+YOKEI_OP(attention, attention_backward)

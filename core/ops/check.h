@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the checks of all families share. A family's file has per op `op` one function
+ *     static yoke_status op_check(const struct yoke_op_args *a, bool pointers)
+ * and YOKEI_OP(family, op) makes yoke_op() and yoke_op_can() from it: check, then one call.
+ */
+#ifndef CORE_OPS_CHECK_H
+#define CORE_OPS_CHECK_H
+
+#include "core/backend.h"
+#include "core/base/base.h"
+
+/** One matrix operand: rows x columns of `dtype`, leading dimension ld, at `p`; batch of them, `stride` elements apart. */
+struct yokei_operand {
+    const char *name;
+    const void *p;
+    yoke_dtype dtype;
+    int64_t rows, columns, ld;
+    bool optional;
+    int64_t batch, stride;
+};
+
+yoke_status yokei_check_size(const char *op, size_t given, size_t expected);
+/** dtype is one of f32, f16, bf16, f64 (whether the device has it is for `can` to say). */
+yoke_status yokei_check_float(const char *op, const char *field, yoke_dtype dtype);
+/** 0 <= value <= 2^40: products of two such with an element size still fit 64 bits after the backend's own checks. */
+yoke_status yokei_check_extent(const char *op, const char *field, int64_t value);
+/** ld >= columns; with `pointers`: not NULL unless optional or empty, aligned to its element. */
+yoke_status yokei_check_operand(const char *op, const struct yokei_operand *x, bool pointers);
+/** Neither address range overlaps the other. With `same_allowed`, beginning at the same address with the same ld is fine. */
+yoke_status yokei_check_apart(const char *op, const struct yokei_operand *out, const struct yokei_operand *in, bool same_allowed);
+/** A field that must not keep its unset value 0. */
+yoke_status yokei_check_not_zero(const char *op, const char *field, double value);
+
+static inline struct yokei_operand yokei_vector(const char *name, const void *p, yoke_dtype dtype, int64_t n)
+{
+    return (struct yokei_operand){ name, p, dtype, 1, n, n, false, 1, 0 };
+}
+static inline struct yokei_operand yokei_matrix(const char *name, const void *p, yoke_dtype dtype, int64_t rows, int64_t columns,
+                                                int64_t ld)
+{
+    return (struct yokei_operand){ name, p, dtype, rows, columns, ld, false, 1, 0 };
+}
+static inline struct yokei_operand yokei_optional(struct yokei_operand x)
+{
+    x.optional = true;
+    return x;
+}
+
+/** yoke_op() and yoke_op_can() of a family. */
+#define YOKEI_OP(family, op)                                                                                          \
+    yoke_status yoke_##op##_can(const yoke_device *device, const struct yoke_##op##_args *args, struct yoke_cost *cost_out) \
+    {                                                                                                                 \
+        if (!device || !args) return yoke_fail(YOKE_EINVAL, #op "_can: a NULL argument");                             \
+        YOKE_TRY(yokei_check_size(#op, args->size, sizeof *args));                                                    \
+        YOKE_TRY(op##_check(args, false));                                                                            \
+        struct yoke_cost cost = { .size = sizeof cost };                                                              \
+        YOKE_TRY(device->backend->family->op.can(device, args, &cost));                                               \
+        if (cost_out) *cost_out = cost;                                                                               \
+        return YOKE_OK;                                                                                               \
+    }                                                                                                                 \
+    yoke_status yoke_##op(yoke_stream *stream, const struct yoke_##op##_args *args)                                   \
+    {                                                                                                                 \
+        if (!stream || !args) return yoke_fail(YOKE_EINVAL, #op ": a NULL argument");                                 \
+        YOKE_TRY(yokei_check_size(#op, args->size, sizeof *args));                                                    \
+        YOKE_TRY(op##_check(args, true));                                                                             \
+        stream->last_op = #op;                                                                                        \
+        return stream->device->backend->family->op.run(stream, args);                                                 \
+    }
+
+#endif

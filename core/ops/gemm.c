@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/ops/check.h"
+
+#include <string.h>
+
+static yoke_status gemm_check(const struct yoke_gemm_args *a, bool pointers)
+{
+    const char *op = "gemm";
+    YOKE_TRY(yokei_check_float(op, "dtype", a->dtype));
+    if (a->out_dtype != a->dtype && a->out_dtype != yoke_dtype_wide(a->dtype))
+        return yoke_fail(YOKE_EINVAL, "gemm: out_dtype %s does not go with dtype %s: the same, or %s", yoke_dtype_name(a->out_dtype),
+                         yoke_dtype_name(a->dtype), yoke_dtype_name(yoke_dtype_wide(a->dtype)));
+    YOKE_TRY(yokei_check_extent(op, "M", a->M));
+    YOKE_TRY(yokei_check_extent(op, "N", a->N));
+    YOKE_TRY(yokei_check_extent(op, "K", a->K));
+    YOKE_TRY(yokei_check_extent(op, "batch", a->batch));
+    YOKE_TRY(yokei_check_not_zero(op, "batch", (double)a->batch));
+    YOKE_TRY(yokei_check_not_zero(op, "alpha", a->alpha));
+    if ((unsigned)a->epilogue > YOKE_EPILOGUE_BIAS_GELU) return yoke_fail(YOKE_EINVAL, "gemm: unknown epilogue %d", (int)a->epilogue);
+    struct yokei_operand A = yokei_matrix("a", a->a, a->dtype, a->trans_a ? a->K : a->M, a->trans_a ? a->M : a->K, a->lda);
+    struct yokei_operand B = yokei_matrix("b", a->b, a->dtype, a->trans_b ? a->N : a->K, a->trans_b ? a->K : a->N, a->ldb);
+    struct yokei_operand C = yokei_matrix("c", a->c, a->out_dtype, a->M, a->N, a->ldc);
+    struct yokei_operand X = yokei_optional(yokei_matrix("aux", a->aux, a->out_dtype, a->M, a->N, a->ldaux));
+    const struct yokei_operand bias = yokei_vector("bias", a->bias, yoke_dtype_wide(a->dtype), a->N);
+    A.batch = B.batch = C.batch = X.batch = a->batch;
+    A.stride = a->stride_a, B.stride = a->stride_b, C.stride = a->stride_c, X.stride = a->stride_aux;
+    const bool has_aux = a->epilogue == YOKE_EPILOGUE_BIAS_GELU && a->aux;
+    YOKE_TRY(yokei_check_operand(op, &A, pointers));
+    YOKE_TRY(yokei_check_operand(op, &B, pointers));
+    YOKE_TRY(yokei_check_operand(op, &C, pointers));
+    const int64_t extent = C.rows ? (C.rows - 1) * C.ld + C.columns : 0;
+    if (a->batch > 1 && a->stride_c < extent)
+        return yoke_fail(YOKE_EINVAL, "gemm: stride_c %lld lets the %lld results overlap; at least %lld is needed", (long long)a->stride_c,
+                         (long long)a->batch, (long long)extent);
+    if (a->epilogue != YOKE_EPILOGUE_NONE) YOKE_TRY(yokei_check_operand(op, &bias, pointers));
+    if (has_aux) YOKE_TRY(yokei_check_operand(op, &X, pointers));
+    if (!pointers) return YOKE_OK;
+    YOKE_TRY(yokei_check_apart(op, &C, &A, false));
+    YOKE_TRY(yokei_check_apart(op, &C, &B, false));
+    if (a->epilogue != YOKE_EPILOGUE_NONE) YOKE_TRY(yokei_check_apart(op, &C, &bias, false));
+    if (has_aux) {
+        YOKE_TRY(yokei_check_apart(op, &X, &A, false));
+        YOKE_TRY(yokei_check_apart(op, &X, &B, false));
+        YOKE_TRY(yokei_check_apart(op, &X, &C, false));
+    }
+    return YOKE_OK;
+}
+
+static yoke_status bias_backward_check(const struct yoke_bias_backward_args *a, bool pointers)
+{
+    const char *op = "bias_backward";
+    YOKE_TRY(yokei_check_float(op, "dtype", a->dtype));
+    YOKE_TRY(yokei_check_extent(op, "N", a->N));
+    YOKE_TRY(yokei_check_extent(op, "C", a->C));
+    const struct yokei_operand dy = yokei_matrix("dy", a->dy, a->dtype, a->N, a->C, a->ld);
+    const struct yokei_operand dbias = yokei_vector("dbias", a->dbias, yoke_dtype_wide(a->dtype), a->C);
+    YOKE_TRY(yokei_check_operand(op, &dy, pointers));
+    YOKE_TRY(yokei_check_operand(op, &dbias, pointers));
+    return pointers ? yokei_check_apart(op, &dbias, &dy, false) : YOKE_OK;
+}
+
+YOKEI_OP(gemm, gemm)
+YOKEI_OP(gemm, bias_backward)

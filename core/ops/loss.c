@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/ops/check.h"
+
+static yoke_status check_shape(const char *op, yoke_dtype dtype, int64_t N, int64_t V, int64_t vocab_start)
+{
+    YOKE_TRY(yokei_check_float(op, "dtype", dtype));
+    YOKE_TRY(yokei_check_extent(op, "N", N));
+    YOKE_TRY(yokei_check_extent(op, "V", V));
+    YOKE_TRY(yokei_check_extent(op, "vocab_start", vocab_start));
+    if (V < 1) return yoke_fail(YOKE_EINVAL, "%s: V is 0; a distribution over nothing has no loss", op);
+    return YOKE_OK;
+}
+
+static yoke_status xent_forward_check(const struct yoke_xent_forward_args *a, bool pointers)
+{
+    const char *op = "xent_forward";
+    YOKE_TRY(check_shape(op, a->dtype, a->N, a->V, a->vocab_start));
+    const yoke_dtype wide = yoke_dtype_wide(a->dtype);
+    const struct yokei_operand logits = yokei_matrix("logits", a->logits, a->dtype, a->N, a->V, a->ld);
+    const struct yokei_operand targets = yokei_vector("targets", a->targets, YOKE_I32, a->N);
+    const struct yokei_operand outs[] = {
+        yokei_vector("lse", a->lse, wide, a->N),
+        yokei_optional(yokei_vector("picked", a->picked, wide, a->N)),
+        yokei_optional(yokei_vector("losses", a->losses, wide, a->N)),
+    };
+    YOKE_TRY(yokei_check_operand(op, &logits, pointers));
+    YOKE_TRY(yokei_check_operand(op, &targets, pointers));
+    for (size_t i = 0; i < YOKE_COUNT(outs); i++) {
+        YOKE_TRY(yokei_check_operand(op, &outs[i], pointers));
+        if (!pointers) continue;
+        YOKE_TRY(yokei_check_apart(op, &outs[i], &logits, false));
+        YOKE_TRY(yokei_check_apart(op, &outs[i], &targets, false));
+        for (size_t j = 0; j < i; j++) YOKE_TRY(yokei_check_apart(op, &outs[i], &outs[j], false));
+    }
+    return YOKE_OK;
+}
+
+static yoke_status xent_backward_check(const struct yoke_xent_backward_args *a, bool pointers)
+{
+    const char *op = "xent_backward";
+    YOKE_TRY(check_shape(op, a->dtype, a->N, a->V, a->vocab_start));
+    YOKE_TRY(yokei_check_not_zero(op, "scale", a->scale));
+    const struct yokei_operand logits = yokei_matrix("logits", a->logits, a->dtype, a->N, a->V, a->ld);
+    const struct yokei_operand targets = yokei_vector("targets", a->targets, YOKE_I32, a->N);
+    const struct yokei_operand lse = yokei_vector("lse", a->lse, yoke_dtype_wide(a->dtype), a->N);
+    const struct yokei_operand d = yokei_matrix("dlogits", a->dlogits, a->dtype, a->N, a->V, a->lddlogits);
+    const struct yokei_operand *const all[] = { &logits, &targets, &lse, &d };
+    for (size_t i = 0; i < YOKE_COUNT(all); i++) YOKE_TRY(yokei_check_operand(op, all[i], pointers));
+    if (!pointers) return YOKE_OK;
+    YOKE_TRY(yokei_check_apart(op, &d, &logits, true));
+    YOKE_TRY(yokei_check_apart(op, &d, &targets, false));
+    return yokei_check_apart(op, &d, &lse, false);
+}
+
+YOKEI_OP(loss, xent_forward)
+YOKEI_OP(loss, xent_backward)

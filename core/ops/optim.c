@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/ops/check.h"
+
+static yoke_status check_wide(const char *op, yoke_dtype dtype)
+{
+    if (dtype == YOKE_F32 || dtype == YOKE_F64) return YOKE_OK;
+    return yoke_fail(YOKE_EINVAL, "%s: dtype is %s; weights and moments are kept in f32 (f64 on the reference backend)", op,
+                     yoke_dtype_name(dtype));
+}
+
+static yoke_status adamw_check(const struct yoke_adamw_args *a, bool pointers)
+{
+    const char *op = "adamw";
+    YOKE_TRY(check_wide(op, a->dtype));
+    YOKE_TRY(yokei_check_extent(op, "n", a->n));
+    YOKE_TRY(yokei_check_not_zero(op, "grad_scale", a->grad_scale));
+    if (a->step < 1) return yoke_fail(YOKE_EINVAL, "adamw: step is %lld; the first is 1", (long long)a->step);
+    if (!(a->beta1 >= 0 && a->beta1 < 1 && a->beta2 >= 0 && a->beta2 < 1))
+        return yoke_fail(YOKE_EINVAL, "adamw: betas %g, %g; both are expected in [0, 1)", (double)a->beta1, (double)a->beta2);
+    if (!(a->eps > 0)) return yoke_fail(YOKE_EINVAL, "adamw: eps is %g; a positive number such as 1e-8 is expected", (double)a->eps);
+    const struct yokei_operand all[] = {
+        yokei_vector("w", a->w, a->dtype, a->n),
+        yokei_vector("m", a->m, a->dtype, a->n),
+        yokei_vector("v", a->v, a->dtype, a->n),
+        yokei_optional(yokei_vector("copy", a->copy, a->copy_dtype, a->n)),
+        yokei_vector("grad", a->grad, a->dtype, a->n),
+    };
+    if (pointers && a->copy) YOKE_TRY(yokei_check_float(op, "copy_dtype", a->copy_dtype));
+    for (size_t i = 0; i < YOKE_COUNT(all); i++) {
+        YOKE_TRY(yokei_check_operand(op, &all[i], pointers));
+        for (size_t j = 0; pointers && j < i; j++) YOKE_TRY(yokei_check_apart(op, &all[i], &all[j], false));
+    }
+    return YOKE_OK;
+}
+
+static yoke_status grad_norm_check(const struct yoke_grad_norm_args *a, bool pointers)
+{
+    const char *op = "grad_norm";
+    YOKE_TRY(yokei_check_float(op, "dtype", a->dtype));
+    YOKE_TRY(yokei_check_extent(op, "n", a->n));
+    YOKE_TRY(yokei_check_not_zero(op, "scale", a->scale));
+    const struct yokei_operand grad = yokei_vector("grad", a->grad, a->dtype, a->n);
+    const struct yokei_operand out = yokei_vector("out", a->out, yoke_dtype_wide(a->dtype), 2);
+    YOKE_TRY(yokei_check_operand(op, &grad, pointers));
+    YOKE_TRY(yokei_check_operand(op, &out, pointers));
+    return pointers ? yokei_check_apart(op, &out, &grad, false) : YOKE_OK;
+}
+
+YOKEI_OP(optim, adamw)
+YOKEI_OP(optim, grad_norm)

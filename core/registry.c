@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One line per backend. */
+#include "core/registry.h"
+
+#include <string.h>
+
+extern const struct yoke_backend yokei_backend_reference, yokei_backend_host, yokei_backend_opencl;
+#pragma weak yokei_backend_reference
+#pragma weak yokei_backend_host
+#pragma weak yokei_backend_opencl
+
+static const struct yoke_backend *const backends[] = {
+    &yokei_backend_host,
+    &yokei_backend_opencl,
+    &yokei_backend_reference,
+};
+
+const struct yoke_backend *yokei_backend_at(int index)
+{
+    int found = 0;
+    for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++)
+        if (backends[i] && found++ == index) return backends[i];
+    return NULL;
+}
+
+const struct yoke_backend *yokei_backend_named(const char *name)
+{
+    const struct yoke_backend *b;
+    for (int i = 0; (b = yokei_backend_at(i)); i++)
+        if (!strcmp(b->name, name)) return b;
+    return NULL;
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Streams, copies and events: checks, then the backend. */
+#include "core/backend.h"
+#include "core/base/base.h"
+
+#include <stdlib.h>
+
+#define STREAM_OPS(object) ((object)->device->backend->stream)
+
+static yoke_status create(yoke_device *device, const struct yoke_native *native, yoke_stream **stream_out)
+{
+    yoke_stream *stream = calloc(1, sizeof *stream);
+    if (!stream) return yoke_fail(YOKE_ENOMEM, "stream: no memory");
+    stream->device = device;
+    const yoke_status status = STREAM_OPS(stream)->create(stream, native);
+    if (status) {
+        free(stream);
+        return status;
+    }
+    atomic_fetch_add(&device->n_children, 1);
+    *stream_out = stream;
+    return YOKE_OK;
+}
+
+yoke_status yoke_stream_create(yoke_device *device, yoke_stream **stream_out)
+{
+    if (!device || !stream_out) return yoke_fail(YOKE_EINVAL, "yoke_stream_create: a NULL argument");
+    return create(device, NULL, stream_out);
+}
+
+yoke_status yoke_stream_wrap(yoke_device *device, const struct yoke_native *native, yoke_stream **stream_out)
+{
+    if (!device || !native || !stream_out || native->size < sizeof *native || !native->queue)
+        return yoke_fail(YOKE_EINVAL, "yoke_stream_wrap: needs a device and a native queue");
+    return create(device, native, stream_out);
+}
+
+yoke_status yoke_stream_destroy(yoke_stream *stream)
+{
+    if (!stream) return YOKE_OK;
+    yoke_device *device = stream->device;
+    const yoke_status status = yoke_stream_sync(stream); /* reported, and the stream is destroyed all the same */
+    if (stream->scratch) device->backend->memory->free(device, stream->scratch);
+    STREAM_OPS(stream)->destroy(stream);
+    free(stream);
+    atomic_fetch_sub(&device->n_children, 1);
+    return status;
+}
+
+yoke_device *yoke_stream_device(const yoke_stream *stream) { return stream->device; }
+
+yoke_status yoke_stream_sync(yoke_stream *stream)
+{
+    if (!stream) return yoke_fail(YOKE_EINVAL, "yoke_stream_sync: no stream");
+    return STREAM_OPS(stream)->sync(stream);
+}
+
+yoke_status yoke_stream_flush(yoke_stream *stream)
+{
+    if (!stream) return yoke_fail(YOKE_EINVAL, "yoke_stream_flush: no stream");
+    return STREAM_OPS(stream)->flush(stream);
+}
+
+yoke_status yoke_stream_reserve(yoke_stream *stream, size_t bytes)
+{
+    if (!stream) return yoke_fail(YOKE_EINVAL, "yoke_stream_reserve: no stream");
+    if (bytes <= stream->scratch_bytes) return YOKE_OK;
+    YOKE_TRY(yoke_stream_sync(stream)); /* work in flight may still use the old scratch */
+    const struct yoke_memory_ops *memory = stream->device->backend->memory;
+    void *scratch;
+    YOKE_TRY(memory->alloc(stream->device, bytes, &scratch));
+    if (stream->scratch) memory->free(stream->device, stream->scratch);
+    stream->scratch = scratch;
+    stream->scratch_bytes = bytes;
+    return YOKE_OK;
+}
+
+yoke_status yokei_scratch(yoke_stream *stream, enum yoke_op_id op, size_t bytes, void **scratch_out)
+{
+    if (bytes > stream->scratch_bytes)
+        return yoke_fail(YOKE_ENOMEM, "%s: needs %zu bytes of scratch, the stream has %zu; call yoke_stream_reserve with what %s_can states",
+                         yokei_op_names[op], bytes, stream->scratch_bytes, yokei_op_names[op]);
+    *scratch_out = stream->scratch;
+    return YOKE_OK;
+}
+
+static yoke_status copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source, size_t bytes, const char *name)
+{
+    if (!stream) return yoke_fail(YOKE_EINVAL, "%s: no stream", name);
+    if (!bytes) return YOKE_OK;
+    if (!target || !source) return yoke_fail(YOKE_EINVAL, "%s: a NULL address for %zu bytes", name, bytes);
+    stream->last_op = name;
+    return STREAM_OPS(stream)->copy(stream, kind, target, source, bytes);
+}
+
+yoke_status yoke_copy(yoke_stream *stream, void *target, const void *source, size_t bytes)
+{
+    return copy(stream, YOKE_COPY_ON_DEVICE, target, source, bytes, "yoke_copy");
+}
+
+yoke_status yoke_copy_to_device(yoke_stream *stream, void *target, const void *host_source, size_t bytes)
+{
+    return copy(stream, YOKE_COPY_TO_DEVICE, target, host_source, bytes, "yoke_copy_to_device");
+}
+
+yoke_status yoke_copy_to_host(yoke_stream *stream, void *host_target, const void *source, size_t bytes)
+{
+    return copy(stream, YOKE_COPY_TO_HOST, host_target, source, bytes, "yoke_copy_to_host");
+}
+
+yoke_status yoke_fill(yoke_stream *stream, void *target, uint8_t byte, size_t bytes)
+{
+    if (!stream) return yoke_fail(YOKE_EINVAL, "yoke_fill: no stream");
+    if (!bytes) return YOKE_OK;
+    if (!target) return yoke_fail(YOKE_EINVAL, "yoke_fill: a NULL address for %zu bytes", bytes);
+    stream->last_op = "yoke_fill";
+    return STREAM_OPS(stream)->fill(stream, target, byte, bytes);
+}
+
+yoke_status yoke_event_create(yoke_device *device, yoke_event **event_out)
+{
+    if (!device || !event_out) return yoke_fail(YOKE_EINVAL, "yoke_event_create: a NULL argument");
+    yoke_event *event = calloc(1, sizeof *event);
+    if (!event) return yoke_fail(YOKE_ENOMEM, "event: no memory");
+    event->device = device;
+    const yoke_status status = STREAM_OPS(event)->event_create(event);
+    if (status) {
+        free(event);
+        return status;
+    }
+    atomic_fetch_add(&device->n_children, 1);
+    *event_out = event;
+    return YOKE_OK;
+}
+
+yoke_status yoke_event_destroy(yoke_event *event)
+{
+    if (!event) return YOKE_OK;
+    yoke_device *device = event->device;
+    STREAM_OPS(event)->event_destroy(event);
+    free(event);
+    atomic_fetch_sub(&device->n_children, 1);
+    return YOKE_OK;
+}
+
+yoke_status yoke_event_record(yoke_event *event, yoke_stream *stream)
+{
+    if (!event || !stream) return yoke_fail(YOKE_EINVAL, "yoke_event_record: a NULL argument");
+    if (event->device != stream->device) return yoke_fail(YOKE_EINVAL, "yoke_event_record: event and stream are of different devices");
+    return STREAM_OPS(event)->event_record(event, stream);
+}
+
+yoke_status yoke_event_arm(yoke_event *event)
+{
+    if (!event) return yoke_fail(YOKE_EINVAL, "yoke_event_arm: no event");
+    return STREAM_OPS(event)->event_arm(event);
+}
+
+yoke_status yoke_event_signal(yoke_event *event)
+{
+    if (!event) return yoke_fail(YOKE_EINVAL, "yoke_event_signal: no event");
+    return STREAM_OPS(event)->event_signal(event);
+}
+
+yoke_status yoke_event_query(yoke_event *event, bool *complete_out)
+{
+    if (!event || !complete_out) return yoke_fail(YOKE_EINVAL, "yoke_event_query: a NULL argument");
+    return STREAM_OPS(event)->event_query(event, complete_out);
+}
+
+yoke_status yoke_event_sync(yoke_event *event)
+{
+    if (!event) return yoke_fail(YOKE_EINVAL, "yoke_event_sync: no event");
+    struct yokei_wait wait;
+    yokei_wait_init(&wait, YOKEI_WAIT_AUTO, 1, 1);
+    for (bool complete = false;;) {
+        YOKE_TRY(STREAM_OPS(event)->event_query(event, &complete));
+        if (complete) return YOKE_OK;
+        yokei_wait_idle(&wait);
+    }
+}
+
+yoke_status yoke_stream_wait(yoke_stream *stream, yoke_event *event)
+{
+    if (!event || !stream) return yoke_fail(YOKE_EINVAL, "yoke_stream_wait: a NULL argument");
+    if (event->device != stream->device) return yoke_fail(YOKE_EINVAL, "yoke_stream_wait: event and stream are of different devices");
+    return STREAM_OPS(event)->event_wait(stream, event);
+}
