@@ -178,8 +178,8 @@ static yoke_status pack(yoke_stream *stream, const struct yokei_gpu_program *pro
 {
     const int64_t NR = (int64_t)body->NV * body->W;
     return yokei_gpu_launch(stream, program, "attention_pack", (s->Tp / NR + program->G - 1) / program->G, n, 1,
-                            YOKEI_GPU_ARGS(YK_P(x), YK_L(ld), YK_P(across), YK_P(along), YK_I(s->T), YK_I(s->Tp), YK_I(heads),
-                                           YK_I(s->D), YK_I(s->Dp), YK_I((int32_t)first)));
+                            YOKEI_GPU_ARGS(ARG_P(x), ARG_L(ld), ARG_P(across), ARG_P(along), ARG_I(s->T), ARG_I(s->Tp), ARG_I(heads),
+                                           ARG_I(s->D), ARG_I(s->Dp), ARG_I((int32_t)first)));
 }
 
 /* ---- forward ---- */
@@ -219,9 +219,9 @@ static yoke_status forward_tile(yoke_stream *stream, const struct yoke_attention
         YOKE_TRY(pack(stream, &program, body, &s, args->v, args->ldv, s.Hkv, pair, n, NULL, v_along));
         YOKE_TRY(yokei_gpu_launch(
             stream, &program, "attention_forward_tile", (teams + program.G - 1) / program.G, n * s.group, 1,
-            YOKEI_GPU_ARGS(YK_P(args->q), YK_L(args->ldq), YK_P(k_across), YK_P(v_along), YK_P(args->o), YK_L(args->ldo),
-                           YK_P(args->lse), YK_I(s.T), YK_I(s.Tp), YK_I(s.H), YK_I(s.group), YK_I(s.D), YK_I(s.Dp),
-                           YK_F(args->scale), YK_I(args->causal), YK_I((int32_t)pair))));
+            YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(k_across), ARG_P(v_along), ARG_P(args->o), ARG_L(args->ldo),
+                           ARG_P(args->lse), ARG_I(s.T), ARG_I(s.Tp), ARG_I(s.H), ARG_I(s.group), ARG_I(s.D), ARG_I(s.Dp),
+                           ARG_F(args->scale), ARG_I(args->causal), ARG_I((int32_t)pair))));
     }
     return YOKE_OK;
 }
@@ -234,10 +234,10 @@ static yoke_status forward_team(yoke_stream *stream, const struct yoke_attention
     for (int64_t head = 0; head < heads; head += 32768)
         YOKE_TRY(yokei_gpu_launch(
             stream, &program, "attention_forward_team", (args->T + b->rows - 1) / b->rows, YOKE_MIN(32768, heads - head), 1,
-            YOKEI_GPU_ARGS(YK_P(args->q), YK_L(args->ldq), YK_P(args->k), YK_L(args->ldk), YK_P(args->v), YK_L(args->ldv),
-                           YK_P(args->o), YK_L(args->ldo), YK_P(args->lse), YK_I((int32_t)args->T), YK_I((int32_t)args->H),
-                           YK_I((int32_t)args->Hkv), YK_I((int32_t)args->D), YK_F(args->scale), YK_I(args->causal),
-                           YK_I((int32_t)head))));
+            YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(args->k), ARG_L(args->ldk), ARG_P(args->v), ARG_L(args->ldv),
+                           ARG_P(args->o), ARG_L(args->ldo), ARG_P(args->lse), ARG_I((int32_t)args->T), ARG_I((int32_t)args->H),
+                           ARG_I((int32_t)args->Hkv), ARG_I((int32_t)args->D), ARG_F(args->scale), ARG_I(args->causal),
+                           ARG_I((int32_t)head))));
     return YOKE_OK;
 }
 
@@ -281,9 +281,9 @@ static yoke_status make_delta(yoke_stream *stream, const struct yokei_gpu_progra
     int32_t per_item = program->L == 1 && program->G == 1 ? s->Tp : 1;
     int64_t items = (int64_t)program->L * program->G, groups = (s->Tp + per_item * items - 1) / (per_item * items);
     return yokei_gpu_launch(stream, program, "attention_delta", groups, n, 1,
-                            YOKEI_GPU_ARGS(YK_P(args->o), YK_L(args->ldo), YK_P(args->d_o), YK_L(args->lddo), YK_P(args->lse),
-                                           YK_P(lse), YK_P(delta), YK_I(s->T), YK_I(s->Tp), YK_I(s->H), YK_I(s->D),
-                                           YK_I((int32_t)first), YK_I(per_item)));
+                            YOKEI_GPU_ARGS(ARG_P(args->o), ARG_L(args->ldo), ARG_P(args->d_o), ARG_L(args->lddo), ARG_P(args->lse),
+                                           ARG_P(lse), ARG_P(delta), ARG_I(s->T), ARG_I(s->Tp), ARG_I(s->H), ARG_I(s->D),
+                                           ARG_I((int32_t)first), ARG_I(per_item)));
 }
 
 static yoke_status backward_tile(yoke_stream *stream, const struct yoke_attention_backward_args *args,
@@ -307,16 +307,16 @@ static yoke_status backward_tile(yoke_stream *stream, const struct yoke_attentio
         YOKE_TRY(make_delta(stream, &program, args, &s, first, heads, lse, delta));
         YOKE_TRY(yokei_gpu_launch(
             stream, &program, "attention_dq_tile", groups, heads, 1,
-            YOKEI_GPU_ARGS(YK_P(args->q), YK_L(args->ldq), YK_P(args->d_o), YK_L(args->lddo), YK_P(k_across), YK_P(k_along),
-                           YK_P(v_across), YK_P(lse), YK_P(delta), YK_P(args->dq), YK_L(args->lddq), YK_I(s.T), YK_I(s.Tp),
-                           YK_I(s.H), YK_I(s.group), YK_I(s.D), YK_I(s.Dp), YK_F(args->scale), YK_I(args->causal),
-                           YK_I((int32_t)pair))));
+            YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(args->d_o), ARG_L(args->lddo), ARG_P(k_across), ARG_P(k_along),
+                           ARG_P(v_across), ARG_P(lse), ARG_P(delta), ARG_P(args->dq), ARG_L(args->lddq), ARG_I(s.T), ARG_I(s.Tp),
+                           ARG_I(s.H), ARG_I(s.group), ARG_I(s.D), ARG_I(s.Dp), ARG_F(args->scale), ARG_I(args->causal),
+                           ARG_I((int32_t)pair))));
         YOKE_TRY(yokei_gpu_launch(
             stream, &program, "attention_dkv_tile", groups, n, 1,
-            YOKEI_GPU_ARGS(YK_P(args->k), YK_L(args->ldk), YK_P(args->v), YK_L(args->ldv), YK_P(q_across), YK_P(q_along),
-                           YK_P(do_across), YK_P(do_along), YK_P(lse), YK_P(delta), YK_P(args->dk), YK_L(args->lddk),
-                           YK_P(args->dv), YK_L(args->lddv), YK_I(s.T), YK_I(s.Tp), YK_I(s.Hkv), YK_I(s.group), YK_I(s.D),
-                           YK_I(s.Dp), YK_F(args->scale), YK_I(args->causal), YK_I((int32_t)pair))));
+            YOKEI_GPU_ARGS(ARG_P(args->k), ARG_L(args->ldk), ARG_P(args->v), ARG_L(args->ldv), ARG_P(q_across), ARG_P(q_along),
+                           ARG_P(do_across), ARG_P(do_along), ARG_P(lse), ARG_P(delta), ARG_P(args->dk), ARG_L(args->lddk),
+                           ARG_P(args->dv), ARG_L(args->lddv), ARG_I(s.T), ARG_I(s.Tp), ARG_I(s.Hkv), ARG_I(s.group), ARG_I(s.D),
+                           ARG_I(s.Dp), ARG_F(args->scale), ARG_I(args->causal), ARG_I((int32_t)pair))));
     }
     return YOKE_OK;
 }
@@ -336,16 +336,16 @@ static yoke_status backward_team(yoke_stream *stream, const struct yoke_attentio
         YOKE_TRY(make_delta(stream, &program, args, &s, first, heads, lse, delta));
         YOKE_TRY(yokei_gpu_launch(
             stream, &program, "attention_dq_team", groups, heads, 1,
-            YOKEI_GPU_ARGS(YK_P(args->q), YK_L(args->ldq), YK_P(args->k), YK_L(args->ldk), YK_P(args->v), YK_L(args->ldv),
-                           YK_P(args->d_o), YK_L(args->lddo), YK_P(lse), YK_P(delta), YK_P(args->dq), YK_L(args->lddq),
-                           YK_I(s.T), YK_I(s.Tp), YK_I(s.H), YK_I(s.Hkv), YK_I(s.D), YK_F(args->scale), YK_I(args->causal),
-                           YK_I((int32_t)first))));
+            YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(args->k), ARG_L(args->ldk), ARG_P(args->v), ARG_L(args->ldv),
+                           ARG_P(args->d_o), ARG_L(args->lddo), ARG_P(lse), ARG_P(delta), ARG_P(args->dq), ARG_L(args->lddq),
+                           ARG_I(s.T), ARG_I(s.Tp), ARG_I(s.H), ARG_I(s.Hkv), ARG_I(s.D), ARG_F(args->scale), ARG_I(args->causal),
+                           ARG_I((int32_t)first))));
         YOKE_TRY(yokei_gpu_launch(
             stream, &program, "attention_dkv_team", groups, n, 1,
-            YOKEI_GPU_ARGS(YK_P(args->q), YK_L(args->ldq), YK_P(args->k), YK_L(args->ldk), YK_P(args->v), YK_L(args->ldv),
-                           YK_P(args->d_o), YK_L(args->lddo), YK_P(lse), YK_P(delta), YK_P(args->dk), YK_L(args->lddk),
-                           YK_P(args->dv), YK_L(args->lddv), YK_I(s.T), YK_I(s.Tp), YK_I(s.H), YK_I(s.Hkv), YK_I(s.D),
-                           YK_F(args->scale), YK_I(args->causal), YK_I((int32_t)pair))));
+            YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(args->k), ARG_L(args->ldk), ARG_P(args->v), ARG_L(args->ldv),
+                           ARG_P(args->d_o), ARG_L(args->lddo), ARG_P(lse), ARG_P(delta), ARG_P(args->dk), ARG_L(args->lddk),
+                           ARG_P(args->dv), ARG_L(args->lddv), ARG_I(s.T), ARG_I(s.Tp), ARG_I(s.H), ARG_I(s.Hkv), ARG_I(s.D),
+                           ARG_F(args->scale), ARG_I(args->causal), ARG_I((int32_t)pair))));
     }
     return YOKE_OK;
 }

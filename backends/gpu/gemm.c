@@ -172,11 +172,11 @@ static yoke_status pack(yoke_stream *stream, const struct yoke_gemm_args *args, 
     int64_t panels_a = (piece->M + body->MR - 1) / body->MR, panels_b = (piece->N + NR - 1) / NR;
     return yokei_gpu_launch(
         stream, &program, "gemm_pack", (panels_a + panels_b + program.G - 1) / program.G, 1, piece->n_batch,
-        YOKEI_GPU_ARGS(YK_P(at(args->a, offset_a, args->dtype)), YK_L(args->lda), YK_L(args->stride_a),
-                       YK_P(at(args->b, offset_b, args->dtype)), YK_L(args->ldb), YK_L(args->stride_b),
-                       YK_P(scratch), YK_L(share_a ? 0 : cut->a_floats), YK_P(scratch + cut->a_total),
-                       YK_L(share_b ? 0 : cut->b_floats), YK_I((int32_t)piece->M), YK_I((int32_t)piece->N),
-                       YK_I((int32_t)piece->K), YK_I((args->trans_a ? 1 : 0) | (args->trans_b ? 2 : 0))));
+        YOKEI_GPU_ARGS(ARG_P(at(args->a, offset_a, args->dtype)), ARG_L(args->lda), ARG_L(args->stride_a),
+                       ARG_P(at(args->b, offset_b, args->dtype)), ARG_L(args->ldb), ARG_L(args->stride_b),
+                       ARG_P(scratch), ARG_L(share_a ? 0 : cut->a_floats), ARG_P(scratch + cut->a_total),
+                       ARG_L(share_b ? 0 : cut->b_floats), ARG_I((int32_t)piece->M), ARG_I((int32_t)piece->N),
+                       ARG_I((int32_t)piece->K), ARG_I((args->trans_a ? 1 : 0) | (args->trans_b ? 2 : 0))));
 }
 
 static int32_t flags_of(const struct yoke_gemm_args *args)
@@ -200,13 +200,13 @@ static yoke_status multiply(yoke_stream *stream, const struct yoke_gemm_args *ar
     int32_t flags = flags_of(args) | (piece->k == 0 ? FIRST : 0) | (piece->k + piece->K == args->K ? LAST : 0);
     return yokei_gpu_launch(
         stream, &program, "gemm_tile", (teams + program.G - 1) / program.G, 1, piece->n_batch,
-        YOKEI_GPU_ARGS(YK_P(scratch), YK_L(args->stride_a ? cut->a_floats : 0), YK_P(scratch + cut->a_total),
-                       YK_L(args->stride_b ? cut->b_floats : 0), YK_P(cut->part_floats ? scratch + cut->a_total + cut->b_total : NULL),
-                       YK_P(at(args->c, offset_c, args->out_dtype)), YK_L(args->ldc), YK_L(args->stride_c),
-                       YK_P(at(args->bias, piece->n, YOKE_F32)), YK_P(at(args->aux, offset_aux, args->out_dtype)),
-                       YK_L(args->ldaux), YK_L(args->stride_aux), YK_I((int32_t)piece->M), YK_I((int32_t)piece->N),
-                       YK_I((int32_t)piece->K), YK_I((int32_t)per_team), YK_F(args->alpha), YK_F(args->beta),
-                       YK_I(flags)));
+        YOKEI_GPU_ARGS(ARG_P(scratch), ARG_L(args->stride_a ? cut->a_floats : 0), ARG_P(scratch + cut->a_total),
+                       ARG_L(args->stride_b ? cut->b_floats : 0), ARG_P(cut->part_floats ? scratch + cut->a_total + cut->b_total : NULL),
+                       ARG_P(at(args->c, offset_c, args->out_dtype)), ARG_L(args->ldc), ARG_L(args->stride_c),
+                       ARG_P(at(args->bias, piece->n, YOKE_F32)), ARG_P(at(args->aux, offset_aux, args->out_dtype)),
+                       ARG_L(args->ldaux), ARG_L(args->stride_aux), ARG_I((int32_t)piece->M), ARG_I((int32_t)piece->N),
+                       ARG_I((int32_t)piece->K), ARG_I((int32_t)per_team), ARG_F(args->alpha), ARG_F(args->beta),
+                       ARG_I(flags)));
 }
 
 static yoke_status run_tile(yoke_stream *stream, const struct yoke_gemm_args *args, const struct body *body)
@@ -244,13 +244,13 @@ static yoke_status run_team(yoke_stream *stream, const struct yoke_gemm_args *ar
         int64_t n_batch = YOKE_MIN(args->batch - batch, 32768);
         YOKE_TRY(yokei_gpu_launch(
             stream, &program, "gemm_team", blocks_m * blocks_n, 1, n_batch,
-            YOKEI_GPU_ARGS(YK_P(at(args->a, batch * args->stride_a, args->dtype)), YK_L(args->lda), YK_L(args->stride_a),
-                           YK_P(at(args->b, batch * args->stride_b, args->dtype)), YK_L(args->ldb), YK_L(args->stride_b),
-                           YK_P(at(args->c, batch * args->stride_c, args->out_dtype)), YK_L(args->ldc),
-                           YK_L(args->stride_c), YK_P(args->bias),
-                           YK_P(at(args->aux, batch * args->stride_aux, args->out_dtype)), YK_L(args->ldaux),
-                           YK_L(args->stride_aux), YK_L(args->M), YK_L(args->N), YK_L(args->K), YK_F(args->alpha),
-                           YK_F(args->beta), YK_I(flags), YK_I((args->trans_a ? 1 : 0) | (args->trans_b ? 2 : 0)))));
+            YOKEI_GPU_ARGS(ARG_P(at(args->a, batch * args->stride_a, args->dtype)), ARG_L(args->lda), ARG_L(args->stride_a),
+                           ARG_P(at(args->b, batch * args->stride_b, args->dtype)), ARG_L(args->ldb), ARG_L(args->stride_b),
+                           ARG_P(at(args->c, batch * args->stride_c, args->out_dtype)), ARG_L(args->ldc),
+                           ARG_L(args->stride_c), ARG_P(args->bias),
+                           ARG_P(at(args->aux, batch * args->stride_aux, args->out_dtype)), ARG_L(args->ldaux),
+                           ARG_L(args->stride_aux), ARG_L(args->M), ARG_L(args->N), ARG_L(args->K), ARG_F(args->alpha),
+                           ARG_F(args->beta), ARG_I(flags), ARG_I((args->trans_a ? 1 : 0) | (args->trans_b ? 2 : 0)))));
         batch += n_batch;
     }
     return YOKE_OK;
