@@ -75,6 +75,7 @@ struct yokei_gpu_programs; /* the table of compiled programs: programs.c */
 struct yokei_gpu_device {
     const struct yokei_gpu_driver *driver;
     bool is_cpu;              /* work-items run one after the other on cores: teams of one lane with wide vectors */
+    int vector_floats;        /* floats that the device's vectors hold by preference: which register tile fits */
     int warp;                 /* lanes that can shuffle; 1: teams meet in local memory */
     int compute_units;
     int max_group;            /* most work-items of a group */
