@@ -55,11 +55,13 @@ static char *concatenate(const char *const pieces[])
 static char *make_prelude(enum yokei_gpu_language language)
 {
     const char *const opencl[] = { LINE("prelude/opencl.yk"), yokei_yk_prelude_opencl, LINE("prelude/common.yk"),
-                                   yokei_yk_prelude_common, NULL };
+                                   yokei_yk_prelude_common, LINE("prelude/tile.yk"), yokei_yk_prelude_tile, NULL };
     const char *const cuda[] = { LINE("prelude/cuda.yk"), yokei_yk_prelude_cuda, LINE("prelude/simt.yk"),
-                                 yokei_yk_prelude_simt, LINE("prelude/common.yk"), yokei_yk_prelude_common, NULL };
+                                 yokei_yk_prelude_simt, LINE("prelude/common.yk"), yokei_yk_prelude_common,
+                                 LINE("prelude/tile.yk"), yokei_yk_prelude_tile, NULL };
     const char *const hip[] = { LINE("prelude/hip.yk"), yokei_yk_prelude_hip, LINE("prelude/simt.yk"),
-                                yokei_yk_prelude_simt, LINE("prelude/common.yk"), yokei_yk_prelude_common, NULL };
+                                yokei_yk_prelude_simt, LINE("prelude/common.yk"), yokei_yk_prelude_common,
+                                 LINE("prelude/tile.yk"), yokei_yk_prelude_tile, NULL };
     return concatenate(language == YOKEI_GPU_OPENCL ? opencl : language == YOKEI_GPU_CUDA ? cuda : hip);
 }
 

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reference: activations. Maths: include/yoke/ops/act.h */
+#include "backends/reference/reference.h"
+
+#define PROTOTYPES(op) YOKE_OP_FUNCTIONS(reference, op)
+YOKE_ACT_OPS(PROTOTYPES)
+#define ENTRY(op) YOKE_OP_ENTRY(reference, op)
+const struct yoke_act_ops reference_act_ops = { YOKE_ACT_OPS(ENTRY) };
+
+static const double k = 0.79788456080286535588; /* sqrt(2 / pi) */
+
+double reference_gelu(double x)
+{
+    const double z = 2 * k * (x + 0.044715 * x * x * x);
+    return x / (1 + exp(-z));
+}
+
+static double gelu_derivative(double x)
+{
+    const double z = 2 * k * (x + 0.044715 * x * x * x);
+    const double s = 1 / (1 + exp(-z)), one_minus_s = 1 / (1 + exp(z));
+    return s + x * s * one_minus_s * 2 * k * (1 + 0.134145 * x * x);
+}
+
+static yoke_status reference_gelu_forward_can(const yoke_device *device, const struct yoke_gelu_forward_args *a,
+                                              struct yoke_cost *cost)
+{
+    (void)device;
+    YOKE_TRY(reference_check(YOKE_OP_gelu_forward, "dtype", a->dtype));
+    const double n = (double)a->n;
+    return reference_cost(cost, 0, 10 * n, 2 * n * (double)yoke_dtype_bytes(a->dtype));
+}
+
+static yoke_status reference_gelu_forward_run(yoke_stream *stream, const struct yoke_gelu_forward_args *a)
+{
+    YOKE_TRY(reference_gelu_forward_can(stream->device, a, NULL));
+    for (int64_t i = 0; i < a->n; i++) yokei_store(a->dtype, a->y, i, reference_gelu(yokei_load(a->dtype, a->x, i)));
+    return YOKE_OK;
+}
+
+static yoke_status reference_gelu_backward_can(const yoke_device *device, const struct yoke_gelu_backward_args *a,
+                                               struct yoke_cost *cost)
+{
+    (void)device;
+    YOKE_TRY(reference_check(YOKE_OP_gelu_backward, "dtype", a->dtype));
+    const double n = (double)a->n;
+    return reference_cost(cost, 0, 20 * n, 3 * n * (double)yoke_dtype_bytes(a->dtype));
+}
+
+static yoke_status reference_gelu_backward_run(yoke_stream *stream, const struct yoke_gelu_backward_args *a)
+{
+    YOKE_TRY(reference_gelu_backward_can(stream->device, a, NULL));
+    for (int64_t i = 0; i < a->n; i++)
+        yokei_store(a->dtype, a->dx, i, yokei_load(a->dtype, a->dy, i) * gelu_derivative(yokei_load(a->dtype, a->x, i)));
+    return YOKE_OK;
+}

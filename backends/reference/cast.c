@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reference: conversion. Maths: include/yoke/ops/cast.h */
+#include "backends/reference/reference.h"
+
+#define PROTOTYPES(op) YOKE_OP_FUNCTIONS(reference, op)
+YOKE_CAST_OPS(PROTOTYPES)
+#define ENTRY(op) YOKE_OP_ENTRY(reference, op)
+const struct yoke_cast_ops reference_cast_ops = { YOKE_CAST_OPS(ENTRY) };
+
+static yoke_status reference_cast_can(const yoke_device *device, const struct yoke_cast_args *a, struct yoke_cost *cost)
+{
+    (void)device;
+    YOKE_TRY(reference_check(YOKE_OP_cast, "from", a->from));
+    YOKE_TRY(reference_check(YOKE_OP_cast, "to", a->to));
+    return reference_cost(cost, 0, (double)a->n, (double)a->n * (double)(yoke_dtype_bytes(a->from) + yoke_dtype_bytes(a->to)));
+}
+
+static yoke_status reference_cast_run(yoke_stream *stream, const struct yoke_cast_args *a)
+{
+    YOKE_TRY(reference_cast_can(stream->device, a, NULL));
+    for (int64_t i = 0; i < a->n; i++) yokei_store(a->to, a->y, i, yokei_load(a->from, a->x, i));
+    return YOKE_OK;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reference: elementwise sums and products. Maths: include/yoke/ops/elementwise.h */
+#include "backends/reference/reference.h"
+
+#define PROTOTYPES(op) YOKE_OP_FUNCTIONS(reference, op)
+YOKE_ELEMENTWISE_OPS(PROTOTYPES)
+#define ENTRY(op) YOKE_OP_ENTRY(reference, op)
+const struct yoke_elementwise_ops reference_elementwise_ops = { YOKE_ELEMENTWISE_OPS(ENTRY) };
+
+static yoke_status reference_add_can(const yoke_device *device, const struct yoke_add_args *a, struct yoke_cost *cost)
+{
+    (void)device;
+    YOKE_TRY(reference_check(YOKE_OP_add, "dtype", a->dtype));
+    return reference_cost(cost, 0, (double)a->n, 3 * (double)a->n * (double)yoke_dtype_bytes(a->dtype));
+}
+
+static yoke_status reference_add_run(yoke_stream *stream, const struct yoke_add_args *a)
+{
+    YOKE_TRY(reference_add_can(stream->device, a, NULL));
+    for (int64_t i = 0; i < a->n; i++)
+        yokei_store(a->dtype, a->z, i, yokei_load(a->dtype, a->x, i) + yokei_load(a->dtype, a->y, i));
+    return YOKE_OK;
+}
+
+static yoke_status reference_scale_can(const yoke_device *device, const struct yoke_scale_args *a, struct yoke_cost *cost)
+{
+    (void)device;
+    YOKE_TRY(reference_check(YOKE_OP_scale, "dtype", a->dtype));
+    return reference_cost(cost, 0, (double)a->n, 2 * (double)a->n * (double)yoke_dtype_bytes(a->dtype));
+}
+
+static yoke_status reference_scale_run(yoke_stream *stream, const struct yoke_scale_args *a)
+{
+    YOKE_TRY(reference_scale_can(stream->device, a, NULL));
+    for (int64_t i = 0; i < a->n; i++) yokei_store(a->dtype, a->y, i, a->alpha * yokei_load(a->dtype, a->x, i));
+    return YOKE_OK;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reference: softmax cross-entropy. Maths: include/yoke/ops/loss.h */
+#include "backends/reference/reference.h"
+
+#define PROTOTYPES(op) YOKE_OP_FUNCTIONS(reference, op)
+YOKE_LOSS_OPS(PROTOTYPES)
+#define ENTRY(op) YOKE_OP_ENTRY(reference, op)
+const struct yoke_loss_ops reference_loss_ops = { YOKE_LOSS_OPS(ENTRY) };
+
+static yoke_status reference_xent_forward_can(const yoke_device *device, const struct yoke_xent_forward_args *a,
+                                              struct yoke_cost *cost)
+{
+    (void)device;
+    YOKE_TRY(reference_check(YOKE_OP_xent_forward, "dtype", a->dtype));
+    const double n = (double)a->N * (double)a->V;
+    return reference_cost(cost, 0, 4 * n, n * (double)yoke_dtype_bytes(a->dtype));
+}
+
+static yoke_status reference_xent_forward_run(yoke_stream *stream, const struct yoke_xent_forward_args *a)
+{
+    YOKE_TRY(reference_xent_forward_can(stream->device, a, NULL));
+    const yoke_dtype wide = yoke_dtype_wide(a->dtype);
+    for (int64_t n = 0; n < a->N; n++) {
+        double max = -INFINITY, sum = 0;
+        for (int64_t v = 0; v < a->V; v++) max = reference_max(max, yokei_load(a->dtype, a->logits, n * a->ld + v));
+        for (int64_t v = 0; v < a->V; v++) sum += exp(yokei_load(a->dtype, a->logits, n * a->ld + v) - max);
+        const double lse = max + log(sum);
+        const int64_t target = a->targets[n] - a->vocab_start;
+        const bool ignored = a->targets[n] < 0, here = !ignored && target >= 0 && target < a->V;
+        const double picked = here ? yokei_load(a->dtype, a->logits, n * a->ld + target) : 0;
+        yokei_store(wide, a->lse, n, lse);
+        if (a->picked) yokei_store(wide, a->picked, n, picked);
+        if (a->losses) yokei_store(wide, a->losses, n, ignored ? 0 : lse - picked);
+    }
+    return YOKE_OK;
+}
+
+static yoke_status reference_xent_backward_can(const yoke_device *device, const struct yoke_xent_backward_args *a,
+                                               struct yoke_cost *cost)
+{
+    (void)device;
+    YOKE_TRY(reference_check(YOKE_OP_xent_backward, "dtype", a->dtype));
+    const double n = (double)a->N * (double)a->V;
+    return reference_cost(cost, 0, 4 * n, 2 * n * (double)yoke_dtype_bytes(a->dtype));
+}
+
+static yoke_status reference_xent_backward_run(yoke_stream *stream, const struct yoke_xent_backward_args *a)
+{
+    YOKE_TRY(reference_xent_backward_can(stream->device, a, NULL));
+    for (int64_t n = 0; n < a->N; n++) {
+        const double lse = yokei_load(yoke_dtype_wide(a->dtype), a->lse, n);
+        const int64_t target = a->targets[n] - a->vocab_start;
+        const bool ignored = a->targets[n] < 0;
+        for (int64_t v = 0; v < a->V; v++) {
+            const double p = exp(yokei_load(a->dtype, a->logits, n * a->ld + v) - lse);
+            yokei_store(a->dtype, a->dlogits, n * a->lddlogits + v, ignored ? 0 : a->scale * (p - (v == target)));
+        }
+    }
+    return YOKE_OK;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reference: normalisation. Maths: include/yoke/ops/norm.h */
+#include "backends/reference/reference.h"
+
+#define PROTOTYPES(op) YOKE_OP_FUNCTIONS(reference, op)
+YOKE_NORM_OPS(PROTOTYPES)
+#define ENTRY(op) YOKE_OP_ENTRY(reference, op)
+const struct yoke_norm_ops reference_norm_ops = { YOKE_NORM_OPS(ENTRY) };
+
+static yoke_status reference_layernorm_forward_can(const yoke_device *device, const struct yoke_layernorm_forward_args *a,
+                                                   struct yoke_cost *cost)
+{
+    (void)device;
+    YOKE_TRY(reference_check(YOKE_OP_layernorm_forward, "dtype", a->dtype));
+    const double n = (double)a->N * (double)a->C;
+    return reference_cost(cost, 0, 8 * n, 2 * n * (double)yoke_dtype_bytes(a->dtype));
+}
+
+static yoke_status reference_layernorm_forward_run(yoke_stream *stream, const struct yoke_layernorm_forward_args *a)
+{
+    YOKE_TRY(reference_layernorm_forward_can(stream->device, a, NULL));
+    const yoke_dtype wide = yoke_dtype_wide(a->dtype);
+    for (int64_t n = 0; n < a->N; n++) {
+        double mean = 0, variance = 0;
+        for (int64_t c = 0; c < a->C; c++) mean += yokei_load(a->dtype, a->x, n * a->ldx + c);
+        mean /= (double)a->C;
+        for (int64_t c = 0; c < a->C; c++) {
+            const double centred = yokei_load(a->dtype, a->x, n * a->ldx + c) - mean;
+            variance += centred * centred;
+        }
+        variance /= (double)a->C;
+        const double rstd = 1 / sqrt(variance + a->eps);
+        for (int64_t c = 0; c < a->C; c++) {
+            const double xhat = (yokei_load(a->dtype, a->x, n * a->ldx + c) - mean) * rstd;
+            yokei_store(a->dtype, a->y, n * a->ldy + c, xhat * yokei_load(wide, a->gamma, c) + yokei_load(wide, a->beta, c));
+        }
+        if (a->mean) yokei_store(wide, a->mean, n, mean);
+        if (a->rstd) yokei_store(wide, a->rstd, n, rstd);
+    }
+    return YOKE_OK;
+}
+
+static yoke_status reference_layernorm_backward_can(const yoke_device *device, const struct yoke_layernorm_backward_args *a,
+                                                    struct yoke_cost *cost)
+{
+    (void)device;
+    YOKE_TRY(reference_check(YOKE_OP_layernorm_backward, "dtype", a->dtype));
+    const double n = (double)a->N * (double)a->C;
+    return reference_cost(cost, 0, 14 * n, 3 * n * (double)yoke_dtype_bytes(a->dtype));
+}
+
+/* dx may alias dy or dresidual: within a row, element c of both is read before dx[n, c] is written, and the averages
+ * are taken before. */
+static void layernorm_input_gradient(const struct yoke_layernorm_backward_args *a)
+{
+    const yoke_dtype wide = yoke_dtype_wide(a->dtype);
+    for (int64_t n = 0; n < a->N; n++) {
+        const double mean = yokei_load(wide, a->mean, n), rstd = yokei_load(wide, a->rstd, n);
+        double avg_g = 0, avg_g_xhat = 0;
+        for (int64_t c = 0; c < a->C; c++) {
+            const double xhat = (yokei_load(a->dtype, a->x, n * a->ldx + c) - mean) * rstd;
+            const double g = yokei_load(a->dtype, a->dy, n * a->lddy + c) * yokei_load(wide, a->gamma, c);
+            avg_g += g;
+            avg_g_xhat += g * xhat;
+        }
+        avg_g /= (double)a->C;
+        avg_g_xhat /= (double)a->C;
+        for (int64_t c = 0; c < a->C; c++) {
+            const double xhat = (yokei_load(a->dtype, a->x, n * a->ldx + c) - mean) * rstd;
+            const double g = yokei_load(a->dtype, a->dy, n * a->lddy + c) * yokei_load(wide, a->gamma, c);
+            double dx = rstd * (g - avg_g - xhat * avg_g_xhat);
+            if (a->dresidual) dx += yokei_load(a->dtype, a->dresidual, n * a->lddresidual + c);
+            yokei_store(a->dtype, a->dx, n * a->lddx + c, dx);
+        }
+    }
+}
+
+static void layernorm_weight_gradient(const struct yoke_layernorm_backward_args *a)
+{
+    const yoke_dtype wide = yoke_dtype_wide(a->dtype);
+    for (int64_t c = 0; c < a->C; c++) {
+        double dgamma = yokei_load(wide, a->dgamma, c), dbeta = yokei_load(wide, a->dbeta, c);
+        for (int64_t n = 0; n < a->N; n++) {
+            const double mean = yokei_load(wide, a->mean, n), rstd = yokei_load(wide, a->rstd, n);
+            const double xhat = (yokei_load(a->dtype, a->x, n * a->ldx + c) - mean) * rstd;
+            const double dy = yokei_load(a->dtype, a->dy, n * a->lddy + c);
+            dgamma += dy * xhat;
+            dbeta += dy;
+        }
+        yokei_store(wide, a->dgamma, c, dgamma);
+        yokei_store(wide, a->dbeta, c, dbeta);
+    }
+}
+
+static yoke_status reference_layernorm_backward_run(yoke_stream *stream, const struct yoke_layernorm_backward_args *a)
+{
+    YOKE_TRY(reference_layernorm_backward_can(stream->device, a, NULL));
+    if (a->dgamma) layernorm_weight_gradient(a); /* first: dx may overwrite dy */
+    if (a->dx) layernorm_input_gradient(a);
+    return YOKE_OK;
+}
