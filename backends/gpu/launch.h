@@ -61,6 +61,9 @@ void yokei_gpu_source_free(struct yokei_gpu_source *source);
 struct yokei_gpu_program yokei_gpu_team_program(const yoke_device *device, enum yoke_op_id op, const char *family,
                                                 yoke_dtype dtype, yoke_dtype out_dtype, double size);
 
+/** L, W and G of team variant `index` on such a device; false past the last. */
+bool yokei_gpu_team_variant(int index, bool is_cpu, int warp, struct yokei_gpu_program *program);
+
 /** How N rows (or pieces) are spread: team t works on rows [t * per_team, (t + 1) * per_team) that are < N. */
 struct yokei_gpu_rows {
     int64_t per_team;
@@ -73,6 +76,10 @@ struct yokei_gpu_rows yokei_gpu_rows(const yoke_device *device, const struct yok
 /** Spread n elements; per_team is a multiple of L * W. */
 struct yokei_gpu_rows yokei_gpu_span(const yoke_device *device, const struct yokei_gpu_program *program, int64_t n,
                                      int64_t element_bytes);
+
+/** Rows spread for sums over rows: few teams, because each leaves a row of sums in scratch; at most partial_teams. */
+struct yokei_gpu_rows yokei_gpu_partial_rows(const yoke_device *device, const struct yokei_gpu_program *program, int64_t N);
+int64_t yokei_gpu_partial_teams(const yoke_device *device, int64_t N);
 
 /** YOKE_EUNSUPPORTED unless dtype is f32, f16 or bf16. `op` names the op in the text. */
 yoke_status yokei_gpu_check_dtype(enum yoke_op_id op, yoke_dtype dtype);

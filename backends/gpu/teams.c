@@ -81,10 +81,22 @@ struct yokei_gpu_rows yokei_gpu_span(const yoke_device *device, const struct yok
     int64_t per_team = 8 * step;
     if (gpu->is_cpu) {
         int64_t by_core = (n + 8 * gpu->compute_units - 1) / (8 * gpu->compute_units);
-        per_team = YOKE_MAX(by_core, CPU_TEAM_BYTES / element_bytes);
+        per_team = YOKE_MAX(1, YOKE_MAX(by_core, CPU_TEAM_BYTES / YOKE_MAX(element_bytes, 1)));
     }
     per_team = (per_team + step - 1) / step * step;
     return spread(program, n, per_team);
+}
+
+int64_t yokei_gpu_partial_teams(const yoke_device *device, int64_t N)
+{
+    const struct yokei_gpu_device *gpu = yokei_gpu(device);
+    return YOKE_MIN(N, gpu->is_cpu ? 8 * (int64_t)gpu->compute_units : 512);
+}
+
+struct yokei_gpu_rows yokei_gpu_partial_rows(const yoke_device *device, const struct yokei_gpu_program *program, int64_t N)
+{
+    int64_t teams = YOKE_MAX(1, yokei_gpu_partial_teams(device, N));
+    return spread(program, N, YOKE_MAX(1, (N + teams - 1) / teams));
 }
 
 yoke_status yokei_gpu_check_dtype(enum yoke_op_id op, yoke_dtype dtype)
