@@ -6,7 +6,7 @@ BEGIN {
     print "const char yokei_yk_" name "[] ="
 }
 {
-    gsub(/\\/, "\\\\")
+    gsub(/\\/, "&&")
     gsub(/"/, "\\\"")
     print "\"" $0 "\\n\""
 }
