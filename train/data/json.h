@@ -33,11 +33,12 @@ struct yokei_json_schema {
     const struct yokei_json_field *fields; /* in the order in which they are written; ends with key NULL */
     size_t bytes;                          /* of the struct */
     bool ignore_unknown;
+    yoke_status unreadable;                /* for a file that is missing or no JSON; YOKE_OK means YOKE_EDATA */
 };
 
 /**
  * Read `path` into `out`, which holds the defaults (arrays NULL). On failure `out` is as it was.
- * Errors: YOKE_EDATA (missing, not JSON: line and column; not an object), YOKE_ECONFIG (schema), YOKE_EIO, YOKE_ENOMEM.
+ * Errors: schema->unreadable (missing, not JSON: line and column; not an object), YOKE_ECONFIG (schema), YOKE_EIO, YOKE_ENOMEM.
  */
 yoke_status yokei_json_read(const char *path, const struct yokei_json_schema *schema, void *out);
 /** The same from text in memory; `path` is for messages. */
@@ -46,7 +47,7 @@ yoke_status yokei_json_parse(const char *path, const char *text, size_t bytes, c
 void yokei_json_free(const struct yokei_json_schema *schema, void *object);
 /** Write atomically, keys in the schema's order, numbers so that they read back as the same bits. YOKE_EIO, YOKE_EINVAL (NaN), YOKE_ENOMEM. */
 yoke_status yokei_json_write(const char *path, const struct yokei_json_schema *schema, const void *object);
-/** The same as one malloc'ed string: indented, or on one line. NaN and infinities become null when `nan_is_null`. */
+/** The same as one malloc'ed string that ends with a newline: indented, or on one line. NaN and infinities become null when `nan_is_null`. */
 yoke_status yokei_json_text(const struct yokei_json_schema *schema, const void *object, bool indented, bool nan_is_null,
                             char **text_out);
 

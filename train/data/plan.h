@@ -42,7 +42,7 @@ struct yokei_plan {
 
 /**
  * Read and check: version, schema, the model's shape, sequence <= n_positions, samples of the ranks add up to batch,
- * micro_batch <= samples. Errors: YOKE_EDATA (missing, not JSON), YOKE_ECONFIG (file, path, reason).
+ * micro_batch <= samples. Errors: YOKE_ECONFIG (missing, not JSON, or a value: file, path, reason).
  */
 yoke_status yokei_plan_read(const char *path, struct yokei_plan *plan_out);
 /** The same checks; `where` stands in front of the reason. YOKE_ECONFIG. */

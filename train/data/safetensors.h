@@ -50,6 +50,10 @@ const struct yokei_tensor *yokei_safetensors_at(const struct yokei_safetensors *
 const struct yokei_tensor *yokei_safetensors_find(const struct yokei_safetensors *tensors, const char *name);
 /** A string of __metadata__ (the first file's, where several are joined), NULL where there is none. */
 const char *yokei_safetensors_metadata(const struct yokei_safetensors *tensors, const char *key);
+/** The tensor whose name is nearest to `name`, for messages; NULL when none is near. */
+const char *yokei_safetensors_nearest(const struct yokei_safetensors *tensors, const char *name);
+/** "[2, 64]", for messages. */
+void yokei_shape_text(int n_dims, const int64_t shape[], char *text, size_t bytes);
 /**
  * Copy one tensor into host memory, of exactly this shape, converted to `dtype` among f32, f16, bf16, f64 (rounded once;
  * integers only to their own type). Errors: YOKE_EDATA (no such tensor: the nearest name; wrong shape or type).

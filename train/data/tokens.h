@@ -61,7 +61,7 @@ yoke_status yokei_tokens_check_length(const struct yokei_tokens *tokens, int64_t
  * micro-batch): inputs [T] and targets [T], the inputs shifted by one. Depends on (seed, global_sample, T, file) alone,
  * so every layout sees the same samples.
  * Order: epoch e = global_sample / N with N = max(1, (n_train - 1) / T - 1) windows of T tokens, shifted together by a
- * phase in [0, T) drawn for the epoch (fixed at 0 where N windows do not leave room for it); within it window
+ * phase in [0, T) drawn for the epoch (less where the part leaves less room); within it window
  * perm_e(global_sample mod N), a bijection made of four Feistel rounds of Philox (cycle-walking), so that an epoch visits
  * each window once and no table is stored.
  * Errors: as yokei_tokens_read; YOKE_EINVAL (T, negative sample).
