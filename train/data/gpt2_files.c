@@ -10,13 +10,14 @@
 
 /* config.json: the shape, and what must have one value because nothing else is computed. */
 struct config_file {
-    struct yokei_gpt2_config shape;
+    struct yoke_gpt2_config shape;
     char model_type[32], activation[32];
-    char architecture[32]; /* written only */
+    int64_t n_inner;
+    double resid_pdrop, embd_pdrop, attn_pdrop;
     bool tied, scale, scale_by_layer, reorder, cross;
 };
 
-#define MEMBER(member) offsetof(struct yokei_gpt2_config, member), 0
+#define MEMBER(member) offsetof(struct yoke_gpt2_config, member), 0
 #define MAX_DIM 16777216 /* keeps every product of two dimensions far inside 64 bits */
 #define SHAPE_FIELDS                                                                      \
     { "n_layer", YOKEI_JSON_I64, MEMBER(n_layer), true, 1, 10000 },                       \
@@ -27,27 +28,23 @@ struct config_file {
 
 static const struct yokei_json_field PLAN_FIELDS[] = {
     SHAPE_FIELDS,
-    { "n_inner", YOKEI_JSON_I64, MEMBER(n_inner), true, 1, MAX_DIM },
     { "layer_norm_epsilon", YOKEI_JSON_F64, MEMBER(layer_norm_epsilon), true, 1e-12, 1 },
     { "initializer_range", YOKEI_JSON_F64, MEMBER(initializer_range), true, 0, 10 },
-    { "resid_pdrop", YOKEI_JSON_F64, MEMBER(resid_pdrop), true, 0, 0.99 },
-    { "embd_pdrop", YOKEI_JSON_F64, MEMBER(embd_pdrop), true, 0, 0.99 },
-    { "attn_pdrop", YOKEI_JSON_F64, MEMBER(attn_pdrop), true, 0, 0.99 },
     { 0 },
 };
-const struct yokei_json_schema yokei_gpt2_schema = { PLAN_FIELDS, sizeof(struct yokei_gpt2_config), false, YOKE_ECONFIG };
+const struct yokei_json_schema yokei_gpt2_schema = { PLAN_FIELDS, sizeof(struct yoke_gpt2_config), false, YOKE_ECONFIG };
 
 #define OTHER(member) offsetof(struct config_file, member), sizeof(((struct config_file *)0)->member)
 static const struct yokei_json_field FILE_FIELDS[] = {
     { "model_type", YOKEI_JSON_TEXT, OTHER(model_type), false },
     SHAPE_FIELDS, /* shape is the first member, so the offsets agree */
-    { "n_inner", YOKEI_JSON_I64, MEMBER(n_inner), false, 1, MAX_DIM },
+    { "n_inner", YOKEI_JSON_I64, OTHER(n_inner), false, 1, MAX_DIM },
     { "activation_function", YOKEI_JSON_TEXT, OTHER(activation), false },
     { "layer_norm_epsilon", YOKEI_JSON_F64, MEMBER(layer_norm_epsilon), false, 1e-12, 1 },
     { "initializer_range", YOKEI_JSON_F64, MEMBER(initializer_range), false, 0, 10 },
-    { "resid_pdrop", YOKEI_JSON_F64, MEMBER(resid_pdrop), false, 0, 0.99 },
-    { "embd_pdrop", YOKEI_JSON_F64, MEMBER(embd_pdrop), false, 0, 0.99 },
-    { "attn_pdrop", YOKEI_JSON_F64, MEMBER(attn_pdrop), false, 0, 0.99 },
+    { "resid_pdrop", YOKEI_JSON_F64, OTHER(resid_pdrop), false, 0, 1 },
+    { "embd_pdrop", YOKEI_JSON_F64, OTHER(embd_pdrop), false, 0, 1 },
+    { "attn_pdrop", YOKEI_JSON_F64, OTHER(attn_pdrop), false, 0, 1 },
     { "tie_word_embeddings", YOKEI_JSON_BOOL, OTHER(tied), false },
     { "scale_attn_weights", YOKEI_JSON_BOOL, OTHER(scale), false },
     { "scale_attn_by_inverse_layer_idx", YOKEI_JSON_BOOL, OTHER(scale_by_layer), false },
@@ -59,7 +56,8 @@ static const struct yokei_json_schema FILE_SCHEMA = { FILE_FIELDS, sizeof(struct
 _Static_assert(offsetof(struct config_file, shape) == 0, "SHAPE_FIELDS are offsets into the shape");
 
 static const struct config_file STANDARD = {
-    .shape = { .layer_norm_epsilon = 1e-5, .initializer_range = 0.02, .resid_pdrop = 0.1, .embd_pdrop = 0.1, .attn_pdrop = 0.1 },
+    .shape = { .size = sizeof(struct yoke_gpt2_config), .layer_norm_epsilon = 1e-5, .initializer_range = 0.02 },
+    .resid_pdrop = 0.1, .embd_pdrop = 0.1, .attn_pdrop = 0.1, /* where a file is silent, Hugging Face has these */
     .model_type = "gpt2", .activation = "gelu_new", .tied = true, .scale = true,
 };
 
@@ -84,17 +82,18 @@ static yoke_status check_computed(const struct config_file *config, const char *
     return YOKE_OK; /* reorder_and_upcast_attn changes where numbers are rounded, not what is computed */
 }
 
-yoke_status yokei_gpt2_config_check(const struct yokei_gpt2_config *config, const char *where)
+/* What the file means beyond its shape. */
+static yoke_status check_shape(const struct config_file *config, const char *path)
 {
-    for (const struct yokei_json_field *field = PLAN_FIELDS; field->key; field++) {
-        const char *member = (const char *)config + field->offset;
-        double value = field->type == YOKEI_JSON_I64 ? (double)*(const int64_t *)(const void *)member : *(const double *)(const void *)member;
-        if (!(value >= field->min && value <= field->max))
-            return yoke_fail(YOKE_ECONFIG, "%s: %s is %.17g; it must be between %.17g and %.17g", where, field->key, value, field->min, field->max);
-    }
-    if (config->n_embd % config->n_head)
-        return yoke_fail(YOKE_ECONFIG, "%s: n_embd %lld is not a multiple of n_head %lld; every head must have the same width", where,
-                         (long long)config->n_embd, (long long)config->n_head);
+    int64_t C = config->shape.n_embd;
+    if (config->n_inner != 4 * C)
+        return yoke_fail(YOKE_ECONFIG, "%s: n_inner is %lld; Yoke computes GPT-2 with 4 n_embd = %lld", path, (long long)config->n_inner,
+                         4 * (long long)C);
+    if (C % config->shape.n_head)
+        return yoke_fail(YOKE_ECONFIG, "%s: n_embd %lld is not a multiple of n_head %lld; every head must have the same width", path,
+                         (long long)C, (long long)config->shape.n_head);
+    double dropout = YOKE_MAX(config->resid_pdrop, YOKE_MAX(config->embd_pdrop, config->attn_pdrop));
+    if (dropout > 0) yoke_log(YOKE_LOG_WARN, "%s: asks for dropout of up to %g; Yoke trains without dropout", path, dropout);
     return YOKE_OK;
 }
 
@@ -113,7 +112,7 @@ static yoke_status read_config_text(const char *path, const char *text, size_t b
     return status;
 }
 
-yoke_status yokei_gpt2_config_read(const char *path, struct yokei_gpt2_config *config_out)
+yoke_status yokei_gpt2_config_read(const char *path, struct yoke_gpt2_config *config_out)
 {
     struct stat info;
     struct yokei_map map;
@@ -125,18 +124,21 @@ yoke_status yokei_gpt2_config_read(const char *path, struct yokei_gpt2_config *c
     yoke_status status = read_config_text(file, (const char *)map.data, map.bytes, &config);
     yokei_map_close(&map);
     YOKE_TRY(status);
-    if (config.shape.n_inner == 0) config.shape.n_inner = 4 * config.shape.n_embd;
+    if (config.n_inner == 0) config.n_inner = 4 * config.shape.n_embd;
     YOKE_TRY(check_computed(&config, file));
-    YOKE_TRY(yokei_gpt2_config_check(&config.shape, file));
+    YOKE_TRY(check_shape(&config, file));
     *config_out = config.shape;
     return YOKE_OK;
 }
 
-yoke_status yokei_gpt2_config_write(const char *path, const struct yokei_gpt2_config *config)
+yoke_status yokei_gpt2_config_write(const char *path, const struct yoke_gpt2_config *config)
 {
-    YOKE_TRY(yokei_gpt2_config_check(config, path));
+    yoke_status status = yoke_gpt2_check(config);
+    if (status) return yoke_fail_context(status, "%s", path);
     struct config_file file = STANDARD;
     file.shape = *config;
+    file.n_inner = 4 * config->n_embd;
+    file.resid_pdrop = file.embd_pdrop = file.attn_pdrop = 0;
     return yokei_json_write(path, &FILE_SCHEMA, &file);
 }
 
@@ -157,27 +159,27 @@ static void set_shape(struct yokei_gpt2_tensor *tensor, int64_t rows, int64_t co
     tensor->shape[1] = columns;
 }
 
-int64_t yokei_gpt2_n_tensors(const struct yokei_gpt2_config *config)
+int64_t yokei_gpt2_n_tensors(const struct yoke_gpt2_config *config)
 {
     return 2 + YOKEI_GPT2_TENSORS_PER_LAYER * config->n_layer + 2;
 }
 
-yoke_status yokei_gpt2_tensor(const struct yokei_gpt2_config *config, int64_t index, struct yokei_gpt2_tensor *tensor_out)
+yoke_status yokei_gpt2_tensor(const struct yoke_gpt2_config *config, int64_t index, struct yokei_gpt2_tensor *tensor_out)
 {
-    int64_t n = yokei_gpt2_n_tensors(config), C = config->n_embd, inner = config->n_inner;
+    int64_t n = yokei_gpt2_n_tensors(config), C = config->n_embd, inner = 4 * C;
     if (index < 0 || index >= n)
         return yoke_fail(YOKE_EINVAL, "GPT-2 tensor %lld does not exist; there are %lld", (long long)index, (long long)n);
     const int64_t shapes[7][2] = { { C, 0 }, { C, 3 * C }, { 3 * C, 0 }, { C, C }, { C, inner }, { inner, 0 }, { inner, C } };
     struct yokei_gpt2_tensor tensor = { .n_dims = 0 };
     if (index == 0 || index == 1) {
-        yokei_text(tensor.name, sizeof tensor.name, "transformer.%s.weight", index ? "wpe" : "wte");
+        yokei_text(tensor.name, sizeof tensor.name, "%s.weight", index ? "wpe" : "wte");
         set_shape(&tensor, index ? config->n_positions : config->vocab_size, C);
     } else if (index >= n - 2) {
-        yokei_text(tensor.name, sizeof tensor.name, "transformer.ln_f.%s", index == n - 1 ? "bias" : "weight");
+        yokei_text(tensor.name, sizeof tensor.name, "ln_f.%s", index == n - 1 ? "bias" : "weight");
         set_shape(&tensor, C, 0);
     } else {
         int64_t layer = (index - 2) / YOKEI_GPT2_TENSORS_PER_LAYER, which = (index - 2) % YOKEI_GPT2_TENSORS_PER_LAYER;
-        yokei_text(tensor.name, sizeof tensor.name, "transformer.h.%lld.%s", (long long)layer, LAYER[which].name);
+        yokei_text(tensor.name, sizeof tensor.name, "h.%lld.%s", (long long)layer, LAYER[which].name);
         set_shape(&tensor, shapes[LAYER[which].kind][0], shapes[LAYER[which].kind][1]);
     }
     *tensor_out = tensor;
@@ -218,32 +220,40 @@ static yoke_status check_found(const struct yokei_tensor *found, const struct yo
 static const struct yokei_tensor *find_either(const struct yokei_safetensors *tensors, const char *name)
 {
     const struct yokei_tensor *found = yokei_safetensors_find(tensors, name);
-    return found ? found : yokei_safetensors_find(tensors, without_prefix(name));
+    char longer[YOKEI_GPT2_NAME_BYTES + 16];
+    yokei_text(longer, sizeof longer, "transformer.%s", name);
+    return found ? found : yokei_safetensors_find(tensors, longer);
 }
 
-/* A tensor that is neither a weight nor one of those that are passed over. `used` counts how often each weight is there. */
-static yoke_status check_rest(const struct yokei_safetensors *tensors, const struct yokei_gpt2_config *config,
-                              const struct yokei_tensor *const found[])
+static yoke_status check_other(const struct yokei_tensor *tensor, const struct yokei_tensor *wte, int64_t n_layer)
 {
-    int64_t n = yokei_gpt2_n_tensors(config);
-    for (size_t i = 0; i < yokei_safetensors_count(tensors); i++) {
-        const struct yokei_tensor *tensor = yokei_safetensors_at(tensors, i);
-        int64_t j = 0;
-        while (j < n && found[j] != tensor) j++;
-        if (j < n || is_mask(tensor->name)) continue;
-        if (strcmp(tensor->name, "lm_head.weight") == 0) {
-            if (tensor->dtype != found[0]->dtype || tensor->bytes != found[0]->bytes || memcmp(tensor->data, found[0]->data, tensor->bytes))
-                return yoke_fail(YOKE_EDATA, "%s: tensor \"lm_head.weight\" differs from \"%s\"; Yoke's GPT-2 has one matrix for both",
-                                 tensor->file, found[0]->name);
-            continue;
-        }
+    if (is_mask(tensor->name)) return YOKE_OK;
+    if (strcmp(tensor->name, "lm_head.weight") != 0)
         return yoke_fail(YOKE_EDATA, "%s: tensor \"%s\" does not belong to a GPT-2 of %lld layers; the configuration and the weights "
-                         "do not go together", tensor->file, tensor->name, (long long)config->n_layer);
-    }
+                         "do not go together", tensor->file, tensor->name, (long long)n_layer);
+    if (tensor->dtype != wte->dtype || tensor->bytes != wte->bytes || memcmp(tensor->data, wte->data, wte->bytes) != 0)
+        return yoke_fail(YOKE_EDATA, "%s: tensor \"lm_head.weight\" differs from \"%s\"; Yoke's GPT-2 has one matrix for both",
+                         tensor->file, wte->name);
     return YOKE_OK;
 }
 
-yoke_status yokei_gpt2_find(const struct yokei_safetensors *tensors, const struct yokei_gpt2_config *config,
+/* Nothing may be in the file that is neither a weight nor one of those that are passed over. */
+static yoke_status check_rest(const struct yokei_safetensors *tensors, const struct yoke_gpt2_config *config,
+                              const struct yokei_tensor *const found[])
+{
+    size_t n = yokei_safetensors_count(tensors);
+    bool *used = calloc(n, sizeof *used);
+    if (!used) return yoke_fail(YOKE_ENOMEM, "%s: no memory for a list of %zu tensors", yokei_safetensors_path(tensors), n);
+    const struct yokei_tensor *first = yokei_safetensors_at(tensors, 0);
+    for (int64_t i = 0; i < yokei_gpt2_n_tensors(config); i++) used[found[i] - first] = true;
+    yoke_status status = YOKE_OK;
+    for (size_t i = 0; i < n && !status; i++)
+        if (!used[i]) status = check_other(&first[i], found[0], config->n_layer);
+    free(used);
+    return status;
+}
+
+yoke_status yokei_gpt2_find(const struct yokei_safetensors *tensors, const struct yoke_gpt2_config *config,
                             const struct yokei_tensor *found_out[])
 {
     int64_t n = yokei_gpt2_n_tensors(config);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The fields of struct yokei_gpt2_config in JSON, for files that contain one. */
+/** The fields of struct yoke_gpt2_config in JSON, for files that contain one. */
 #ifndef TRAIN_DATA_GPT2_SCHEMA_H
 #define TRAIN_DATA_GPT2_SCHEMA_H
 

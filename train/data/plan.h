@@ -23,7 +23,7 @@ struct yokei_plan_variant { /* an op's variant on the devices of one backend */
 
 struct yokei_plan {
     int64_t version;
-    struct yokei_gpt2_config model;
+    struct yoke_gpt2_config model;
     char precision[8];      /* fp32 bf16 fp16 */
     uint64_t seed;
     int64_t batch;          /* sequences of one optimizer step, all ranks together */

@@ -215,16 +215,30 @@ static bool is_float(yoke_dtype dtype)
 }
 
 /* Data in a file may be unaligned, so it is converted by way of a small aligned piece. */
-static void convert_unaligned(const struct yokei_tensor *tensor, yoke_dtype dtype, void *out)
+static void convert_unaligned(const struct yokei_tensor *tensor, size_t n, yoke_dtype dtype, void *out)
 {
     enum { PIECE = 1024 };
     double piece[PIECE]; /* of the widest type, for its alignment */
-    size_t from = yoke_dtype_bytes(tensor->dtype), to = yoke_dtype_bytes(dtype), n = tensor->bytes / from;
+    size_t from = yoke_dtype_bytes(tensor->dtype), to = yoke_dtype_bytes(dtype);
     for (size_t i = 0; i < n; i += PIECE) {
         size_t count = YOKE_MIN((size_t)PIECE, n - i);
         memcpy(piece, (const char *)tensor->data + i * from, count * from);
         yoke_convert(tensor->dtype, piece, dtype, (char *)out + i * to, count);
     }
+}
+
+yoke_status yokei_tensor_copy(const struct yokei_tensor *tensor, size_t n, yoke_dtype dtype, void *out)
+{
+    if (tensor->dtype != dtype && !(is_float(tensor->dtype) && is_float(dtype)))
+        return yoke_fail(YOKE_EDATA, "%s: tensor \"%s\" is %s; it cannot be read as %s", tensor->file, tensor->name, tensor->type,
+                         yoke_dtype_name(dtype));
+    size_t width = yoke_dtype_bytes(tensor->dtype);
+    if (width == 0 || n > tensor->bytes / width)
+        return yoke_fail(YOKE_EINVAL, "%s: tensor \"%s\" has fewer than %zu elements", tensor->file, tensor->name, n);
+    if (n == 0) return YOKE_OK;
+    if (tensor->dtype == dtype) memcpy(out, tensor->data, n * width);
+    else convert_unaligned(tensor, n, dtype, out);
+    return YOKE_OK;
 }
 
 yoke_status yokei_safetensors_load(const struct yokei_safetensors *st, const char *name, yoke_dtype dtype, int n_dims,
@@ -244,11 +258,6 @@ yoke_status yokei_safetensors_load(const struct yokei_safetensors *st, const cha
         yokei_shape_text(n_dims, shape, want, sizeof want);
         return yoke_fail(YOKE_EDATA, "%s: tensor \"%s\" has shape %s; %s is wanted", tensor->file, name, have, want);
     }
-    if (tensor->dtype != dtype && !(is_float(tensor->dtype) && is_float(dtype)))
-        return yoke_fail(YOKE_EDATA, "%s: tensor \"%s\" is %s; it cannot be read as %s", tensor->file, name, tensor->type,
-                         yoke_dtype_name(dtype));
-    if (tensor->bytes == 0) return YOKE_OK;
-    if (tensor->dtype == dtype) memcpy(out, tensor->data, tensor->bytes);
-    else convert_unaligned(tensor, dtype, out);
-    return YOKE_OK;
+    size_t width = yoke_dtype_bytes(tensor->dtype);
+    return yokei_tensor_copy(tensor, width ? tensor->bytes / width : 0, dtype, out);
 }

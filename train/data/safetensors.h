@@ -54,6 +54,8 @@ const char *yokei_safetensors_metadata(const struct yokei_safetensors *tensors, 
 const char *yokei_safetensors_nearest(const struct yokei_safetensors *tensors, const char *name);
 /** "[2, 64]", for messages. */
 void yokei_shape_text(int n_dims, const int64_t shape[], char *text, size_t bytes);
+/** The first n elements of a tensor, converted to `dtype` among f32, f16, bf16, f64 (rounded once). YOKE_EDATA (no float), YOKE_EINVAL (n). */
+yoke_status yokei_tensor_copy(const struct yokei_tensor *tensor, size_t n, yoke_dtype dtype, void *out);
 /**
  * Copy one tensor into host memory, of exactly this shape, converted to `dtype` among f32, f16, bf16, f64 (rounded once;
  * integers only to their own type). Errors: YOKE_EDATA (no such tensor: the nearest name; wrong shape or type).
