@@ -155,7 +155,7 @@ yoke_status yokei_json_text(const struct yokei_json_schema *schema, const void *
 
 yoke_status yokei_json_write(const char *path, const struct yokei_json_schema *schema, const void *object)
 {
-    char *text;
+    char *text = NULL;
     yoke_status status = yokei_json_text(schema, object, true, false, &text);
     if (status) return yoke_fail_context(status, "%s", path);
     status = yokei_file_write(path, text, strlen(text));

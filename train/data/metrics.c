@@ -82,7 +82,7 @@ static yoke_status find_end(const char *path, int64_t continue_at, off_t *end_ou
 
 yoke_status yokei_metrics_open(const char *path, int64_t continue_at, struct yokei_metrics **metrics_out)
 {
-    off_t end;
+    off_t end = 0;
     YOKE_TRY(find_end(path, continue_at, &end));
     struct yokei_metrics *metrics = calloc(1, sizeof *metrics);
     if (!metrics || !(metrics->path = strdup(path))) {
@@ -105,7 +105,7 @@ yoke_status yokei_metrics_open(const char *path, int64_t continue_at, struct yok
 
 yoke_status yokei_metrics_write(struct yokei_metrics *metrics, const struct yokei_metrics_row *row)
 {
-    char *text;
+    char *text = NULL;
     YOKE_TRY(yokei_json_text(&ROW_SCHEMA, row, false, true, &text));
     size_t bytes = strlen(text), written = 0;
     int reason = 0;

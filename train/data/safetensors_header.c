@@ -147,7 +147,7 @@ static yoke_status read_entry(struct yokei_safetensors_file *file, const char *n
     json_object_foreach(entry, key, value)
         if (strcmp(key, "dtype") && strcmp(key, "shape") && strcmp(key, "data_offsets"))
             return yoke_fail(YOKE_EDATA, "%s: tensor \"%s\": unknown key \"%.40s\" in its entry", path, name, key);
-    unsigned type_bytes;
+    unsigned type_bytes = 0;
     YOKE_TRY(read_type(path, tensor, json_object_get(entry, "dtype"), &type_bytes));
     YOKE_TRY(read_shape(path, tensor, type_bytes, json_object_get(entry, "shape")));
     json_t *range = json_object_get(entry, "data_offsets");
@@ -242,7 +242,7 @@ static yoke_status check_hashes(const struct yokei_safetensors_file *file, json_
 
 static yoke_status read_file(struct yokei_safetensors_file *file, unsigned flags)
 {
-    uint64_t data_start;
+    uint64_t data_start = 0;
     YOKE_TRY(parse_header(file, &data_start));
     json_t *metadata = json_object_get(file->root, "__metadata__");
     if (metadata) YOKE_TRY(check_metadata(file, metadata));

@@ -122,8 +122,8 @@ static yoke_status add_metadata(struct yokei_safetensors_writer *writer, const s
 
 static yoke_status start_file(struct yokei_safetensors_writer *writer)
 {
-    char *text;
-    size_t bytes;
+    char *text = NULL;
+    size_t bytes = 0;
     YOKE_TRY(header_text(writer, &text, &bytes));
     if (bytes > YOKEI_SAFETENSORS_MAX_HEADER) {
         free(text);
@@ -168,7 +168,7 @@ yoke_status yokei_safetensors_create(const char *path, const struct yokei_tensor
                                      const struct yokei_metadata *metadata, size_t n_metadata,
                                      struct yokei_safetensors_writer **writer_out)
 {
-    struct yokei_safetensors_writer *writer;
+    struct yokei_safetensors_writer *writer = NULL;
     if (!path || !writer_out || (n_tensors && !tensors) || (n_metadata && !metadata))
         return yoke_fail(YOKE_EINVAL, "yokei_safetensors_create: path, tensors, metadata and writer_out must not be NULL");
     YOKE_TRY(allocate(path, n_tensors, &writer));
@@ -222,8 +222,8 @@ static yoke_status sync_folder(const char *path)
 
 static yoke_status finish_file(struct yokei_safetensors_writer *writer)
 {
-    char *text;
-    size_t bytes;
+    char *text = NULL;
+    size_t bytes = 0;
     close_tensors(writer);
     if (writer->current < writer->n_tensors)
         return yoke_fail(YOKE_EINVAL, "%s: tensor \"%s\" still waits for %zu bytes", writer->path, writer->names[writer->current],
@@ -268,7 +268,7 @@ yoke_status yokei_safetensors_save(const char *path, const struct yokei_tensor *
     struct yokei_tensor *sorted = calloc(n_tensors + 1, sizeof *sorted);
     if (!sorted) return yoke_fail(YOKE_ENOMEM, "%s: no memory to write it", path);
     widest_first(tensors, n_tensors, sorted);
-    struct yokei_safetensors_writer *writer;
+    struct yokei_safetensors_writer *writer = NULL;
     yoke_status status;
     YOKE_TRY_GOTO(yokei_safetensors_create(path, sorted, n_tensors, metadata, n_metadata, &writer), done);
     for (size_t i = 0; i < n_tensors && !status; i++) {

@@ -56,7 +56,7 @@ yoke_status yokei_sample_token(const float *logits, int64_t V, double temperatur
     if (!logits || !token_out || V < 1 || V > INT32_MAX || !(temperature >= 0) || isinf(temperature) || top_k < 0)
         return yoke_fail(YOKE_EINVAL, "no next token can be chosen from %lld logits with temperature %g and top_k %lld", (long long)V,
                          temperature, (long long)top_k);
-    int32_t largest;
+    int32_t largest = 0;
     YOKE_TRY(check_logits(logits, V, &largest));
     if (temperature == 0 || top_k == 1) {
         *token_out = largest;

@@ -231,7 +231,7 @@ static uint64_t permute(struct yokei_philox_key key, uint64_t epoch, uint64_t in
 static yoke_status read_pair(const struct yokei_tokens *tokens, enum yokei_tokens_part part, int64_t first, int64_t T,
                              int32_t *inputs_out, int32_t *targets_out)
 {
-    int32_t last;
+    int32_t last = 0;
     YOKE_TRY(yokei_tokens_read(tokens, part, first + T, 1, &last));
     YOKE_TRY(yokei_tokens_read(tokens, part, first, T, inputs_out));
     memcpy(targets_out, inputs_out + 1, (size_t)(T - 1) * sizeof *targets_out);
