@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -26,22 +29,16 @@ static void flight_path(const char *folder, int rank, char path[4096])
     yokei_text(path, 4096, "%s/%s", folder, name);
 }
 
-yoke_status yokei_flight_create(const char *folder, int rank, bool fresh, struct yokei_flight_file **file_out)
+/* Give the file behind `fd` its size and map it; `name` is for messages. */
+static yoke_status map_for_writing(int fd, const char *name, int rank, struct yokei_flight_file **file_out)
 {
-    char path[4096];
-    flight_path(folder, rank, path);
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | (fresh ? O_TRUNC : 0), 0600);
-    if (fd < 0) return yoke_fail(YOKE_EIO, "flight record %s: cannot be created: %s", path, strerror(errno));
+    /* A full disk is an error here, not a fault at the first write. */
     int error = posix_fallocate(fd, 0, sizeof(struct yokei_flight_file));
-    if (error) {
-        close(fd);
-        return yoke_fail(YOKE_EIO, "flight record %s: no room for %zu bytes: %s", path, sizeof(struct yokei_flight_file),
+    if (error)
+        return yoke_fail(YOKE_EIO, "flight record %s: no room for %zu bytes: %s", name, sizeof(struct yokei_flight_file),
                          strerror(error));
-    }
     struct yokei_flight_file *file = mmap(NULL, sizeof *file, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    error = errno;
-    close(fd);
-    if (file == MAP_FAILED) return yoke_fail(YOKE_EIO, "flight record %s: cannot be mapped: %s", path, strerror(error));
+    if (file == MAP_FAILED) return yoke_fail(YOKE_EIO, "flight record %s: cannot be mapped: %s", name, strerror(errno));
     if (atomic_load(&file->magic) != YOKEI_FLIGHT_MAGIC) {
         file->bytes = sizeof *file;
         file->n_entries = YOKEI_FLIGHT_ENTRIES;
@@ -54,14 +51,37 @@ yoke_status yokei_flight_create(const char *folder, int rank, bool fresh, struct
     return YOKE_OK;
 }
 
-yoke_status yokei_flight_open(const char *folder, int rank, const struct yokei_flight_file **file_out)
+yoke_status yokei_flight_create(const char *folder, int rank, bool fresh, struct yokei_flight_file **file_out)
 {
     char path[4096];
     flight_path(folder, rank, path);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | (fresh ? O_TRUNC : 0), 0600);
+    if (fd < 0) return yoke_fail(YOKE_EIO, "flight record %s: cannot be created: %s", path, strerror(errno));
+    const yoke_status status = map_for_writing(fd, path, rank, file_out);
+    close(fd);
+    return status;
+}
+
+yoke_status yokei_flight_create_memory(int rank, int *fd_out, struct yokei_flight_file **file_out)
+{
+    int fd = memfd_create("yoke-flight", MFD_CLOEXEC);
+    if (fd < 0) return yoke_fail(YOKE_EIO, "flight record: memfd_create: %s", strerror(errno));
+    const yoke_status status = fchmod(fd, 0600) ? yoke_fail(YOKE_EIO, "flight record: fchmod: %s", strerror(errno))
+                                                : map_for_writing(fd, "in memory", rank, file_out);
+    if (status)
+        close(fd);
+    else
+        *fd_out = fd;
+    return status;
+}
+
+static yoke_status open_path(const char *path, int flags, const struct yokei_flight_file **file_out)
+{
+    /* Another process's descriptor may be anything: never block on it. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
     if (fd < 0) return yoke_fail(YOKE_EIO, "flight record %s: cannot be opened: %s", path, strerror(errno));
     struct stat st;
-    if (fstat(fd, &st) || st.st_size < (off_t)sizeof(struct yokei_flight_file)) {
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(struct yokei_flight_file)) {
         close(fd);
         return yoke_fail(YOKE_EDATA, "flight record %s: shorter than %zu bytes", path, sizeof(struct yokei_flight_file));
     }
@@ -75,6 +95,20 @@ yoke_status yokei_flight_open(const char *folder, int rank, const struct yokei_f
     }
     *file_out = file;
     return YOKE_OK;
+}
+
+yoke_status yokei_flight_open(const char *folder, int rank, const struct yokei_flight_file **file_out)
+{
+    char path[4096];
+    flight_path(folder, rank, path);
+    return open_path(path, O_NOFOLLOW, file_out);
+}
+
+yoke_status yokei_flight_open_memory(int pid, int fd, const struct yokei_flight_file **file_out)
+{
+    char path[64];
+    yokei_text(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
+    return open_path(path, 0, file_out); /* such an entry is a link by nature */
 }
 
 void yokei_flight_close(const struct yokei_flight_file *file)

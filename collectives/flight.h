@@ -102,6 +102,12 @@ void yokei_flight_name(int rank, char *name_out, size_t bytes);
 yoke_status yokei_flight_create(const char *folder, int rank, bool fresh, struct yokei_flight_file **file_out);
 /** Map the file of another rank for reading. YOKE_EIO when it is missing, YOKE_EDATA when it is no flight record. */
 yoke_status yokei_flight_open(const char *folder, int rank, const struct yokei_flight_file **file_out);
+/**
+ * The same without a run directory: the record lies in memory that has no name, so nothing is left behind however the
+ * processes end. Peers map it by the descriptor's entry in /proc/PID/fd. The caller closes fd_out.
+ */
+yoke_status yokei_flight_create_memory(int rank, int *fd_out, struct yokei_flight_file **file_out);
+yoke_status yokei_flight_open_memory(int pid, int fd, const struct yokei_flight_file **file_out);
 /** Unmap; NULL is allowed. */
 void yokei_flight_close(const struct yokei_flight_file *file);
 
