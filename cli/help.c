@@ -17,15 +17,15 @@ static const char *metavar(const struct cli_option *o)
     return o->choices && o->type == CLI_CHOICE ? o->choices : by_type[o->type];
 }
 
-char *cli_option_help(const struct cli_option *o)
+static char *option_help(const struct cli_option *o)
 {
-    char *text = NULL, *separator = "; ";
+    char *text = NULL;
     size_t bytes = 0;
     FILE *to = open_memstream(&text, &bytes);
     if (!to) return NULL;
     fprintf(to, "%s", o->help);
     if (o->choices && o->type == CLI_LIST) fprintf(to, "; from %s", o->choices);
-    if (o->value) fprintf(to, "%sdefault %s", separator, o->value);
+    if (o->value) fprintf(to, "; default %s", o->value);
     fclose(to);
     return text;
 }
@@ -37,7 +37,7 @@ static void options_of(const struct cli_verb *verb, FILE *to)
     int n = 0;
     for (const struct cli_option *o = cli_option_table; o->name && n + 1 < (int)YOKE_COUNT(rows); o++) {
         if (!(o->verbs & verb->bit)) continue;
-        texts[n] = cli_option_help(o);
+        texts[n] = option_help(o);
         rows[n] = (struct argp_option){ o->name, o->letter ? o->letter : 256 + n, metavar(o), 0, texts[n] ? texts[n] : o->help, 0 };
         n++;
     }

@@ -4,4 +4,4 @@ yoke_SOURCES = \
 	cli/cli.h cli/options.h cli/options.c cli/resolve.c cli/config.c cli/help.c cli/manual.c cli/output.c cli/verbs.c cli/main.c \
 	cli/job.h cli/job.c cli/job_dir.h cli/job_dir.c cli/rank.c cli/run.c cli/supervise.h cli/supervise.c cli/verdict.c
 yoke_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS)
-yoke_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS) $(YAML_LIBS) $(JANSSON_LIBS)
+yoke_LDADD = libflight.la libyoke.la $(MPICH_LIBS) $(YAML_LIBS) $(JANSSON_LIBS)

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -145,7 +146,62 @@ static void block_signals(void)
     sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
-static yoke_status start_launcher(const struct cli_context *context, struct cli_job *job)
+/*
+ * Pass the launcher's output on, up to its own words about a process that ended badly: the verdict says that better.
+ * A process of its own, so that a reader who pauses does not hold up the watch.
+ */
+static void relay(int from)
+{
+    static const char banner[] = "===================================================================================\n"
+                                 "=   BAD TERMINATION OF ONE";
+    char buffer[1 << 16];
+    size_t matched = 0; /* bytes of the banner that were read and are held back */
+    bool line_start = true;
+    ssize_t n;
+    while ((n = read(from, buffer, sizeof buffer)) > 0) {
+        for (ssize_t i = 0; i < n && banner[matched]; i++) {
+            if (buffer[i] == banner[matched] && (matched || line_start)) {
+                matched++;
+                continue;
+            }
+            fwrite(banner, 1, matched, stdout);
+            matched = 0;
+            putchar(buffer[i]);
+            line_start = buffer[i] == '\n';
+        }
+        fflush(stdout);
+        /* Then read on to the end, so that the launcher never meets a closed pipe. */
+    }
+    if (banner[matched]) fwrite(banner, 1, matched, stdout);
+    fflush(stdout);
+    _exit(0);
+}
+
+/* Start the relay; *to_out is where the launcher shall write. */
+static yoke_status start_relay(struct cli_job *job, int *to_out)
+{
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC)) return yoke_fail(YOKE_EINTERNAL, "pipe: %s", strerror(errno));
+    pid_t parent = getpid();
+    fflush(NULL);
+    job->relay = fork();
+    if (job->relay == 0) {
+        setpgid(0, 0);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        close(fds[1]);
+        if (getppid() == parent) relay(fds[0]);
+        _exit(1);
+    }
+    close(fds[0]);
+    if (job->relay < 0) {
+        close(fds[1]);
+        return yoke_fail(YOKE_ENOMEM, "no process for the ranks' output: %s", strerror(errno));
+    }
+    *to_out = fds[1];
+    return YOKE_OK;
+}
+
+static yoke_status start_launcher(const struct cli_context *context, struct cli_job *job, int output)
 {
     const char *launcher = getenv("YOKE_LAUNCHER"), *hosts = cli_text(context->options, "hosts");
     char self[4096], count[16];
@@ -172,6 +228,7 @@ static yoke_status start_launcher(const struct cli_context *context, struct cli_
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         int null = open("/dev/null", O_RDONLY);
         if (null > 0) dup2(null, 0);
+        dup2(output, 1);
         if (getppid() == parent) execvp(line[0], line);
         int reason = errno;
         (void)!write(failure[1], &reason, sizeof reason);
@@ -188,6 +245,13 @@ static yoke_status start_launcher(const struct cli_context *context, struct cli_
                          launcher && *launcher ? launcher : "mpiexec.mpich", strerror(reason));
     setpgid(job->launcher, job->launcher);
     return YOKE_OK;
+}
+
+static bool any_record(const struct cli_job *job)
+{
+    for (int r = 0; r < job->n_ranks && job->ranks; r++)
+        if (job->ranks[r].record) return true;
+    return false;
 }
 
 static void clean(struct cli_job *job, bool success)
@@ -218,12 +282,17 @@ yoke_status cli_run(const struct cli_context *context)
     YOKE_TRY_GOTO(make_folder(context, verb, &job), out);
     set_environment(context, &job);
     block_signals();
-    YOKE_TRY_GOTO(start_launcher(context, &job), out);
+    int output = -1;
+    YOKE_TRY_GOTO(start_relay(&job, &output), out);
+    status = start_launcher(context, &job, output);
+    close(output);
+    if (status) goto out;
     cli_supervise(&job);
     status = cli_verdict(&job);
 out:
+    if (job.relay > 0) waitpid(job.relay, NULL, 0); /* it ends when the last writer has */
     /* Errors that were found before anything ran leave no records worth keeping. */
-    clean(&job, !status || !job.launcher || job.refused[0]);
+    clean(&job, !status || !any_record(&job) || job.refused[0] || job.interrupted);
     if (job.interrupted && status && status != YOKE_EPREEMPTED) {
         cli_note("yoke: stopped by %s", job.interrupted == SIGINT ? "SIGINT" : "SIGTERM");
         signal(job.interrupted, SIG_DFL);

@@ -49,18 +49,13 @@ static bool any_failed(const struct cli_job *job)
     return false;
 }
 
-/* Ranks of this host whose end is known only from their agent's: hydra kills all agents when one vanishes. */
-static void look_at_agent(struct cli_job *job, int r)
+static void look_for_agent(struct cli_job *job, int r)
 {
     struct cli_rank_watch *rank = &job->ranks[r];
-    if (!rank->agent) {
-        char here[64] = "";
-        if (!cli_agent_read(job->folder, r, &rank->agent, rank->host, sizeof rank->host)) return;
-        gethostname(here, sizeof here - 1);
-        if (!strcmp(rank->host, here)) rank->agent_fd = (int)syscall(SYS_pidfd_open, rank->agent, 0);
-    }
-    struct pollfd fd = { .fd = rank->agent_fd, .events = POLLIN };
-    if (rank->agent_fd >= 0 && job->lost_agent < 0 && poll(&fd, 1, 0) == 1 && fd.revents & POLLIN) job->lost_agent = r;
+    char here[64] = "";
+    if (rank->agent || !cli_agent_read(job->folder, r, &rank->agent, rank->host, sizeof rank->host)) return;
+    gethostname(here, sizeof here - 1);
+    if (!strcmp(rank->host, here)) rank->agent_fd = (int)syscall(SYS_pidfd_open, rank->agent, 0);
 }
 
 static void look_at_record(struct cli_job *job, int r)
@@ -70,8 +65,9 @@ static void look_at_record(struct cli_job *job, int r)
     yokei_flight_name(r, name, sizeof name);
     yokei_text(path, sizeof path, "%s/%s", job->folder, name);
     if (!rank->record && (!rank->agent || access(path, R_OK) || yokei_flight_open(job->folder, r, &rank->record))) return;
-    rank->verdict = yokei_flight_agent(rank->record);
-    if (rank->verdict.state == YOKEI_AGENT_DEAD) rank->ended_at = job->n_ended;
+    struct yokei_agent_verdict verdict = yokei_flight_agent(rank->record);
+    if (verdict.state == YOKEI_AGENT_DEAD) rank->ended_at = job->n_ended;
+    if (!rank->stopped) rank->verdict = verdict; /* how it was stopped matters, not that it was ended then */
 }
 
 static void look(struct cli_job *job)
@@ -79,7 +75,7 @@ static void look(struct cli_job *job)
     int before = job->n_ended, ended = 0;
     for (int r = 0; r < job->n_ranks; r++) {
         if (job->ranks[r].ended_at >= 0) continue;
-        look_at_agent(job, r);
+        look_for_agent(job, r);
         look_at_record(job, r);
         ended += job->ranks[r].ended_at >= 0;
     }
@@ -92,7 +88,7 @@ static void look_at_launcher(struct cli_job *job)
     int code;
     if (!job->launcher_ended && waitpid(job->launcher, &code, WNOHANG) == job->launcher) {
         job->launcher_ended = true;
-        job->launcher_code = code;
+        job->launcher_signal = WIFSIGNALED(code) ? WTERMSIG(code) : 0;
     }
 }
 
@@ -118,6 +114,7 @@ static void take_signals(struct cli_job *job, int signals)
 static void kill_rank(struct cli_job *job, int r)
 {
     job->ranks[r].killed = true;
+    job->ranks[r].stopped = job->ranks[r].verdict.state == YOKEI_AGENT_STOPPED;
     order(job, CLI_COMMAND_KILL, r);
 }
 
@@ -167,21 +164,32 @@ static void dismiss(struct cli_job *job)
         if (!job->launcher_ended) usleep(2000);
     }
     end_launcher(job);
-    if (!job->launcher_ended) waitpid(job->launcher, &job->launcher_code, 0);
+    if (!job->launcher_ended) waitpid(job->launcher, NULL, 0);
     job->launcher_ended = true;
     look(job); /* ranks that only now were ended */
 }
 
+/* Sleep until a signal, the end of an agent of this host, or the next tick. The launcher kills all agents within a
+ * millisecond when one vanishes, so the first to end must wake us to be told from the others. */
+static void wait_for_news(struct cli_job *job, int signals, struct pollfd *fds)
+{
+    fds[0] = (struct pollfd){ .fd = signals, .events = POLLIN };
+    for (int r = 0; r < job->n_ranks; r++) fds[r + 1] = (struct pollfd){ .fd = job->ranks[r].agent_fd, .events = POLLIN };
+    if (poll(fds, (nfds_t)job->n_ranks + 1, TICK_MS) <= 0) return;
+    for (int r = 0; r < job->n_ranks && job->lost_agent < 0; r++)
+        if (fds[r + 1].revents & POLLIN) job->lost_agent = r;
+}
+
 void cli_supervise(struct cli_job *job)
 {
+    struct pollfd *fds = calloc((size_t)job->n_ranks + 1, sizeof *fds);
     sigset_t set;
     sigemptyset(&set);
     for (const int *s = (const int[]){ SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD, 0 }; *s; s++) sigaddset(&set, *s);
     int signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     double start = now(), failed_at = 0, launcher_ended_at = 0;
-    for (;;) {
-        struct pollfd fd = { .fd = signals, .events = POLLIN };
-        poll(&fd, 1, TICK_MS);
+    while (fds) {
+        wait_for_news(job, signals, fds);
         if (signals >= 0) take_signals(job, signals);
         look_at_launcher(job);
         look(job);
@@ -195,5 +203,6 @@ void cli_supervise(struct cli_job *job)
         if (now() - start > START_SECONDS && !all_agents_known(job)) break;
     }
     dismiss(job);
+    free(fds);
     if (signals >= 0) close(signals);
 }

@@ -17,6 +17,7 @@ struct cli_rank_watch {
     int agent_fd;      /* pidfd of an agent on this host, else -1 */
     int ended_at;      /* how many ranks had ended before this one; -1: runs */
     bool killed;       /* ended by us, after another rank's failure */
+    bool stopped;      /* … while it was stopped by verdict.signal */
 };
 
 struct cli_job {
@@ -25,10 +26,11 @@ struct cli_job {
     int n_ranks;
     double grace;        /* seconds */
     pid_t launcher;
+    pid_t relay;         /* passes the ranks' output on */
     int n_orders;
     int interrupted;     /* the signal that we passed on, 0: none */
     bool launcher_ended;
-    int launcher_code;   /* as waitpid gave it */
+    int launcher_signal; /* that ended the launcher before its time, 0: none */
     int lost_agent;      /* rank whose agent was the first to vanish, -1: none */
     int n_ended;
     char refused[1024];

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include "cli/cli.h"
 #include "cli/supervise.h"
@@ -64,7 +63,7 @@ static int first_silent_death(const struct cli_job *job)
 static int stopped_rank(const struct cli_job *job)
 {
     for (int r = 0; r < job->n_ranks; r++)
-        if (job->ranks[r].killed && job->ranks[r].verdict.state == YOKEI_AGENT_STOPPED) return r;
+        if (job->ranks[r].stopped) return r;
     return -1;
 }
 
@@ -155,11 +154,10 @@ static yoke_status launch_failed(const struct cli_job *job)
     for (int r = 0; r < job->n_ranks && r < (int)YOKE_COUNT(mark); r++) missing += mark[r] = !job->ranks[r].agent;
     list_of(mark, YOKE_MIN(job->n_ranks, 1024), list, sizeof list);
     if (missing)
-        return yoke_fail(YOKE_ETIMEOUT, "only %d of %d ranks came up: %s did not start; see the launcher's words above, and check the hosts "
-                         "with `yoke info --check`", job->n_ranks - missing, job->n_ranks, list);
+        return yoke_fail(YOKE_EBACKEND, "only %d of %d ranks came up: %s did not start; see the launcher's words above, and check with "
+                         "`yoke info --check`", job->n_ranks - missing, job->n_ranks, list);
     return yoke_fail(YOKE_EDEAD, "the launcher (pid %d) ended before its ranks%s%s", job->launcher,
-                     WIFSIGNALED(job->launcher_code) ? ", killed by signal " : "",
-                     WIFSIGNALED(job->launcher_code) ? strsignal(WTERMSIG(job->launcher_code)) : "");
+                     job->launcher_signal ? ", by signal " : "", job->launcher_signal ? strsignal(job->launcher_signal) : "");
 }
 
 yoke_status cli_verdict(const struct cli_job *job)
@@ -173,6 +171,7 @@ yoke_status cli_verdict(const struct cli_job *job)
     int error = first_error(job);
     if (error >= 0 && job->lost_agent < 0) return failed(job, error);
     if (job->n_ended == job->n_ranks && job->lost_agent < 0) return YOKE_OK;
+    if (job->launcher_signal) return launch_failed(job);
     if (job->lost_agent >= 0) {
         name_of(job, job->lost_agent, name, sizeof name);
         return yoke_fail(YOKE_EDEAD, "the agent of %s was killed, and its rank with it; the launcher then ended the other ranks%s", name,
