@@ -37,7 +37,7 @@ static int unknown_verb(int argc, char **argv)
     size_t n = 0, length = strlen(argv[1]);
     bool is_prefix = false;
     for (const struct cli_verb *v = cli_verb_table; v->name && n + 1 < YOKE_COUNT(names); v++) {
-        if (v->bit & (CLI_RANK | CLI_MANUAL)) continue;
+        if (v->bit & CLI_HIDDEN) continue;
         names[n++] = v->name;
         is_prefix = is_prefix || (!strncmp(v->name, argv[1], length) && v->name[length] == ' ');
     }

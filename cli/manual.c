@@ -101,7 +101,7 @@ static void page_of_yoke(void)
     fputs(".SH NAME\nyoke \\- train a transformer on unlike devices together; measure and prove kernels\n"
           ".SH SYNOPSIS\n\\fByoke\\fR \\fIVERB\\fR [\\fIOPTION\\fR...]\n.SH VERBS\n", stdout);
     for (const struct cli_verb *v = cli_verb_table; v->name; v++) {
-        if (v->bit & (CLI_RANK | CLI_MANUAL)) continue;
+        if (v->bit & CLI_HIDDEN) continue;
         printf(".TP\n\\fB%s\\fR\n", v->name);
         roff(v->summary);
         fputs(".\n", stdout);
@@ -128,7 +128,7 @@ static void page_of_yoke(void)
     }
     fputs(".SH SEE ALSO\n", stdout);
     for (const struct cli_verb *v = cli_verb_table; v->name; v++) {
-        if (v->bit & (CLI_RANK | CLI_MANUAL)) continue;
+        if (v->bit & CLI_HIDDEN) continue;
         fputs(".BR yoke\\-", stdout);
         for (const char *c = v->name; *c; c++) fputs(*c == ' ' ? "\\-" : (char[2]){ *c, 0 }, stdout);
         fputs(" (1)\n", stdout);
@@ -148,13 +148,13 @@ static void completion(void)
           "    [ \"$verb\" = bench ] && [ $COMP_CWORD -gt 2 ] && verb=\"bench ${COMP_WORDS[2]}\"\n"
           "    if [ $COMP_CWORD -eq 1 ]; then words='--help --version", stdout);
     for (const struct cli_verb *v = cli_verb_table; v->name; v++)
-        if (!(v->bit & (CLI_RANK | CLI_MANUAL))) printf(" %.*s", (int)strcspn(v->name, " "), v->name);
+        if (!(v->bit & CLI_HIDDEN)) printf(" %.*s", (int)strcspn(v->name, " "), v->name);
     fputs("'\n    else case $verb in\n    bench) words='", stdout);
     for (const struct cli_verb *v = cli_verb_table; v->name; v++)
         if (!strncmp(v->name, "bench ", 6)) printf(" %s", v->name + 6);
     fputs("';;\n", stdout);
     for (const struct cli_verb *v = cli_verb_table; v->name; v++) {
-        if (v->bit & (CLI_RANK | CLI_MANUAL)) continue;
+        if (v->bit & CLI_HIDDEN) continue;
         printf("    '%s') words='", v->name);
         completion_words(v->bit);
         fputs("';;\n", stdout);

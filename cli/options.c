@@ -39,7 +39,7 @@ const struct cli_option cli_option_table[] = {
     /* ---- verify, bench ---- */
     { "device", CLI_VERIFY | CLI_BENCH_GEMM | CLI_BENCH_ALLREDUCE | CLI_TRAIN, CLI_TEXT, .value = "host", .metavar = "SPEC",
       .help = "Device to use: host, opencl:0, cuda:1, hip:0, reference" },
-    { "op", CLI_VERIFY, CLI_TEXT, .metavar = "WORD", .help = "Only ops whose name contains WORD" },
+    { "op", CLI_VERIFY, CLI_TEXT, .metavar = "WORD", .help = "Only this op, such as layernorm_backward, or family, such as norm" },
     { "dtype", CLI_VERIFY, CLI_CHOICE, .choices = DTYPES "|f64", .help = "Only this data type" },
     { "variant", CLI_VERIFY, CLI_TEXT, .metavar = "NAME", .help = "Only this variant of each op; default: all of them" },
     { "full", CLI_VERIFY, CLI_FLAG, .help = "The full sweep of shapes (minutes)" },
@@ -52,7 +52,7 @@ const struct cli_option cli_option_table[] = {
     { "threads", CLI_BENCH_GEMM, CLI_INT, .least = 1, .most = 4096,
       .help = "Threads of every side on host and PoCL; default: one per core of this process" },
     { "output", BENCH, CLI_CHOICE, 'o', .value = "md", .choices = "md|json|csv", .help = "How results are printed" },
-    { "json", RESULTS | CLI_RUN | CLI_TRAIN, CLI_FLAG, .help = "Results as JSON on stdout" },
+    { "json", RESULTS | CLI_TRAIN, CLI_FLAG, .help = "Results as JSON on stdout" },
 
     /* ---- train: cli/train.c ---- */
 

@@ -49,6 +49,8 @@ const struct cli_verb cli_verb_table[] = {
                      "same threads and are measured in turn; medians count. %limit is the share of the fastest rate that "
                      "this device was seen to reach in the run.",
       .run = cli_bench_gemm },
+    { "hello", CLI_HELLO, .ranks = true, .summary = "Start ranks that meet and end; a test of the launcher",
+      .example = "yoke run -n 2 -- hello", .description = "Used by yoke info --check.", .run = cli_hello },
     { "manual", CLI_MANUAL, .summary = "Write a manual page, or the shell completion", .example = "yoke manual --name=run | man -l -",
       .description = "Used while Yoke is built.", .run = cli_manual },
     { NULL },
