@@ -6,4 +6,4 @@ yoke_SOURCES = \
 	cli/child.h cli/child.c cli/info.h cli/info.c cli/speed.c cli/check.c cli/verify.c \
 	cli/bench_gemm.h cli/bench_gemm.c cli/gemm_check.c cli/peak.c cli/rivals.c cli/rival_clblast.c
 yoke_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS)
-yoke_LDADD = libflight.la libyoke.la $(MPICH_LIBS) $(YAML_LIBS) $(JANSSON_LIBS)
+yoke_LDADD = libconform.la libyoke-comm.la libyoke.la $(MPICH_LIBS) $(YAML_LIBS) $(JANSSON_LIBS)
