@@ -8,3 +8,4 @@ include tests/ranks/local.mk
 include tests/faults/local.mk
 include tests/golden/local.mk
 include tests/layering/local.mk
+include tests/install/local.mk
