@@ -27,7 +27,7 @@ const struct yoke_parameter *yoke_trainer_parameter(const yoke_trainer *t, int i
 
 yoke_status yoke_trainer_get(yoke_trainer *t, enum yoke_tensor_kind kind, int index, float *out)
 {
-    size_t offset;
+    size_t offset = 0;
     YOKE_TRY(slot_of(t, kind, index, &offset));
     yoke_dtype wide = t->plan.state.wide;
     int64_t n = t->plan.state.slot[index].n;
@@ -52,7 +52,7 @@ static yoke_status put(yoke_trainer *t, size_t offset, yoke_dtype dtype, const f
 
 yoke_status yoke_trainer_set(yoke_trainer *t, enum yoke_tensor_kind kind, int index, const float *values)
 {
-    size_t offset;
+    size_t offset = 0;
     YOKE_TRY(slot_of(t, kind, index, &offset));
     const struct yokei_state *s = &t->plan.state;
     const struct yokei_slot *slot = &s->slot[index];
