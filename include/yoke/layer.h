@@ -171,6 +171,19 @@ static inline size_t yoke_align(size_t bytes) { return (bytes + 63) & ~(size_t)6
 /** `base + offset`; NULL stays NULL, as in planning. */
 static inline void *yoke_at(const void *base, size_t offset) { return base ? (char *)(uintptr_t)base + offset : NULL; }
 
+/**
+ * Add a field to a part: its address in `call` (NULL without a call, and in planning), and its bytes to bytes[part].
+ * A layer lists its fields in one function; `bytes` of its type and its calls both go through that.
+ */
+static inline void *yoke_part_field(const struct yoke_layer_call *call, size_t bytes[YOKE_N_PARTS], enum yoke_part part,
+                                    int64_t n, size_t element_bytes)
+{
+    void *base = !call ? NULL : part == YOKE_WORKSPACE ? call->workspace : call->stash[part];
+    void *field = yoke_at(base, bytes[part]);
+    bytes[part] += yoke_align((size_t)n * element_bytes);
+    return field;
+}
+
 /* ---- ops of a layer ---- */
 
 /** Issue an op: YOKE_CALL(call, gelu_forward, .dtype = …, .n = …, .x = …, .y = …). A yoke_status. */

@@ -89,8 +89,8 @@ struct yoke_memory_report {
     size_t weights;      /* masters, and working copies */
     size_t gradients;
     size_t optimizer;    /* moments */
-    size_t activations;  /* boundaries between layers, and stashes */
-    size_t workspace;    /* of layers; tokens, losses, norms */
+    size_t activations;  /* boundaries between layers, stashes, and workspace of layers */
+    size_t workspace;    /* a step's tokens, targets, losses and norms */
     size_t scratch;      /* of the ops, in the stream */
     size_t total;        /* what is allocated on the device */
 };

@@ -30,6 +30,14 @@ static const struct yokei_json_field VARIANT_FIELDS[] = {
 };
 static const struct yokei_json_schema VARIANT_SCHEMA = { VARIANT_FIELDS, sizeof(struct yokei_plan_variant), false, YOKE_ECONFIG };
 
+#define PROGRESS(member) offsetof(struct yokei_plan_progress, member), sizeof(((struct yokei_plan_progress *)0)->member)
+static const struct yokei_json_field PROGRESS_FIELDS[] = {
+    { "step", YOKEI_JSON_I64, PROGRESS(step), true, 1, LIMIT },
+    { "permille", YOKEI_JSON_I64, PROGRESS(permille), true, 0, 1000 },
+    { 0 },
+};
+static const struct yokei_json_schema PROGRESS_SCHEMA = { PROGRESS_FIELDS, sizeof(struct yokei_plan_progress), false, YOKE_ECONFIG };
+
 static const char *const PRECISIONS[] = { "fp32", "bf16", "fp16", NULL };
 
 static const struct yokei_json_field PLAN_FIELDS[] = {
@@ -46,6 +54,18 @@ static const struct yokei_json_field PLAN_FIELDS[] = {
     { "ranks", YOKEI_JSON_ARRAY, PLAN(ranks), true, 1, 100000, .schema = &RANK_SCHEMA, .count_offset = offsetof(struct yokei_plan, n_ranks) },
     { "variants", YOKEI_JSON_ARRAY, PLAN(variants), false, 0, 100000, .schema = &VARIANT_SCHEMA,
       .count_offset = offsetof(struct yokei_plan, n_variants) },
+    { "learning_rate", YOKEI_JSON_F64, PLAN(learning_rate), false, 0, 1e3 },
+    { "min_learning_rate", YOKEI_JSON_F64, PLAN(min_learning_rate), false, 0, 1e3 },
+    { "weight_decay", YOKEI_JSON_F64, PLAN(weight_decay), false, 0, 1e3 },
+    { "beta1", YOKEI_JSON_F64, PLAN(beta1), false, 0, 1 },
+    { "beta2", YOKEI_JSON_F64, PLAN(beta2), false, 0, 1 },
+    { "clip", YOKEI_JSON_F64, PLAN(clip), false, 0, 1e9 },
+    { "loss_scale", YOKEI_JSON_F64, PLAN(loss_scale), false, 0, 1e30 },
+    { "warmup", YOKEI_JSON_I64, PLAN(warmup), false, 0, LIMIT },
+    { "steps", YOKEI_JSON_I64, PLAN(steps), false, 0, LIMIT },
+    { "budget_seconds", YOKEI_JSON_F64, PLAN(budget_seconds), false, 0, 1e9 },
+    { "progress", YOKEI_JSON_ARRAY, PLAN(progress), false, 0, 100000, .schema = &PROGRESS_SCHEMA,
+      .count_offset = offsetof(struct yokei_plan, n_progress) },
     { 0 },
 };
 static const struct yokei_json_schema PLAN_SCHEMA = { PLAN_FIELDS, sizeof(struct yokei_plan), false, YOKE_ECONFIG };

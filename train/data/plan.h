@@ -20,6 +20,9 @@ struct yokei_plan_rank {
 struct yokei_plan_variant { /* an op's variant on the devices of one backend */
     char device[32], op[48], variant[64];
 };
+struct yokei_plan_progress { /* of a run with a time budget: from this step on, permille of the budget were spent */
+    int64_t step, permille;
+};
 
 struct yokei_plan {
     int64_t version;
@@ -36,9 +39,19 @@ struct yokei_plan {
     int64_t n_ranks;
     struct yokei_plan_variant *variants;
     int64_t n_variants;
+    /* the optimizer, and how long it runs: steps, or a time budget */
+    double learning_rate, min_learning_rate, weight_decay, beta1, beta2, clip;
+    double loss_scale;      /* the first one; 0: by precision */
+    int64_t warmup;         /* steps until the learning rate is reached */
+    int64_t steps;          /* 0: until budget_seconds are spent */
+    double budget_seconds;
+    struct yokei_plan_progress *progress; /* as the run went: written at its end, so that a replay steps alike */
+    int64_t n_progress;
 };
 /** Defaults of what a plan may leave out. */
-#define YOKEI_PLAN_INIT { .version = YOKEI_PLAN_VERSION, .precision = "fp32", .all_reduce = "ring" }
+#define YOKEI_PLAN_INIT { .version = YOKEI_PLAN_VERSION, .precision = "fp32", .all_reduce = "ring", .learning_rate = 1e-3, \
+                          .min_learning_rate = 1e-4, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.95, .clip = 1, \
+                          .warmup = 20, .steps = 1000 }
 
 /**
  * Read and check: version, schema, the model's shape, sequence <= n_positions, samples of the ranks add up to batch,
