@@ -157,6 +157,12 @@ int yokei_variant(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtyp
 /** Backends report every allocation (+bytes) and release (-bytes) of device memory, so that memory reports are exact. */
 void yokei_account(yoke_device *device, int64_t bytes);
 
+/** For backends that compute on the calling thread: host memory, and streams whose calls have ended when they return. */
+extern const struct yoke_memory_ops yokei_host_memory_ops;
+extern const struct yoke_stream_ops yokei_eager_stream_ops;
+/** Bytes that this process may still take, and all of them; the `memory` of such a backend's device table. */
+yoke_status yokei_host_memory(const yoke_device *device, uint64_t *free_out, uint64_t *total_out);
+
 /** The stream's scratch, when it has `bytes`; otherwise YOKE_ENOMEM that says need and have. */
 yoke_status yokei_scratch(yoke_stream *stream, enum yoke_op_id op, size_t bytes, void **scratch_out);
 

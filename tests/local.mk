@@ -1,6 +1,5 @@
 # Tests print TAP. Each folder's local.mk appends programs to check_PROGRAMS and commands to YOKE_TESTS;
 # tests/tap-run runs them one after the other and closes with "N passed, N failed".
-YOKE_TESTS =
 EXTRA_DIST += tests/tap-run
 include tests/unit/local.mk
 include tests/conform/local.mk
@@ -8,3 +7,4 @@ include tests/ranks/local.mk
 include tests/faults/local.mk
 include tests/golden/local.mk
 include tests/layering/local.mk
+include tests/install/local.mk

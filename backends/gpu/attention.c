@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Attention on kernel-launching devices: which body, how heads are cut into pieces, and the launches.
+ *
+ * tile: K and V (backward also Q and dO) are packed into f32 panels in scratch, in pieces of as many heads as a bounded
+ *       scratch holds; then every team of one lane takes MR queries (or keys) through them.
+ * team: a group shares blocks of keys and queries in local memory; it needs no scratch but delta.
+ * Each result is written by one team that takes its blocks in order: no atomics, the same bits on every run.
+ */
+#include "backends/gpu/families.h"
+
+#define MAX_D 256
+/* Bytes of panels of one piece; one pair of heads is taken whatever it needs. */
+#define PIECE_BYTES ((int64_t)32 << 20)
+
+/** A way to run attention. Tiles: MR rows, NV vectors of W. Teams: blocks of rows and columns by class of D. */
+struct body {
+    const char *name;
+    bool tile, cpu_only;
+    int MR, NV, W;
+};
+static const struct body bodies[] = {
+    { .name = "tile12x32", .tile = true, .cpu_only = true, .MR = 12, .NV = 2, .W = 16 },
+    { .name = "tile6x16", .tile = true, .cpu_only = true, .MR = 6, .NV = 1, .W = 16 },
+    { .name = "team" },
+    { .name = "tile4x4", .tile = true, .MR = 4, .NV = 4, .W = 1 },
+};
+enum { TILE12X32, TILE6X16, TEAM, TILE4X4 };
+
+/** Blocks of the team body: rows that stay, columns that pass, for heads of up to D. Local memory decides. */
+static const struct blocks { int D, rows, columns; } blocks[] = { { 64, 32, 32 }, { 128, 16, 16 }, { 256, 8, 16 } };
+#define TEAM_ITEMS 128
+
+static const struct blocks *blocks_for(int64_t D)
+{
+    const struct blocks *b = blocks;
+    while (b->D < D) b++;
+    return b;
+}
+
+/* Floats of local memory: rows twice, columns once, two blocks of weights, partial maxima and sums of rows. */
+static size_t local_bytes(const struct blocks *b)
+{
+    return sizeof(float) * (size_t)((2 * b->rows + b->columns) * (b->D + 1) + 2 * b->rows * (b->columns + 1) + 16 * b->rows);
+}
+
+static bool offered(const struct body *body, const struct yokei_gpu_device *gpu)
+{
+    if (body->cpu_only && !gpu->is_cpu) return false;
+    if (body->tile) return true;
+    for (size_t i = 0; i < YOKE_COUNT(blocks); i++)
+        if (local_bytes(&blocks[i]) > gpu->local_bytes) return false;
+    return gpu->max_group >= TEAM_ITEMS;
+}
+
+/* Bodies that a device lacks keep no gap in its list of variants. */
+static const struct body *body_at(const yoke_device *device, int index)
+{
+    for (size_t i = 0; i < YOKE_COUNT(bodies); i++)
+        if (offered(&bodies[i], yokei_gpu(device)) && index-- == 0) return &bodies[i];
+    return NULL;
+}
+
+static int index_of(const yoke_device *device, int body)
+{
+    int index = 0;
+    for (int i = 0; i < body; i++) index += offered(&bodies[i], yokei_gpu(device));
+    return index;
+}
+
+const char *yokei_gpu_attention_variant(const yoke_device *device, enum yoke_op_id op, int index)
+{
+    (void)op;
+    const struct body *body = body_at(device, index);
+    return body ? body->name : NULL;
+}
+
+static const struct body *choose(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, double size)
+{
+    const struct yokei_gpu_device *gpu = yokei_gpu(device);
+    int otherwise = TILE4X4;
+    if (gpu->is_cpu)
+        otherwise = gpu->vector_floats >= 16 ? TILE12X32 : TILE6X16;
+    else if (offered(&bodies[TEAM], gpu))
+        otherwise = TEAM;
+    return body_at(device, yokei_variant(device, op, dtype, size, index_of(device, otherwise)));
+}
+
+static struct yokei_gpu_program program_of(const struct body *body, yoke_dtype dtype, const struct blocks *b)
+{
+    struct yokei_gpu_program program = { .family = "attention", .dtype = dtype, .out_dtype = YOKE_F32 };
+    if (body->tile) {
+        program.L = 1, program.W = body->W, program.G = body->W > 1 ? 1 : 32;
+        program.defines[0] = (struct yokei_gpu_define){ "YK_MR", body->MR };
+        program.defines[1] = (struct yokei_gpu_define){ "YK_NV", body->NV };
+    } else {
+        program.L = 32, program.W = 1, program.G = TEAM_ITEMS / 32;
+        program.defines[0] = (struct yokei_gpu_define){ "YK_BR", b->rows };
+        program.defines[1] = (struct yokei_gpu_define){ "YK_BC", b->columns };
+        program.defines[2] = (struct yokei_gpu_define){ "YK_D", b->D };
+    }
+    return program;
+}
+
+bool yokei_gpu_attention_catalog(int index, bool is_cpu, int warp, struct yokei_gpu_program *program_out)
+{
+    static const yoke_dtype types[] = { YOKE_F32, YOKE_F16, YOKE_BF16 };
+    (void)warp;
+    for (size_t i = 0; i < YOKE_COUNT(bodies); i++) {
+        if (bodies[i].cpu_only && !is_cpu) continue;
+        int kinds = bodies[i].tile ? 1 : (int)YOKE_COUNT(blocks), n = kinds * (int)YOKE_COUNT(types);
+        if (index < n) {
+            *program_out = program_of(&bodies[i], types[index / kinds], &blocks[index % kinds]);
+            return true;
+        }
+        index -= n;
+    }
+    return false;
+}
+
+/* ---- what both directions share ---- */
+
+/** Sizes of a call, and of the piece of heads that one round of launches works on. */
+struct shape {
+    int32_t T, Tp, H, Hkv, group, D, Dp;
+    int64_t pairs;  /* K/V heads of all samples */
+    int64_t piece;  /* pairs of a round */
+    int64_t panel;  /* floats of one head's rows with D side by side ("along"), rounded up */
+    int64_t across; /* and with T side by side */
+    int64_t floats; /* scratch of a round */
+};
+
+static int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+
+/* `pair` and `head`: panels (along, across) per K/V head and per query head; vectors [Tp] per query head. */
+struct need { int pair_along, pair_across, head_along, head_across, head_vectors; };
+
+static struct shape shape_of(const struct body *body, int64_t B, int64_t T, int64_t H, int64_t Hkv, int64_t D,
+                             const struct need *need)
+{
+    const int64_t NR = body->tile ? (int64_t)body->NV * body->W : 16;
+    struct shape s = { .T = (int32_t)T, .Tp = (int32_t)round_up(T, YOKE_MAX(NR, 16)), .H = (int32_t)H, .Hkv = (int32_t)Hkv,
+                       .group = (int32_t)(H / Hkv), .D = (int32_t)D, .Dp = (int32_t)round_up(D, NR), .pairs = B * Hkv };
+    s.panel = (int64_t)s.Tp * s.Dp;
+    s.across = (int64_t)s.Tp * s.D;
+    int64_t floats = need->pair_along * s.panel + need->pair_across * s.across
+                     + s.group * (need->head_along * s.panel + need->head_across * s.across + need->head_vectors * (int64_t)s.Tp);
+    s.piece = floats ? PIECE_BYTES / (int64_t)sizeof(float) / floats : 32768;
+    s.piece = YOKE_MAX(1, YOKE_MIN(YOKE_MIN(s.piece, s.pairs), 32768 / s.group));
+    s.floats = s.piece * floats;
+    return s;
+}
+
+static yoke_status check(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, int64_t B, int64_t T, int64_t H,
+                         int64_t D)
+{
+    (void)device;
+    YOKE_TRY(yokei_gpu_check_dtype(op, dtype));
+    if (D > MAX_D)
+        return yoke_fail(YOKE_EUNSUPPORTED, "%s: heads of D = %lld, at most %d are offered", yokei_op_names[op],
+                         (long long)D, MAX_D);
+    if (T > INT32_MAX / 2 || H * D > INT32_MAX || B * H > INT32_MAX)
+        return yoke_fail(YOKE_EUNSUPPORTED, "%s: T = %lld or B H = %lld is beyond 32 bits", yokei_op_names[op], (long long)T,
+                         (long long)(B * H));
+    return YOKE_OK;
+}
+
+/* Pairs of query and key: half of them under a causal mask. */
+static double score_count(int64_t B, int64_t T, int64_t H, bool causal)
+{
+    return (double)B * (double)H * (double)T * (causal ? ((double)T + 1) / 2 : (double)T);
+}
+
+/** Panels of one tensor for the heads [first, first + n); either target may be NULL. */
+static yoke_status pack(yoke_stream *stream, const struct yokei_gpu_program *program, const struct body *body,
+                        const struct shape *s, const void *x, int64_t ld, int32_t heads, int64_t first, int64_t n,
+                        float *across, float *along)
+{
+    const int64_t NR = (int64_t)body->NV * body->W;
+    return yokei_gpu_launch(stream, program, "attention_pack", (s->Tp / NR + program->G - 1) / program->G, n, 1,
+                            YOKEI_GPU_ARGS(ARG_P(x), ARG_L(ld), ARG_P(across), ARG_P(along), ARG_I(s->T), ARG_I(s->Tp), ARG_I(heads),
+                                           ARG_I(s->D), ARG_I(s->Dp), ARG_I((int32_t)first)));
+}
+
+/* ---- forward ---- */
+
+static struct shape forward_shape(const struct body *body, const struct yoke_attention_forward_args *args)
+{
+    struct need need = { .pair_along = body->tile, .pair_across = body->tile };
+    return shape_of(body, args->B, args->T, args->H, args->Hkv, args->D, &need);
+}
+
+static yoke_status gpu_attention_forward_can(const yoke_device *device, const struct yoke_attention_forward_args *args,
+                                             struct yoke_cost *cost)
+{
+    YOKE_TRY(check(device, YOKE_OP_attention_forward, args->dtype, args->B, args->T, args->H, args->D));
+    double scores = score_count(args->B, args->T, args->H, args->causal), in = (double)yoke_dtype_bytes(args->dtype);
+    cost->flops = 4.0 * scores * (double)args->D;
+    cost->bytes = in * (double)args->B * (double)args->T * (double)args->D * 2.0 * ((double)args->H + (double)args->Hkv);
+    if (args->B && args->T && args->H && args->D) {
+        const struct body *body = choose(device, YOKE_OP_attention_forward, args->dtype, cost->flops);
+        cost->scratch_bytes = sizeof(float) * (size_t)forward_shape(body, args).floats;
+    }
+    return YOKE_OK;
+}
+
+static yoke_status forward_tile(yoke_stream *stream, const struct yoke_attention_forward_args *args,
+                                const struct body *body)
+{
+    struct shape s = forward_shape(body, args);
+    struct yokei_gpu_program program = program_of(body, args->dtype, NULL);
+    void *scratch;
+    YOKE_TRY(yokei_scratch(stream, YOKE_OP_attention_forward, sizeof(float) * (size_t)s.floats, &scratch));
+    float *k_across = scratch, *v_along = k_across + s.piece * s.across;
+    int64_t teams = (s.T + body->MR - 1) / body->MR;
+    for (int64_t pair = 0; pair < s.pairs; pair += s.piece) {
+        int64_t n = YOKE_MIN(s.piece, s.pairs - pair);
+        YOKE_TRY(pack(stream, &program, body, &s, args->k, args->ldk, s.Hkv, pair, n, k_across, NULL));
+        YOKE_TRY(pack(stream, &program, body, &s, args->v, args->ldv, s.Hkv, pair, n, NULL, v_along));
+        YOKE_TRY(yokei_gpu_launch(
+            stream, &program, "attention_forward_tile", (teams + program.G - 1) / program.G, n * s.group, 1,
+            YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(k_across), ARG_P(v_along), ARG_P(args->o), ARG_L(args->ldo),
+                           ARG_P(args->lse), ARG_I(s.T), ARG_I(s.Tp), ARG_I(s.H), ARG_I(s.group), ARG_I(s.D), ARG_I(s.Dp),
+                           ARG_F(args->scale), ARG_I(args->causal), ARG_I((int32_t)pair))));
+    }
+    return YOKE_OK;
+}
+
+static yoke_status forward_team(yoke_stream *stream, const struct yoke_attention_forward_args *args)
+{
+    const struct blocks *b = blocks_for(args->D);
+    struct yokei_gpu_program program = program_of(&bodies[TEAM], args->dtype, b);
+    int64_t heads = args->B * args->H;
+    for (int64_t head = 0; head < heads; head += 32768)
+        YOKE_TRY(yokei_gpu_launch(
+            stream, &program, "attention_forward_team", (args->T + b->rows - 1) / b->rows, YOKE_MIN(32768, heads - head), 1,
+            YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(args->k), ARG_L(args->ldk), ARG_P(args->v), ARG_L(args->ldv),
+                           ARG_P(args->o), ARG_L(args->ldo), ARG_P(args->lse), ARG_I((int32_t)args->T), ARG_I((int32_t)args->H),
+                           ARG_I((int32_t)args->Hkv), ARG_I((int32_t)args->D), ARG_F(args->scale), ARG_I(args->causal),
+                           ARG_I((int32_t)head))));
+    return YOKE_OK;
+}
+
+static yoke_status gpu_attention_forward_run(yoke_stream *stream, const struct yoke_attention_forward_args *args)
+{
+    if (!args->B || !args->T || !args->H || !args->D) return YOKE_OK;
+    double flops = 4.0 * score_count(args->B, args->T, args->H, args->causal) * (double)args->D;
+    const struct body *body = choose(stream->device, YOKE_OP_attention_forward, args->dtype, flops);
+    return body->tile ? forward_tile(stream, args, body) : forward_team(stream, args);
+}
+
+/* ---- backward ---- */
+
+static struct shape backward_shape(const struct body *body, const struct yoke_attention_backward_args *args)
+{
+    /* K along and across, V across; Q and dO both ways, lse and delta */
+    struct need need = { .pair_along = 1, .pair_across = 2, .head_along = 2, .head_across = 2, .head_vectors = 2 };
+    if (!body->tile) need = (struct need){ .head_vectors = 2 };
+    return shape_of(body, args->B, args->T, args->H, args->Hkv, args->D, &need);
+}
+
+static yoke_status gpu_attention_backward_can(const yoke_device *device, const struct yoke_attention_backward_args *args,
+                                              struct yoke_cost *cost)
+{
+    YOKE_TRY(check(device, YOKE_OP_attention_backward, args->dtype, args->B, args->T, args->H, args->D));
+    double scores = score_count(args->B, args->T, args->H, args->causal), in = (double)yoke_dtype_bytes(args->dtype);
+    cost->flops = 10.0 * scores * (double)args->D;
+    cost->bytes = in * (double)args->B * (double)args->T * (double)args->D * 4.0 * ((double)args->H + (double)args->Hkv);
+    if (args->B && args->T && args->H && args->D) {
+        const struct body *body = choose(device, YOKE_OP_attention_backward, args->dtype, cost->flops);
+        cost->scratch_bytes = sizeof(float) * (size_t)backward_shape(body, args).floats;
+    }
+    return YOKE_OK;
+}
+
+/** Row sums of dO * O of the heads [first, first + n), and lse, both padded to Tp. */
+static yoke_status make_delta(yoke_stream *stream, const struct yokei_gpu_program *program,
+                              const struct yoke_attention_backward_args *args, const struct shape *s, int64_t first,
+                              int64_t n, float *lse, float *delta)
+{
+    int32_t per_item = program->L == 1 && program->G == 1 ? s->Tp : 1;
+    int64_t items = (int64_t)program->L * program->G, groups = (s->Tp + per_item * items - 1) / (per_item * items);
+    return yokei_gpu_launch(stream, program, "attention_delta", groups, n, 1,
+                            YOKEI_GPU_ARGS(ARG_P(args->o), ARG_L(args->ldo), ARG_P(args->d_o), ARG_L(args->lddo), ARG_P(args->lse),
+                                           ARG_P(lse), ARG_P(delta), ARG_I(s->T), ARG_I(s->Tp), ARG_I(s->H), ARG_I(s->D),
+                                           ARG_I((int32_t)first), ARG_I(per_item)));
+}
+
+static yoke_status backward_tile(yoke_stream *stream, const struct yoke_attention_backward_args *args,
+                                 const struct body *body)
+{
+    struct shape s = backward_shape(body, args);
+    struct yokei_gpu_program program = program_of(body, args->dtype, NULL);
+    void *scratch;
+    YOKE_TRY(yokei_scratch(stream, YOKE_OP_attention_backward, sizeof(float) * (size_t)s.floats, &scratch));
+    int64_t teams = (s.T + body->MR - 1) / body->MR, groups = (teams + program.G - 1) / program.G;
+    for (int64_t pair = 0; pair < s.pairs; pair += s.piece) {
+        int64_t n = YOKE_MIN(s.piece, s.pairs - pair), first = pair * s.group, heads = n * s.group;
+        float *k_across = scratch, *v_across = k_across + n * s.across, *k_along = v_across + n * s.across;
+        float *q_across = k_along + n * s.panel, *do_across = q_across + heads * s.across;
+        float *q_along = do_across + heads * s.across, *do_along = q_along + heads * s.panel;
+        float *lse = do_along + heads * s.panel, *delta = lse + heads * s.Tp;
+        YOKE_TRY(pack(stream, &program, body, &s, args->k, args->ldk, s.Hkv, pair, n, k_across, k_along));
+        YOKE_TRY(pack(stream, &program, body, &s, args->v, args->ldv, s.Hkv, pair, n, v_across, NULL));
+        YOKE_TRY(pack(stream, &program, body, &s, args->q, args->ldq, s.H, first, heads, q_across, q_along));
+        YOKE_TRY(pack(stream, &program, body, &s, args->d_o, args->lddo, s.H, first, heads, do_across, do_along));
+        YOKE_TRY(make_delta(stream, &program, args, &s, first, heads, lse, delta));
+        YOKE_TRY(yokei_gpu_launch(
+            stream, &program, "attention_dq_tile", groups, heads, 1,
+            YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(args->d_o), ARG_L(args->lddo), ARG_P(k_across), ARG_P(k_along),
+                           ARG_P(v_across), ARG_P(lse), ARG_P(delta), ARG_P(args->dq), ARG_L(args->lddq), ARG_I(s.T), ARG_I(s.Tp),
+                           ARG_I(s.H), ARG_I(s.group), ARG_I(s.D), ARG_I(s.Dp), ARG_F(args->scale), ARG_I(args->causal),
+                           ARG_I((int32_t)pair))));
+        YOKE_TRY(yokei_gpu_launch(
+            stream, &program, "attention_dkv_tile", groups, n, 1,
+            YOKEI_GPU_ARGS(ARG_P(args->k), ARG_L(args->ldk), ARG_P(args->v), ARG_L(args->ldv), ARG_P(q_across), ARG_P(q_along),
+                           ARG_P(do_across), ARG_P(do_along), ARG_P(lse), ARG_P(delta), ARG_P(args->dk), ARG_L(args->lddk),
+                           ARG_P(args->dv), ARG_L(args->lddv), ARG_I(s.T), ARG_I(s.Tp), ARG_I(s.Hkv), ARG_I(s.group), ARG_I(s.D),
+                           ARG_I(s.Dp), ARG_F(args->scale), ARG_I(args->causal), ARG_I((int32_t)pair))));
+    }
+    return YOKE_OK;
+}
+
+static yoke_status backward_team(yoke_stream *stream, const struct yoke_attention_backward_args *args,
+                                 const struct body *body)
+{
+    struct shape s = backward_shape(body, args);
+    const struct blocks *b = blocks_for(args->D);
+    struct yokei_gpu_program program = program_of(body, args->dtype, b);
+    void *scratch;
+    YOKE_TRY(yokei_scratch(stream, YOKE_OP_attention_backward, sizeof(float) * (size_t)s.floats, &scratch));
+    int64_t groups = (s.T + b->rows - 1) / b->rows;
+    for (int64_t pair = 0; pair < s.pairs; pair += s.piece) {
+        int64_t n = YOKE_MIN(s.piece, s.pairs - pair), first = pair * s.group, heads = n * s.group;
+        float *lse = scratch, *delta = lse + heads * s.Tp;
+        YOKE_TRY(make_delta(stream, &program, args, &s, first, heads, lse, delta));
+        YOKE_TRY(yokei_gpu_launch(
+            stream, &program, "attention_dq_team", groups, heads, 1,
+            YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(args->k), ARG_L(args->ldk), ARG_P(args->v), ARG_L(args->ldv),
+                           ARG_P(args->d_o), ARG_L(args->lddo), ARG_P(lse), ARG_P(delta), ARG_P(args->dq), ARG_L(args->lddq),
+                           ARG_I(s.T), ARG_I(s.Tp), ARG_I(s.H), ARG_I(s.Hkv), ARG_I(s.D), ARG_F(args->scale), ARG_I(args->causal),
+                           ARG_I((int32_t)first))));
+        YOKE_TRY(yokei_gpu_launch(
+            stream, &program, "attention_dkv_team", groups, n, 1,
+            YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(args->k), ARG_L(args->ldk), ARG_P(args->v), ARG_L(args->ldv),
+                           ARG_P(args->d_o), ARG_L(args->lddo), ARG_P(lse), ARG_P(delta), ARG_P(args->dk), ARG_L(args->lddk),
+                           ARG_P(args->dv), ARG_L(args->lddv), ARG_I(s.T), ARG_I(s.Tp), ARG_I(s.H), ARG_I(s.Hkv), ARG_I(s.D),
+                           ARG_F(args->scale), ARG_I(args->causal), ARG_I((int32_t)pair))));
+    }
+    return YOKE_OK;
+}
+
+static yoke_status gpu_attention_backward_run(yoke_stream *stream, const struct yoke_attention_backward_args *args)
+{
+    if (!args->B || !args->T || !args->H || !args->D) return YOKE_OK;
+    double flops = 10.0 * score_count(args->B, args->T, args->H, args->causal) * (double)args->D;
+    const struct body *body = choose(stream->device, YOKE_OP_attention_backward, args->dtype, flops);
+    return body->tile ? backward_tile(stream, args, body) : backward_team(stream, args, body);
+}
+
+#define SLOT(op) YOKE_OP_ENTRY(gpu, op)
+const struct yoke_attention_ops yokei_gpu_attention_ops = { YOKE_ATTENTION_OPS(SLOT) };

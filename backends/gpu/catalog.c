@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** Every program that the families can ask for: each family's types by each team variant, and gemm's and attention's own. */
+#include "backends/gpu/families.h"
+
+static const yoke_dtype types[] = { YOKE_F32, YOKE_F16, YOKE_BF16 };
+#define N_TYPES ((int)YOKE_COUNT(types))
+
+/* Which types a family's programs take. */
+enum typing { SAME, ALL_PAIRS, OPTIM };
+static const struct {
+    const char *family;
+    enum typing typing;
+} families[] = {
+    { "norm", SAME }, { "act", SAME }, { "embed", SAME }, { "loss", SAME }, { "elementwise", SAME }, { "bias", SAME },
+    { "cast", ALL_PAIRS }, { "optim", OPTIM },
+};
+
+/** Type pair `index` of a family; false past the last. */
+static bool type_pair(enum typing typing, int index, struct yokei_gpu_program *program)
+{
+    int n = typing == SAME ? N_TYPES : typing == ALL_PAIRS ? N_TYPES * N_TYPES : 2 * N_TYPES - 1;
+    if (index >= n) return false;
+    int in = index % N_TYPES, out = 0;
+    if (typing == ALL_PAIRS) out = index / N_TYPES;
+    if (typing == OPTIM && index >= N_TYPES) { /* adamw: f32 weights with a 16-bit copy; before: grad_norm of a type */
+        in = 0;
+        out = index - N_TYPES + 1;
+    }
+    program->dtype = types[in];
+    program->out_dtype = types[out];
+    return true;
+}
+
+bool yokei_gpu_catalog(int index, bool is_cpu, int warp, struct yokei_gpu_program *program_out)
+{
+    struct yokei_gpu_program program = { 0 };
+    for (size_t f = 0; f < YOKE_COUNT(families); f++) {
+        program.family = families[f].family;
+        for (int t = 0; type_pair(families[f].typing, t, &program); t++)
+            for (int v = 0; yokei_gpu_team_variant(v, is_cpu, warp, &program); v++)
+                if (index-- == 0) {
+                    *program_out = program;
+                    return true;
+                }
+    }
+    int n = 0;
+    while (n <= index && yokei_gpu_gemm_catalog(n, is_cpu, warp, &program)) n++;
+    if (n > index) {
+        *program_out = program;
+        return true;
+    }
+    return yokei_gpu_attention_catalog(index - n, is_cpu, warp, program_out);
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Matrix products on kernel-launching devices: which body, how the product is cut, and the launches.
+ *
+ * tile: both operands are packed into panels in scratch (transposes undone, 16-bit types widened to f32, edges filled with
+ *       zeros), then each team of one lane multiplies panels, MR x NR sums in its registers. For devices whose
+ *       work-items are loops on a core.
+ * team: a group of work-items shares blocks of A and B in local memory, each with TM x TN sums in registers. For GPUs.
+ */
+#include "backends/gpu/families.h"
+
+/** One way to run a product. MR, NV: a tile of MR rows and NV vectors of W; else block and per-item sizes of a team. */
+struct body {
+    const char *name;
+    bool tile, cpu_only;
+    int MR, NV, W;
+    int BM, BN, BK, TM, TN;
+};
+
+static const struct body bodies[] = {
+    { .name = "tile12x32", .tile = true, .cpu_only = true, .MR = 12, .NV = 2, .W = 16 },
+    { .name = "tile6x16", .tile = true, .cpu_only = true, .MR = 6, .NV = 1, .W = 16 },
+    { .name = "team64", .BM = 64, .BN = 64, .BK = 16, .TM = 4, .TN = 4 },
+    { .name = "team128", .BM = 128, .BN = 128, .BK = 16, .TM = 8, .TN = 8 },
+    { .name = "tile4x4", .tile = true, .MR = 4, .NV = 4, .W = 1 },
+};
+enum { TILE12X32, TILE6X16, TEAM64, TEAM128, TILE4X4 };
+
+static bool offered(const struct body *body, const struct yokei_gpu_device *gpu)
+{
+    if (body->cpu_only && !gpu->is_cpu) return false;
+    return body->tile || ((body->BM / body->TM) * (body->BN / body->TN) <= gpu->max_group
+                          && sizeof(float) * (size_t)(body->BK * (body->BM + body->BN + 8)) <= gpu->local_bytes);
+}
+
+/* Bodies that a device lacks keep no gap in its list of variants. */
+static const struct body *body_at(const yoke_device *device, int index)
+{
+    for (size_t i = 0; i < YOKE_COUNT(bodies); i++)
+        if (offered(&bodies[i], yokei_gpu(device)) && index-- == 0) return &bodies[i];
+    return NULL;
+}
+
+static int index_of(const yoke_device *device, int body)
+{
+    int index = 0;
+    for (int i = 0; i < body; i++) index += offered(&bodies[i], yokei_gpu(device));
+    return index;
+}
+
+const char *yokei_gpu_gemm_variant(const yoke_device *device, int index)
+{
+    const struct body *body = body_at(device, index);
+    return body ? body->name : NULL;
+}
+
+static const struct body *choose(const yoke_device *device, const struct yoke_gemm_args *args)
+{
+    const struct yokei_gpu_device *gpu = yokei_gpu(device);
+    int otherwise = TILE4X4;
+    if (gpu->is_cpu) {
+        otherwise = gpu->vector_floats >= 16 ? TILE12X32 : TILE6X16;
+    } else {
+        /* A large block reads less; a small one gives every unit something to do. */
+        int64_t blocks = ((args->M + 127) / 128) * ((args->N + 127) / 128) * args->batch;
+        if (offered(&bodies[TEAM64], gpu)) otherwise = TEAM64;
+        if (offered(&bodies[TEAM128], gpu) && blocks >= 2 * gpu->compute_units) otherwise = TEAM128;
+    }
+    double size = 2.0 * (double)args->M * (double)args->N * (double)args->K * (double)args->batch;
+    return body_at(device, yokei_variant(device, YOKE_OP_gemm, args->dtype, size, index_of(device, otherwise)));
+}
+
+static struct yokei_gpu_program program_of(const struct body *body, yoke_dtype dtype, yoke_dtype out_dtype)
+{
+    struct yokei_gpu_program program = { .family = "gemm", .dtype = dtype, .out_dtype = out_dtype };
+    if (body->tile) {
+        program.L = 1, program.W = body->W, program.G = body->W > 1 ? 1 : 32;
+        program.defines[0] = (struct yokei_gpu_define){ "YK_MR", body->MR };
+        program.defines[1] = (struct yokei_gpu_define){ "YK_NV", body->NV };
+    } else {
+        program.L = 32, program.W = 1, program.G = (body->BM / body->TM) * (body->BN / body->TN) / 32;
+        program.defines[0] = (struct yokei_gpu_define){ "YK_BM", body->BM };
+        program.defines[1] = (struct yokei_gpu_define){ "YK_BN", body->BN };
+        program.defines[2] = (struct yokei_gpu_define){ "YK_BK", body->BK };
+        program.defines[3] = (struct yokei_gpu_define){ "YK_TM", body->TM };
+        program.defines[4] = (struct yokei_gpu_define){ "YK_TN", body->TN };
+    }
+    return program;
+}
+
+bool yokei_gpu_gemm_catalog(int index, bool is_cpu, int warp, struct yokei_gpu_program *program_out)
+{
+    static const yoke_dtype types[][2] = { { YOKE_F32, YOKE_F32 }, { YOKE_F16, YOKE_F16 }, { YOKE_BF16, YOKE_BF16 },
+                                           { YOKE_F16, YOKE_F32 }, { YOKE_BF16, YOKE_F32 } };
+    (void)warp;
+    for (size_t i = 0; i < YOKE_COUNT(bodies); i++) {
+        if (bodies[i].cpu_only && !is_cpu) continue;
+        if (index < (int)YOKE_COUNT(types)) {
+            *program_out = program_of(&bodies[i], types[index][0], types[index][1]);
+            return true;
+        }
+        index -= (int)YOKE_COUNT(types);
+    }
+    return false;
+}
+
+/* ---- how a tiled product is cut so that its panels fit a bounded scratch ---- */
+
+/* What the epilogue does: the kernels' flags, the same values as in gemm.yk. */
+enum { HAS_BETA = 1, HAS_BIAS = 2, HAS_GELU = 4, HAS_AUX = 8, FIRST = 16, LAST = 32 };
+
+/** Extents of one piece, and the floats of its panels. With several pieces along K, sums wait in `part`. */
+struct cut {
+    int64_t Mc, Nc, Kc, batch;
+    int64_t a_floats, b_floats, part_floats; /* a and b of one product */
+    int64_t a_total, b_total;                /* of a launch's products */
+};
+
+/* A depth up to which a panel of B stays in a core's second-level cache, and bounds on the panels' bytes. */
+#define MAX_DEPTH 3072
+#define USUAL_DEPTH 2048
+#define A_BYTES ((int64_t)8 << 20)
+#define B_BYTES ((int64_t)16 << 20)
+
+static int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+
+static struct cut cut_product(const struct body *body, const struct yoke_gemm_args *args)
+{
+    const int64_t MR = body->MR, NR = (int64_t)body->NV * body->W;
+    struct cut cut = { .Kc = args->K };
+    if (args->K > MAX_DEPTH) {
+        int64_t pieces = (args->K + USUAL_DEPTH - 1) / USUAL_DEPTH;
+        cut.Kc = (args->K + pieces - 1) / pieces;
+    }
+    int64_t depth_bytes = (int64_t)sizeof(float) * YOKE_MAX(cut.Kc, 1);
+    cut.Mc = YOKE_MIN(round_up(args->M, MR), YOKE_MAX(A_BYTES / depth_bytes / MR, 1) * MR);
+    cut.Nc = YOKE_MIN(round_up(args->N, NR), YOKE_MAX(B_BYTES / depth_bytes / NR, 1) * NR);
+    cut.a_floats = round_up(cut.Mc * cut.Kc, 16);
+    cut.b_floats = round_up(cut.Nc * cut.Kc, 16);
+    if (cut.Kc < args->K) cut.part_floats = cut.Mc * cut.Nc;
+    cut.batch = 1;
+    if (cut.Mc >= args->M && cut.Nc >= args->N && cut.Kc == args->K) {
+        int64_t bytes = (int64_t)sizeof(float) * ((args->stride_a ? cut.a_floats : 0) + (args->stride_b ? cut.b_floats : 0));
+        cut.batch = YOKE_MIN(YOKE_MIN(args->batch, 32768), YOKE_MAX((A_BYTES + B_BYTES) / YOKE_MAX(bytes, 1), 1));
+    }
+    cut.a_total = cut.a_floats * (args->stride_a ? cut.batch : 1);
+    cut.b_total = cut.b_floats * (args->stride_b ? cut.batch : 1);
+    return cut;
+}
+
+/** A piece of the product: origin and extents along M, N, K, and the products [batch, batch + n_batch). */
+struct piece {
+    int64_t m, n, k, batch;
+    int64_t M, N, K, n_batch;
+};
+
+static const char *at(const void *base, int64_t elements, yoke_dtype dtype)
+{
+    return base ? (const char *)base + elements * (int64_t)yoke_dtype_bytes(dtype) : NULL;
+}
+
+static yoke_status pack(yoke_stream *stream, const struct yoke_gemm_args *args, const struct body *body,
+                        const struct cut *cut, const struct piece *piece, float *scratch)
+{
+    struct yokei_gpu_program program = program_of(body, args->dtype, args->out_dtype);
+    const int64_t NR = (int64_t)body->NV * body->W;
+    const bool share_a = args->stride_a == 0, share_b = args->stride_b == 0;
+    int64_t offset_a = piece->batch * args->stride_a
+                       + (args->trans_a ? piece->k * args->lda + piece->m : piece->m * args->lda + piece->k);
+    int64_t offset_b = piece->batch * args->stride_b
+                       + (args->trans_b ? piece->n * args->ldb + piece->k : piece->k * args->ldb + piece->n);
+    int64_t panels_a = (piece->M + body->MR - 1) / body->MR, panels_b = (piece->N + NR - 1) / NR;
+    return yokei_gpu_launch(
+        stream, &program, "gemm_pack", (panels_a + panels_b + program.G - 1) / program.G, 1, piece->n_batch,
+        YOKEI_GPU_ARGS(ARG_P(at(args->a, offset_a, args->dtype)), ARG_L(args->lda), ARG_L(args->stride_a),
+                       ARG_P(at(args->b, offset_b, args->dtype)), ARG_L(args->ldb), ARG_L(args->stride_b),
+                       ARG_P(scratch), ARG_L(share_a ? 0 : cut->a_floats), ARG_P(scratch + cut->a_total),
+                       ARG_L(share_b ? 0 : cut->b_floats), ARG_I((int32_t)piece->M), ARG_I((int32_t)piece->N),
+                       ARG_I((int32_t)piece->K), ARG_I((args->trans_a ? 1 : 0) | (args->trans_b ? 2 : 0))));
+}
+
+static int32_t flags_of(const struct yoke_gemm_args *args)
+{
+    return (args->beta != 0 ? HAS_BETA : 0) | (args->epilogue != YOKE_EPILOGUE_NONE ? HAS_BIAS : 0)
+           | (args->epilogue == YOKE_EPILOGUE_BIAS_GELU ? HAS_GELU | (args->aux ? HAS_AUX : 0) : 0);
+}
+
+static yoke_status multiply(yoke_stream *stream, const struct yoke_gemm_args *args, const struct body *body,
+                            const struct cut *cut, const struct piece *piece, float *scratch)
+{
+    struct yokei_gpu_program program = program_of(body, args->dtype, args->out_dtype);
+    const int64_t NR = (int64_t)body->NV * body->W;
+    int64_t panels_m = (piece->M + body->MR - 1) / body->MR, panels_n = (piece->N + NR - 1) / NR;
+    /* A team keeps a block of A's panels in its core's cache while panels of B stream by; every core gets a few teams. */
+    int64_t wanted = 4 * (int64_t)yokei_gpu(stream->device)->compute_units * program.G;
+    int64_t per_team = YOKE_MAX(1, YOKE_MIN(96 / body->MR, panels_m * panels_n * piece->n_batch / wanted));
+    int64_t teams = (panels_m + per_team - 1) / per_team * panels_n;
+    int64_t offset_c = piece->batch * args->stride_c + piece->m * args->ldc + piece->n;
+    int64_t offset_aux = piece->batch * args->stride_aux + piece->m * args->ldaux + piece->n;
+    int32_t flags = flags_of(args) | (piece->k == 0 ? FIRST : 0) | (piece->k + piece->K == args->K ? LAST : 0);
+    return yokei_gpu_launch(
+        stream, &program, "gemm_tile", (teams + program.G - 1) / program.G, 1, piece->n_batch,
+        YOKEI_GPU_ARGS(ARG_P(scratch), ARG_L(args->stride_a ? cut->a_floats : 0), ARG_P(scratch + cut->a_total),
+                       ARG_L(args->stride_b ? cut->b_floats : 0), ARG_P(cut->part_floats ? scratch + cut->a_total + cut->b_total : NULL),
+                       ARG_P(at(args->c, offset_c, args->out_dtype)), ARG_L(args->ldc), ARG_L(args->stride_c),
+                       ARG_P(at(args->bias, piece->n, YOKE_F32)), ARG_P(at(args->aux, offset_aux, args->out_dtype)),
+                       ARG_L(args->ldaux), ARG_L(args->stride_aux), ARG_I((int32_t)piece->M), ARG_I((int32_t)piece->N),
+                       ARG_I((int32_t)piece->K), ARG_I((int32_t)per_team), ARG_F(args->alpha), ARG_F(args->beta),
+                       ARG_I(flags)));
+}
+
+static yoke_status run_tile(yoke_stream *stream, const struct yoke_gemm_args *args, const struct body *body)
+{
+    struct cut cut = cut_product(body, args);
+    void *scratch;
+    YOKE_TRY(yokei_scratch(stream, YOKE_OP_gemm,
+                           sizeof(float) * (size_t)(cut.a_total + cut.b_total + cut.part_floats), &scratch));
+    struct piece piece;
+    for (piece.batch = 0; piece.batch < args->batch; piece.batch += piece.n_batch) {
+        piece.n_batch = YOKE_MIN(cut.batch, args->batch - piece.batch);
+        for (piece.n = 0; piece.n < args->N; piece.n += piece.N) {
+            piece.N = YOKE_MIN(cut.Nc, args->N - piece.n);
+            for (piece.m = 0; piece.m < args->M; piece.m += piece.M) {
+                piece.M = YOKE_MIN(cut.Mc, args->M - piece.m);
+                piece.k = 0;
+                do { /* once also for K = 0 */
+                    piece.K = YOKE_MIN(cut.Kc, args->K - piece.k);
+                    if (piece.K) YOKE_TRY(pack(stream, args, body, &cut, &piece, scratch));
+                    YOKE_TRY(multiply(stream, args, body, &cut, &piece, scratch));
+                    piece.k += piece.K;
+                } while (piece.k < args->K);
+            }
+        }
+    }
+    return YOKE_OK;
+}
+
+static yoke_status run_team(yoke_stream *stream, const struct yoke_gemm_args *args, const struct body *body)
+{
+    struct yokei_gpu_program program = program_of(body, args->dtype, args->out_dtype);
+    int64_t blocks_m = (args->M + body->BM - 1) / body->BM, blocks_n = (args->N + body->BN - 1) / body->BN;
+    int32_t flags = flags_of(args) | FIRST | LAST;
+    for (int64_t batch = 0; batch < args->batch;) {
+        int64_t n_batch = YOKE_MIN(args->batch - batch, 32768);
+        YOKE_TRY(yokei_gpu_launch(
+            stream, &program, "gemm_team", blocks_m * blocks_n, 1, n_batch,
+            YOKEI_GPU_ARGS(ARG_P(at(args->a, batch * args->stride_a, args->dtype)), ARG_L(args->lda), ARG_L(args->stride_a),
+                           ARG_P(at(args->b, batch * args->stride_b, args->dtype)), ARG_L(args->ldb), ARG_L(args->stride_b),
+                           ARG_P(at(args->c, batch * args->stride_c, args->out_dtype)), ARG_L(args->ldc),
+                           ARG_L(args->stride_c), ARG_P(args->bias),
+                           ARG_P(at(args->aux, batch * args->stride_aux, args->out_dtype)), ARG_L(args->ldaux),
+                           ARG_L(args->stride_aux), ARG_L(args->M), ARG_L(args->N), ARG_L(args->K), ARG_F(args->alpha),
+                           ARG_F(args->beta), ARG_I(flags), ARG_I((args->trans_a ? 1 : 0) | (args->trans_b ? 2 : 0)))));
+        batch += n_batch;
+    }
+    return YOKE_OK;
+}
+
+/* ---- the op ---- */
+
+static yoke_status gpu_gemm_can(const yoke_device *device, const struct yoke_gemm_args *args, struct yoke_cost *cost)
+{
+    YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_gemm, args->dtype));
+    if (args->out_dtype != args->dtype && args->out_dtype != YOKE_F32)
+        return yoke_fail(YOKE_EUNSUPPORTED, "gemm: output in %s from %s, only %s and f32 are offered",
+                         yoke_dtype_name(args->out_dtype), yoke_dtype_name(args->dtype), yoke_dtype_name(args->dtype));
+    const struct body *body = choose(device, args);
+    double products = (double)args->batch, in = (double)yoke_dtype_bytes(args->dtype);
+    if (body->tile) {
+        struct cut cut = cut_product(body, args);
+        cost->scratch_bytes = sizeof(float) * (size_t)(cut.a_total + cut.b_total + cut.part_floats);
+    }
+    cost->flops = 2.0 * (double)args->M * (double)args->N * (double)args->K * products;
+    cost->bytes = in * (double)args->K * ((double)args->M * (args->stride_a ? products : 1)
+                                          + (double)args->N * (args->stride_b ? products : 1))
+                  + (double)yoke_dtype_bytes(args->out_dtype) * (double)args->M * (double)args->N * products
+                        * (args->beta != 0 ? 2 : 1);
+    return YOKE_OK;
+}
+
+static yoke_status gpu_gemm_run(yoke_stream *stream, const struct yoke_gemm_args *args)
+{
+    if (args->M == 0 || args->N == 0) return YOKE_OK;
+    const struct body *body = choose(stream->device, args);
+    return body->tile ? run_tile(stream, args, body) : run_team(stream, args, body);
+}
+
+const struct yoke_gemm_ops yokei_gpu_gemm_ops = {
+    .gemm = { gpu_gemm_can, gpu_gemm_run },
+    .bias_backward = { yokei_gpu_bias_backward_can, yokei_gpu_bias_backward_run },
+};

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** LayerNorm on kernel-launching devices. */
+#include "backends/gpu/families.h"
+
+#define FUNCTIONS(op) YOKE_OP_FUNCTIONS(gpu, op)
+YOKE_NORM_OPS(FUNCTIONS)
+
+static yoke_status gpu_layernorm_forward_can(const yoke_device *device, const struct yoke_layernorm_forward_args *args,
+                                             struct yoke_cost *cost)
+{
+    (void)device;
+    YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_layernorm_forward, args->dtype));
+    double n = (double)args->N * (double)args->C;
+    cost->flops = 8.0 * n;
+    cost->bytes = 2.0 * n * (double)yoke_dtype_bytes(args->dtype) + 8.0 * (double)(args->N + args->C);
+    return YOKE_OK;
+}
+
+static yoke_status gpu_layernorm_forward_run(yoke_stream *stream, const struct yoke_layernorm_forward_args *args)
+{
+    YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_layernorm_forward, args->dtype));
+    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, YOKE_OP_layernorm_forward, "norm", args->dtype,
+                                                              YOKE_F32, (double)args->N * (double)args->C);
+    struct yokei_gpu_rows rows =
+        yokei_gpu_rows(stream->device, &program, args->N, args->C * (int64_t)yoke_dtype_bytes(args->dtype));
+    return yokei_gpu_launch(stream, &program, "layernorm_forward", rows.groups, 1, 1,
+                            YOKEI_GPU_ARGS(ARG_P(args->x), ARG_L(args->ldx), ARG_P(args->gamma), ARG_P(args->beta),
+                                           ARG_F(args->eps), ARG_P(args->y), ARG_L(args->ldy), ARG_P(args->mean),
+                                           ARG_P(args->rstd), ARG_L(args->N), ARG_L(args->C), ARG_L(rows.per_team)));
+}
+
+/** The teams' sums for dgamma and dbeta. */
+static size_t partial_bytes(const yoke_device *device, const struct yoke_layernorm_backward_args *args)
+{
+    return (size_t)yokei_gpu_partial_teams(device, args->N) * 2 * (size_t)args->C * sizeof(float);
+}
+
+static yoke_status gpu_layernorm_backward_can(const yoke_device *device, const struct yoke_layernorm_backward_args *args,
+                                              struct yoke_cost *cost)
+{
+    YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_layernorm_backward, args->dtype));
+    double n = (double)args->N * (double)args->C;
+    cost->scratch_bytes = partial_bytes(device, args);
+    cost->flops = 14.0 * n;
+    cost->bytes = 3.0 * n * (double)yoke_dtype_bytes(args->dtype) + 8.0 * (double)args->N + 20.0 * (double)args->C;
+    return YOKE_OK;
+}
+
+static yoke_status gpu_layernorm_backward_run(yoke_stream *stream, const struct yoke_layernorm_backward_args *args)
+{
+    YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_layernorm_backward, args->dtype));
+    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, YOKE_OP_layernorm_backward, "norm", args->dtype,
+                                                              YOKE_F32, (double)args->N * (double)args->C);
+    void *partial = NULL;
+    struct yokei_gpu_rows rows;
+    if (args->dgamma) {
+        YOKE_TRY(yokei_scratch(stream, YOKE_OP_layernorm_backward, partial_bytes(stream->device, args), &partial));
+        rows = yokei_gpu_partial_rows(stream->device, &program, args->N);
+    } else {
+        rows = yokei_gpu_rows(stream->device, &program, args->N, args->C * (int64_t)yoke_dtype_bytes(args->dtype));
+    }
+    YOKE_TRY(yokei_gpu_launch(stream, &program, "layernorm_backward", rows.groups, 1, 1,
+                              YOKEI_GPU_ARGS(ARG_P(args->dy), ARG_L(args->lddy), ARG_P(args->x), ARG_L(args->ldx),
+                                             ARG_P(args->gamma), ARG_P(args->mean), ARG_P(args->rstd), ARG_P(args->dresidual),
+                                             ARG_L(args->lddresidual), ARG_P(args->dx), ARG_L(args->lddx), ARG_P(partial),
+                                             ARG_L(args->N), ARG_L(args->C), ARG_L(rows.per_team))));
+    if (!args->dgamma || !args->N) return YOKE_OK;
+    struct yokei_gpu_rows columns = yokei_gpu_span(stream->device, &program, args->C, 8 * rows.teams);
+    return yokei_gpu_launch(stream, &program, "layernorm_weights", columns.groups, 1, 1,
+                            YOKEI_GPU_ARGS(ARG_P(partial), ARG_L(rows.teams), ARG_P(args->dgamma), ARG_P(args->dbeta),
+                                           ARG_L(args->C), ARG_L(columns.per_team)));
+}
+
+#define ENTRY(op) YOKE_OP_ENTRY(gpu, op)
+const struct yoke_norm_ops yokei_gpu_norm_ops = { YOKE_NORM_OPS(ENTRY) };

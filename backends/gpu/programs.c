@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** The compiled programs of a device: built or loaded at first use, kept until the device closes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/gpu/launch.h"
+
+struct kernel {
+    struct kernel *next;
+    void *handle;
+    char name[48];
+};
+
+struct entry {
+    struct entry *next;
+    struct yokei_gpu_program program;
+    bool offsets;
+    pthread_mutex_t lock; /* held while the program is built, and while a kernel's arguments are set and launched */
+    void *handle;         /* NULL until built */
+    struct kernel *kernels;
+};
+
+#define N_BUCKETS 127
+
+struct yokei_gpu_programs {
+    pthread_mutex_t lock; /* of the table and the counts */
+    struct entry *buckets[N_BUCKETS];
+    struct yokei_gpu_counts counts;
+};
+
+yoke_status yokei_gpu_programs_create(yoke_device *device)
+{
+    struct yokei_gpu_programs *programs = calloc(1, sizeof *programs);
+    if (!programs) return yoke_fail(YOKE_ENOMEM, "%s: no host memory for the program table", device->info.spec);
+    pthread_mutex_init(&programs->lock, NULL);
+    yokei_gpu(device)->programs = programs;
+    return YOKE_OK;
+}
+
+static void entry_destroy(yoke_device *device, struct entry *entry)
+{
+    const struct yokei_gpu_driver *driver = yokei_gpu(device)->driver;
+    while (entry->kernels) {
+        struct kernel *kernel = entry->kernels;
+        entry->kernels = kernel->next;
+        driver->release_kernel(device, kernel->handle);
+        free(kernel);
+    }
+    if (entry->handle) driver->release(device, entry->handle);
+    pthread_mutex_destroy(&entry->lock);
+    free(entry);
+}
+
+void yokei_gpu_programs_destroy(yoke_device *device)
+{
+    struct yokei_gpu_programs *programs = yokei_gpu(device)->programs;
+    if (!programs) return;
+    for (int i = 0; i < N_BUCKETS; i++)
+        while (programs->buckets[i]) {
+            struct entry *entry = programs->buckets[i];
+            programs->buckets[i] = entry->next;
+            entry_destroy(device, entry);
+        }
+    pthread_mutex_destroy(&programs->lock);
+    free(programs);
+    yokei_gpu(device)->programs = NULL;
+}
+
+struct yokei_gpu_counts yokei_gpu_counts(const yoke_device *device)
+{
+    struct yokei_gpu_programs *programs = yokei_gpu(device)->programs;
+    pthread_mutex_lock(&programs->lock);
+    struct yokei_gpu_counts counts = programs->counts;
+    pthread_mutex_unlock(&programs->lock);
+    return counts;
+}
+
+static void count(yoke_device *device, int compiled, int loaded)
+{
+    struct yokei_gpu_programs *programs = yokei_gpu(device)->programs;
+    pthread_mutex_lock(&programs->lock);
+    programs->counts.compiled += compiled;
+    programs->counts.loaded += loaded;
+    pthread_mutex_unlock(&programs->lock);
+}
+
+static bool same_program(const struct yokei_gpu_program *a, const struct yokei_gpu_program *b)
+{
+    if (a->dtype != b->dtype || a->out_dtype != b->out_dtype || a->L != b->L || a->W != b->W || a->G != b->G) return false;
+    if (a->family != b->family && strcmp(a->family, b->family) != 0) return false;
+    for (int i = 0; i < YOKEI_GPU_MAX_DEFINES; i++) {
+        const struct yokei_gpu_define *x = &a->defines[i], *y = &b->defines[i];
+        if (!x->name || !y->name) return x->name == y->name;
+        if (x->value != y->value || (x->name != y->name && strcmp(x->name, y->name) != 0)) return false;
+    }
+    return true;
+}
+
+static unsigned bucket_of(const struct yokei_gpu_program *program, bool offsets)
+{
+    unsigned h = (unsigned)program->family[0] * 31u + (unsigned)program->family[1];
+    h = h * 31u + (unsigned)program->dtype * 8u + (unsigned)program->out_dtype;
+    h = h * 31u + (unsigned)program->L + (unsigned)program->W * 3u + (unsigned)program->G * 7u + offsets;
+    for (int i = 0; i < YOKEI_GPU_MAX_DEFINES && program->defines[i].name; i++) h = h * 31u + (unsigned)program->defines[i].value;
+    return h % N_BUCKETS;
+}
+
+/** The entry of a program, built or not; a new one is put in front of its bucket. NULL without host memory. */
+static struct entry *find_entry(yoke_device *device, const struct yokei_gpu_program *program, bool offsets)
+{
+    struct yokei_gpu_programs *programs = yokei_gpu(device)->programs;
+    struct entry **bucket = &programs->buckets[bucket_of(program, offsets)];
+    pthread_mutex_lock(&programs->lock);
+    struct entry *entry = *bucket;
+    while (entry && !(entry->offsets == offsets && same_program(&entry->program, program))) entry = entry->next;
+    if (!entry && (entry = calloc(1, sizeof *entry))) {
+        entry->program = *program;
+        entry->offsets = offsets;
+        pthread_mutex_init(&entry->lock, NULL);
+        entry->next = *bucket;
+        *bucket = entry;
+    }
+    pthread_mutex_unlock(&programs->lock);
+    return entry;
+}
+
+/** From the cache on disk, or else compiled and put there. The entry's lock is held. */
+static yoke_status build(yoke_device *device, struct entry *entry)
+{
+    const struct yokei_gpu_device *gpu = yokei_gpu(device);
+    const struct yokei_gpu_driver *driver = gpu->driver;
+    struct yokei_gpu_source source;
+    YOKE_TRY(yokei_gpu_source_make(&entry->program, driver->language, gpu->is_cpu, gpu->warp, entry->offsets, &source));
+    struct yokei_gpu_cache_key key = yokei_gpu_cache_key(device, &source);
+    void *binary = NULL;
+    size_t bytes = 0;
+    if (yokei_gpu_cache_read(device, &key, &binary, &bytes) == YOKE_OK) {
+        if (driver->load(device, binary, bytes, &entry->handle) == YOKE_OK)
+            count(device, 0, 1);
+        else
+            yokei_gpu_cache_discard(device, &key, yoke_last_error());
+        free(binary);
+    }
+    yoke_status status = YOKE_OK;
+    if (!entry->handle) {
+        uint64_t start = yokei_now_ns();
+        status = driver->build(device, &source, &entry->handle);
+        if (status == YOKE_OK) {
+            count(device, 1, 0);
+            if (device->cache_dir[0] && driver->binary(device, entry->handle, &binary, &bytes) == YOKE_OK && bytes) {
+                yokei_gpu_cache_write(device, &key, binary, bytes);
+                free(binary);
+            }
+            yoke_log(YOKE_LOG_DEBUG, "%s: compiled %s (%s, L=%d W=%d) in %.0f ms", device->info.spec, source.name,
+                     yoke_dtype_name(entry->program.dtype), entry->program.L, entry->program.W,
+                     (double)(yokei_now_ns() - start) * 1e-6);
+        }
+    }
+    yokei_gpu_source_free(&source);
+    return status;
+}
+
+static yoke_status find_kernel(yoke_device *device, struct entry *entry, const char *name, void **handle_out)
+{
+    struct kernel *kernel = entry->kernels;
+    while (kernel && strcmp(kernel->name, name) != 0) kernel = kernel->next;
+    if (!kernel) {
+        kernel = calloc(1, sizeof *kernel);
+        if (!kernel) return yoke_fail(YOKE_ENOMEM, "kernel %s: no host memory", name);
+        yoke_status status = yokei_gpu(device)->driver->kernel(device, entry->handle, name, &kernel->handle);
+        if (status) {
+            free(kernel);
+            return status;
+        }
+        yokei_text(kernel->name, sizeof kernel->name, "%s", name);
+        kernel->next = entry->kernels;
+        entry->kernels = kernel;
+    }
+    *handle_out = kernel->handle;
+    return YOKE_OK;
+}
+
+yoke_status yokei_gpu_launch(yoke_stream *stream, const struct yokei_gpu_program *program, const char *kernel, int64_t x,
+                             int64_t y, int64_t z, const struct yokei_gpu_arg *args, int n_args)
+{
+    if (x == 0 || y == 0 || z == 0) return YOKE_OK;
+    yoke_device *device = stream->device;
+    const struct yokei_gpu_driver *driver = yokei_gpu(device)->driver;
+    if (n_args > YOKEI_GPU_MAX_ARGS)
+        return yoke_fail(YOKE_EINTERNAL, "kernel %s: %d arguments, at most %d", kernel, n_args, YOKEI_GPU_MAX_ARGS);
+    bool offsets = driver->offsets && driver->offsets(device, args, n_args);
+    struct entry *entry = find_entry(device, program, offsets);
+    if (!entry) return yoke_fail(YOKE_ENOMEM, "program %s: no host memory", program->family);
+    struct yokei_gpu_grid grid = { { x, y, z }, program->G * program->L };
+    void *handle = NULL;
+    pthread_mutex_lock(&entry->lock);
+    yoke_status status = entry->handle ? YOKE_OK : build(device, entry);
+    if (!status) status = find_kernel(device, entry, kernel, &handle);
+    if (!status) status = driver->launch(stream, handle, &grid, args, n_args);
+    pthread_mutex_unlock(&entry->lock);
+    return status;
+}
+
+yoke_status yokei_gpu_prepare(yoke_device *device, const struct yokei_gpu_program *program)
+{
+    const struct yokei_gpu_driver *driver = yokei_gpu(device)->driver;
+    struct entry *entry = find_entry(device, program, driver->offsets && driver->offsets(device, NULL, 0));
+    if (!entry) return yoke_fail(YOKE_ENOMEM, "program %s: no host memory", program->family);
+    pthread_mutex_lock(&entry->lock);
+    yoke_status status = entry->handle ? YOKE_OK : build(device, entry);
+    pthread_mutex_unlock(&entry->lock);
+    return status;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** Row teams: their variants, and how rows and elements are spread over them. */
+#include "backends/gpu/families.h"
+
+struct team_variant {
+    const char *name;
+    int L, W;
+};
+static const struct team_variant team_variants[] = {
+    { "l1w16", 1, 16 }, { "l1w1", 1, 1 }, { "l32w1", 32, 1 }, { "l64w1", 64, 1 }
+};
+
+const char *yokei_gpu_variant_name(const yoke_device *device, enum yoke_op_id op, int index)
+{
+    switch (op) {
+    case YOKE_OP_gemm:
+        return yokei_gpu_gemm_variant(device, index);
+    case YOKE_OP_attention_forward:
+    case YOKE_OP_attention_backward:
+        return yokei_gpu_attention_variant(device, op, index);
+    default:
+        return index >= 0 && index < (int)YOKE_COUNT(team_variants) ? team_variants[index].name : NULL;
+    }
+}
+
+int yokei_gpu_teams_per_group(bool is_cpu, int warp, int L)
+{
+    if (L == 1) return is_cpu ? 1 : 64;
+    return L <= warp ? YOKE_MAX(1, 128 / L) : 1; /* in local memory all teams of a group would have to sum together */
+}
+
+bool yokei_gpu_team_variant(int index, bool is_cpu, int warp, struct yokei_gpu_program *program)
+{
+    if (index < 0 || index >= (int)YOKE_COUNT(team_variants)) return false;
+    program->L = team_variants[index].L;
+    program->W = team_variants[index].W;
+    program->G = yokei_gpu_teams_per_group(is_cpu, warp, program->L);
+    return true;
+}
+
+struct yokei_gpu_program yokei_gpu_team_program(const yoke_device *device, enum yoke_op_id op, const char *family,
+                                                yoke_dtype dtype, yoke_dtype out_dtype, double size)
+{
+    const struct yokei_gpu_device *gpu = yokei_gpu(device);
+    int otherwise = gpu->is_cpu ? 0 : gpu->warp == 64 ? 3 : 2;
+    int variant = yokei_variant(device, op, dtype, size, otherwise);
+    if (variant < 0 || variant >= (int)YOKE_COUNT(team_variants)) variant = otherwise;
+    struct yokei_gpu_program program = { .family = family, .dtype = dtype, .out_dtype = out_dtype };
+    yokei_gpu_team_variant(variant, gpu->is_cpu, gpu->warp, &program);
+    return program;
+}
+
+/** Least bytes that are worth a work-item of a CPU: below, starting it costs more than it works. */
+#define CPU_TEAM_BYTES 16384
+
+static struct yokei_gpu_rows spread(const struct yokei_gpu_program *program, int64_t N, int64_t per_team)
+{
+    struct yokei_gpu_rows rows = { .per_team = per_team, .teams = (N + per_team - 1) / per_team };
+    rows.groups = (rows.teams + program->G - 1) / program->G;
+    return rows;
+}
+
+struct yokei_gpu_rows yokei_gpu_rows(const yoke_device *device, const struct yokei_gpu_program *program, int64_t N,
+                                     int64_t row_bytes)
+{
+    const struct yokei_gpu_device *gpu = yokei_gpu(device);
+    int64_t per_team = 1;
+    if (gpu->is_cpu) {
+        int64_t by_core = (N + 8 * gpu->compute_units - 1) / (8 * gpu->compute_units);
+        int64_t by_bytes = CPU_TEAM_BYTES / YOKE_MAX(row_bytes, 1);
+        per_team = YOKE_MAX(1, YOKE_MAX(by_core, by_bytes));
+    }
+    return spread(program, N, per_team);
+}
+
+struct yokei_gpu_rows yokei_gpu_span(const yoke_device *device, const struct yokei_gpu_program *program, int64_t n,
+                                     int64_t element_bytes)
+{
+    const struct yokei_gpu_device *gpu = yokei_gpu(device);
+    int64_t step = (int64_t)program->L * program->W;
+    int64_t per_team = 8 * step;
+    if (gpu->is_cpu) {
+        int64_t by_core = (n + 8 * gpu->compute_units - 1) / (8 * gpu->compute_units);
+        per_team = YOKE_MAX(1, YOKE_MAX(by_core, CPU_TEAM_BYTES / YOKE_MAX(element_bytes, 1)));
+    }
+    per_team = (per_team + step - 1) / step * step;
+    return spread(program, n, per_team);
+}
+
+int64_t yokei_gpu_partial_teams(const yoke_device *device, int64_t N)
+{
+    const struct yokei_gpu_device *gpu = yokei_gpu(device);
+    return YOKE_MIN(N, gpu->is_cpu ? 8 * (int64_t)gpu->compute_units : 512);
+}
+
+struct yokei_gpu_rows yokei_gpu_partial_rows(const yoke_device *device, const struct yokei_gpu_program *program, int64_t N)
+{
+    int64_t teams = YOKE_MAX(1, yokei_gpu_partial_teams(device, N));
+    return spread(program, N, YOKE_MAX(1, (N + teams - 1) / teams));
+}
+
+yoke_status yokei_gpu_check_dtype(enum yoke_op_id op, yoke_dtype dtype)
+{
+    if (dtype == YOKE_F32 || dtype == YOKE_F16 || dtype == YOKE_BF16) return YOKE_OK;
+    return yoke_fail(YOKE_EUNSUPPORTED, "%s: type %s is not offered on this device; use f32, f16 or bf16",
+                     yokei_op_names[op], yoke_dtype_name(dtype));
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** OpenCL devices: found over all platforms in their order, opened with a context and a memory mode. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/gpu/families.h"
+#include "backends/opencl/opencl.h"
+
+struct found {
+    cl_platform_id platform;
+    cl_device_id id;
+};
+
+static void platform_text(const struct opencl_library *cl, cl_platform_id platform, cl_platform_info what, char *text, size_t bytes)
+{
+    text[0] = '\0';
+    if (cl->clGetPlatformInfo(platform, what, bytes, text, NULL)) yokei_text(text, bytes, "?");
+}
+
+static void device_text(const struct opencl_library *cl, cl_device_id id, cl_device_info what, char *text, size_t bytes)
+{
+    text[0] = '\0';
+    if (cl->clGetDeviceInfo(id, what, bytes, text, NULL)) yokei_text(text, bytes, "?");
+}
+
+#define DEVICE_VALUE(cl, id, what, variable) (cl)->clGetDeviceInfo(id, what, sizeof(variable), &(variable), NULL)
+
+/** All devices of all platforms, at most `capacity`; says in `reason` why there is none. */
+static int list_devices(const struct opencl_library *cl, struct found *found, int capacity, char *reason, size_t reason_bytes)
+{
+    cl_platform_id platforms[16];
+    cl_uint n_platforms = 0;
+    int n = 0;
+    cl_int error = cl->clGetPlatformIDs(YOKE_COUNT(platforms), platforms, &n_platforms);
+    if (error || !n_platforms) {
+        yokei_text(reason, reason_bytes, "libOpenCL finds no platform (%s); install a vendor's OpenCL driver, or pocl-opencl-icd for the CPU",
+                   error ? yokei_opencl_error_name(error) : "/etc/OpenCL/vendors is empty");
+        return 0;
+    }
+    for (cl_uint p = 0; p < YOKE_MIN(n_platforms, YOKE_COUNT(platforms)); p++) {
+        cl_device_id ids[YOKE_MAX_DEVICES];
+        cl_uint n_ids = 0;
+        if (cl->clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, YOKE_COUNT(ids), ids, &n_ids)) continue;
+        for (cl_uint d = 0; d < YOKE_MIN(n_ids, YOKE_COUNT(ids)) && n < capacity; d++) found[n++] = (struct found){ platforms[p], ids[d] };
+    }
+    if (!n) yokei_text(reason, reason_bytes, "libOpenCL finds %u platform(s) but no device on them", n_platforms);
+    return n;
+}
+
+/** Whether a list of extensions, separated by spaces, holds `name`. */
+static bool has_extension(const char *extensions, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = extensions; (at = strstr(at, name)); at += n)
+        if ((at == extensions || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\0')) return true;
+    return false;
+}
+
+/** What decides how a device is used, beside what its info says. */
+struct traits {
+    bool is_cpu, svm, unified, exact_division;
+    size_t max_group, local_bytes;
+    int vector_floats;
+};
+
+static struct traits traits_of(const struct opencl_library *cl, cl_device_id id)
+{
+    struct traits t = { .max_group = 1 };
+    cl_device_type type = 0;
+    cl_bool unified = CL_FALSE;
+    cl_device_svm_capabilities svm = 0;
+    cl_device_fp_config single = 0;
+    cl_ulong local = 0;
+    cl_uint vector_floats = 1;
+    DEVICE_VALUE(cl, id, CL_DEVICE_TYPE, type);
+    DEVICE_VALUE(cl, id, CL_DEVICE_HOST_UNIFIED_MEMORY, unified);
+    if (DEVICE_VALUE(cl, id, CL_DEVICE_SVM_CAPABILITIES, svm)) svm = 0;
+    DEVICE_VALUE(cl, id, CL_DEVICE_SINGLE_FP_CONFIG, single);
+    DEVICE_VALUE(cl, id, CL_DEVICE_MAX_WORK_GROUP_SIZE, t.max_group);
+    DEVICE_VALUE(cl, id, CL_DEVICE_LOCAL_MEM_SIZE, local);
+    DEVICE_VALUE(cl, id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, vector_floats);
+    t.is_cpu = (type & CL_DEVICE_TYPE_CPU) != 0;
+    t.unified = unified == CL_TRUE;
+    t.svm = cl->has_svm && (svm & CL_DEVICE_SVM_FINE_GRAIN_BUFFER) != 0;
+    t.exact_division = (single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
+    t.local_bytes = (size_t)local;
+    t.vector_floats = (int)vector_floats;
+    return t;
+}
+
+static void describe(const struct opencl_library *cl, cl_platform_id platform, cl_device_id id, int index, bool svm,
+                     struct yoke_device_info *info)
+{
+    char version[128], driver[64], extensions[8192];
+    cl_ulong memory = 0, most = 0;
+    cl_uint units = 0;
+    struct traits t = traits_of(cl, id);
+    memset(info, 0, sizeof *info);
+    info->size = sizeof *info;
+    info->index = index;
+    yokei_text(info->backend, sizeof info->backend, "opencl");
+    yokei_text(info->spec, sizeof info->spec, "opencl:%d", index);
+    device_text(cl, id, CL_DEVICE_NAME, info->name, sizeof info->name);
+    device_text(cl, id, CL_DRIVER_VERSION, driver, sizeof driver);
+    platform_text(cl, platform, CL_PLATFORM_VERSION, version, sizeof version);
+    yokei_text(info->driver, sizeof info->driver, "%s (%s)", driver, version);
+    DEVICE_VALUE(cl, id, CL_DEVICE_GLOBAL_MEM_SIZE, memory);
+    DEVICE_VALUE(cl, id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, most);
+    DEVICE_VALUE(cl, id, CL_DEVICE_MAX_COMPUTE_UNITS, units);
+    device_text(cl, id, CL_DEVICE_EXTENSIONS, extensions, sizeof extensions);
+    info->memory_bytes = memory;
+    info->max_alloc_bytes = most;
+    info->compute_units = (int)units;
+    info->host_visible = svm && t.unified;
+    info->storage = 1u << YOKE_F32 | 1u << YOKE_F16 | 1u << YOKE_BF16; /* 16-bit storage is core OpenCL C */
+    bool half = has_extension(extensions, "cl_khr_fp16"), subgroups = has_extension(extensions, "cl_khr_subgroups");
+    info->arithmetic = 1u << YOKE_F32 | (half ? 1u << YOKE_F16 : 0) |
+                       (has_extension(extensions, "cl_khr_fp64") ? 1u << YOKE_F64 : 0);
+    yokei_text(info->features, sizeof info->features, "%s %s %s %s%s", t.is_cpu ? "cpu" : "gpu", svm ? "svm-fine" : "buffer-offsets",
+               half ? "fp16" : "no-fp16", subgroups ? "subgroups" : "no-subgroups", t.unified ? " host-unified" : "");
+}
+
+/** YOKE_OPENCL_ADDRESS=svm|buffer forces one of the two memory modes; read once per open. */
+static yoke_status choose_memory(const struct traits *traits, bool *svm_out)
+{
+    const char *mode = getenv("YOKE_OPENCL_ADDRESS");
+    if (!mode || !*mode)
+        *svm_out = traits->svm;
+    else if (!strcmp(mode, "buffer"))
+        *svm_out = false;
+    else if (strcmp(mode, "svm") != 0)
+        return yoke_fail(YOKE_ECONFIG, "YOKE_OPENCL_ADDRESS is '%s'; it may be svm or buffer", mode);
+    else if (!traits->svm)
+        return yoke_fail(YOKE_ENODEV, "YOKE_OPENCL_ADDRESS=svm: this device has no fine-grained shared virtual memory");
+    else
+        *svm_out = true;
+    return YOKE_OK;
+}
+
+static void probe(struct yoke_probe *out)
+{
+    struct found found[YOKE_MAX_DEVICES];
+    memset(out, 0, sizeof *out);
+    const struct opencl_library *cl = yokei_opencl_library(out->reason, sizeof out->reason);
+    if (!cl) return;
+    out->n_devices = list_devices(cl, found, YOKE_MAX_DEVICES, out->reason, sizeof out->reason);
+    for (int i = 0; i < out->n_devices; i++) {
+        struct traits traits = traits_of(cl, found[i].id);
+        bool svm = traits.svm;
+        if (choose_memory(&traits, &svm)) svm = traits.svm;
+        describe(cl, found[i].platform, found[i].id, i, svm, &out->devices[i]);
+    }
+}
+
+static yoke_status find_by_index(const struct opencl_library *cl, int index, struct found *out)
+{
+    struct found found[YOKE_MAX_DEVICES];
+    char reason[256] = "";
+    int n = list_devices(cl, found, YOKE_MAX_DEVICES, reason, sizeof reason);
+    if (!n) return yoke_fail(YOKE_ENODEV, "opencl:%d: %s", index, reason);
+    if (index < 0 || index >= n) return yoke_fail(YOKE_ENODEV, "opencl:%d: there %s opencl:0%s%d", index, n > 1 ? "are only" : "is only",
+                                                  n > 1 ? " to opencl:" : ", index ", n - 1);
+    *out = found[index];
+    return YOKE_OK;
+}
+
+/** The foreign device's platform, and its place in our list. */
+static yoke_status find_native(const struct opencl_library *cl, const struct yoke_native *native, struct found *out, int *index_out)
+{
+    struct found found[YOKE_MAX_DEVICES];
+    char reason[256];
+    if (!native->context || !native->device)
+        return yoke_fail(YOKE_EINVAL, "opencl: wrapping a device needs native.context (cl_context) and native.device (cl_device_id)");
+    int n = list_devices(cl, found, YOKE_MAX_DEVICES, reason, sizeof reason);
+    out->id = native->device;
+    for (*index_out = 0; *index_out < n; ++*index_out)
+        if (found[*index_out].id == out->id) {
+            out->platform = found[*index_out].platform;
+            return YOKE_OK;
+        }
+    *index_out = 0; /* a sub-device is in no list */
+    cl_int error = DEVICE_VALUE(cl, out->id, CL_DEVICE_PLATFORM, out->platform);
+    return error ? yoke_fail(YOKE_EINVAL, "opencl: native.device is no OpenCL device: %s", yokei_opencl_error_name(error)) : YOKE_OK;
+}
+
+static void set_identity(const struct opencl_library *cl, const struct found *found, bool exact_division, char *text, size_t bytes)
+{
+    char name[128], vendor[64], version[128], driver[64], platform[64], platform_version[128];
+    device_text(cl, found->id, CL_DEVICE_NAME, name, sizeof name);
+    device_text(cl, found->id, CL_DEVICE_VENDOR, vendor, sizeof vendor);
+    device_text(cl, found->id, CL_DEVICE_VERSION, version, sizeof version);
+    device_text(cl, found->id, CL_DRIVER_VERSION, driver, sizeof driver);
+    platform_text(cl, found->platform, CL_PLATFORM_NAME, platform, sizeof platform);
+    platform_text(cl, found->platform, CL_PLATFORM_VERSION, platform_version, sizeof platform_version);
+    yokei_text(text, bytes, "%s|%s|%s|%s|%s|%s|%d", name, vendor, version, driver, platform, platform_version, exact_division);
+}
+
+static void close_device(yoke_device *device)
+{
+    struct opencl_device *ocl = opencl_device(device);
+    yokei_gpu_programs_destroy(device);
+    yokei_opencl_addresses_destroy(&ocl->addresses);
+    if (ocl->context) ocl->cl->clReleaseContext(ocl->context);
+    free(ocl);
+    device->impl = NULL;
+}
+
+static yoke_status open_context(yoke_device *device, const struct found *found, const struct yoke_native *native)
+{
+    struct opencl_device *ocl = opencl_device(device);
+    cl_int error;
+    if (native) {
+        error = ocl->cl->clRetainContext(native->context);
+        if (error) return yokei_opencl_fail(device, "clRetainContext", error);
+        ocl->context = native->context;
+        return YOKE_OK;
+    }
+    cl_context_properties properties[] = { CL_CONTEXT_PLATFORM, (cl_context_properties)found->platform, 0 };
+    ocl->context = ocl->cl->clCreateContext(properties, 1, &found->id, NULL, NULL, &error);
+    return error ? yokei_opencl_fail(device, "clCreateContext", error) : YOKE_OK;
+}
+
+static yoke_status open_device(yoke_device *device, int index, const struct yoke_native *native)
+{
+    char reason[256];
+    struct found found;
+    const struct opencl_library *cl = yokei_opencl_library(reason, sizeof reason);
+    if (!cl) return yoke_fail(YOKE_ENODEV, "opencl:%d: %s", index, reason);
+    YOKE_TRY(native ? find_native(cl, native, &found, &index) : find_by_index(cl, index, &found));
+    struct traits traits = traits_of(cl, found.id);
+    bool svm = traits.svm;
+    YOKE_TRY(choose_memory(&traits, &svm));
+    struct opencl_device *ocl = calloc(1, sizeof *ocl);
+    if (!ocl) return yoke_fail(YOKE_ENOMEM, "opencl:%d: no host memory", index);
+    device->impl = ocl;
+    describe(cl, found.platform, found.id, index, svm, &device->info);
+    *ocl = (struct opencl_device){
+        .gpu = { .driver = &yokei_opencl_driver, .is_cpu = traits.is_cpu, .vector_floats = traits.vector_floats, .warp = 1, .compute_units = device->info.compute_units,
+                 .max_group = (int)YOKE_MIN(traits.max_group, (size_t)1 << 20), .local_bytes = traits.local_bytes },
+        .cl = cl, .id = found.id, .svm = svm, .unified = traits.unified, .exact_division = traits.exact_division,
+    };
+    set_identity(cl, &found, traits.exact_division, ocl->gpu.identity, sizeof ocl->gpu.identity);
+    yokei_opencl_addresses_create(&ocl->addresses);
+    yoke_status status = open_context(device, &found, native);
+    if (!status) status = yokei_gpu_programs_create(device);
+    if (status) close_device(device);
+    return status;
+}
+
+/** Bytes that the system could still hand out, for devices that live in the host's memory; UINT64_MAX when unknown. */
+static uint64_t host_available(void)
+{
+    FILE *file = fopen("/proc/meminfo", "re");
+    unsigned long long kib = 0;
+    char line[128];
+    bool found = false;
+    while (file && !found && fgets(line, sizeof line, file)) found = sscanf(line, "MemAvailable: %llu kB", &kib) == 1;
+    if (file) fclose(file);
+    return found ? kib << 10 : UINT64_MAX;
+}
+
+static yoke_status memory(const yoke_device *device, uint64_t *free_out, uint64_t *total_out)
+{
+    uint64_t total = device->info.memory_bytes, used = atomic_load(&((yoke_device *)(uintptr_t)device)->allocated);
+    uint64_t left = total > used ? total - used : 0; /* OpenCL does not tell what others use */
+    if (opencl_device(device)->unified) left = YOKE_MIN(left, host_available());
+    *free_out = left;
+    *total_out = total;
+    return YOKE_OK;
+}
+
+static const struct yoke_device_ops device_ops = { open_device, close_device, memory, yokei_gpu_variant_name };
+
+const struct yoke_backend yokei_backend_opencl = {
+    .abi = YOKE_BACKEND_ABI,
+    .size = sizeof(struct yoke_backend),
+    .name = "opencl",
+    .summary = "any OpenCL 1.2 device: kernels compiled at run time, 16-bit storage without cl_khr_fp16",
+    .probe = probe,
+    .device = &device_ops,
+    .memory = &yokei_opencl_memory_ops,
+    .stream = &yokei_opencl_stream_ops,
+    .gemm = &yokei_gpu_gemm_ops,
+    .norm = &yokei_gpu_norm_ops,
+    .act = &yokei_gpu_act_ops,
+    .attention = &yokei_gpu_attention_ops,
+    .embed = &yokei_gpu_embed_ops,
+    .loss = &yokei_gpu_loss_ops,
+    .optim = &yokei_gpu_optim_ops,
+    .cast = &yokei_gpu_cast_ops,
+    .elementwise = &yokei_gpu_elementwise_ops,
+};

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** Events: a queue's marker, or a user event that the host completes. An event that was never used is complete. */
+#include <stdlib.h>
+
+#include "backends/opencl/opencl.h"
+
+struct opencl_event {
+    pthread_mutex_t lock; /* the host signals from any thread */
+    cl_event event;       /* NULL: complete */
+    bool armed;           /* a user event that has not been signalled */
+};
+
+static struct opencl_event *impl(const yoke_event *event) { return event->impl; }
+static const struct opencl_library *library_of(const yoke_event *event) { return opencl_device(event->device)->cl; }
+
+yoke_status yokei_opencl_event_create(yoke_event *event)
+{
+    struct opencl_event *e = calloc(1, sizeof *e);
+    if (!e) return yoke_fail(YOKE_ENOMEM, "%s: no host memory for an event", event->device->info.spec);
+    pthread_mutex_init(&e->lock, NULL);
+    event->impl = e;
+    return YOKE_OK;
+}
+
+/** Forget the event's state. Streams that wait for a signal which can no longer come are let go. */
+static void reset(const yoke_event *event)
+{
+    struct opencl_event *e = impl(event);
+    if (e->armed) library_of(event)->clSetUserEventStatus(e->event, CL_COMPLETE);
+    if (e->event) library_of(event)->clReleaseEvent(e->event);
+    e->event = NULL;
+    e->armed = false;
+}
+
+void yokei_opencl_event_destroy(yoke_event *event)
+{
+    struct opencl_event *e = impl(event);
+    reset(event);
+    pthread_mutex_destroy(&e->lock);
+    free(e);
+}
+
+yoke_status yokei_opencl_event_record(yoke_event *event, yoke_stream *stream)
+{
+    struct opencl_event *e = impl(event);
+    const struct opencl_library *cl = library_of(event);
+    cl_command_queue queue = opencl_stream(stream)->queue;
+    cl_event marker = NULL;
+    cl_int error = cl->clEnqueueMarkerWithWaitList(queue, 0, NULL, &marker);
+    if (!error) error = cl->clFlush(queue); /* another queue may wait for it only once it is on its way */
+    if (error) {
+        if (marker) cl->clReleaseEvent(marker);
+        return yokei_opencl_fail(event->device, "clEnqueueMarkerWithWaitList", error);
+    }
+    pthread_mutex_lock(&e->lock);
+    reset(event);
+    e->event = marker;
+    pthread_mutex_unlock(&e->lock);
+    return YOKE_OK;
+}
+
+yoke_status yokei_opencl_event_arm(yoke_event *event)
+{
+    struct opencl_event *e = impl(event);
+    cl_int error = CL_SUCCESS;
+    pthread_mutex_lock(&e->lock);
+    if (!e->armed) { /* armed twice is armed */
+        cl_event user = library_of(event)->clCreateUserEvent(opencl_device(event->device)->context, &error);
+        if (!error) {
+            reset(event);
+            e->event = user;
+            e->armed = true;
+        }
+    }
+    pthread_mutex_unlock(&e->lock);
+    return error ? yokei_opencl_fail(event->device, "clCreateUserEvent", error) : YOKE_OK;
+}
+
+yoke_status yokei_opencl_event_signal(yoke_event *event)
+{
+    struct opencl_event *e = impl(event);
+    cl_int error = CL_SUCCESS;
+    pthread_mutex_lock(&e->lock);
+    if (e->armed) {
+        e->armed = false;
+        error = library_of(event)->clSetUserEventStatus(e->event, CL_COMPLETE);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return error ? yokei_opencl_fail(event->device, "clSetUserEventStatus", error) : YOKE_OK;
+}
+
+yoke_status yokei_opencl_event_query(yoke_event *event, bool *complete_out)
+{
+    struct opencl_event *e = impl(event);
+    cl_int state = CL_COMPLETE, error = CL_SUCCESS;
+    pthread_mutex_lock(&e->lock);
+    if (e->event)
+        error = library_of(event)->clGetEventInfo(e->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+    pthread_mutex_unlock(&e->lock);
+    if (error) return yokei_opencl_fail(event->device, "clGetEventInfo", error);
+    if (state < 0) return yokei_opencl_fail(event->device, "work that an event was recorded behind", state);
+    *complete_out = state == CL_COMPLETE;
+    return YOKE_OK;
+}
+
+yoke_status yokei_opencl_event_wait(yoke_stream *stream, yoke_event *event)
+{
+    struct opencl_event *e = impl(event);
+    const struct opencl_library *cl = library_of(event);
+    cl_event awaited, barrier = NULL;
+    pthread_mutex_lock(&e->lock);
+    awaited = e->event;
+    if (awaited) cl->clRetainEvent(awaited);
+    pthread_mutex_unlock(&e->lock);
+    if (!awaited) return YOKE_OK;
+    cl_int error = cl->clEnqueueBarrierWithWaitList(opencl_stream(stream)->queue, 1, &awaited, &barrier);
+    cl->clReleaseEvent(awaited);
+    if (error) return yokei_opencl_fail(event->device, "clEnqueueBarrierWithWaitList", error);
+    stream->last_op = "yoke_stream_wait";
+    return yokei_opencl_pend(stream, barrier);
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** Streams are in-order command queues. Each command's event is kept until its end has been seen, so that a command
+ *  that fails after it was issued is reported with its op's name. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/opencl/opencl.h"
+
+/** Look at the oldest commands; `all` have ended when the queue has been waited for. */
+static void reap(yoke_stream *stream, bool all)
+{
+    struct opencl_stream *s = opencl_stream(stream);
+    const struct opencl_library *cl = opencl_device(stream->device)->cl;
+    int done = 0;
+    for (; done < s->n_pending; done++) {
+        cl_int state = CL_COMPLETE;
+        cl->clGetEventInfo(s->pending[done].event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+        if (state > CL_COMPLETE && !all) break;
+        if (state < 0 && !s->failed) {
+            s->failed = state;
+            s->failed_op = s->pending[done].op;
+        }
+        cl->clReleaseEvent(s->pending[done].event);
+    }
+    s->n_pending -= done;
+    memmove(s->pending, s->pending + done, (size_t)s->n_pending * sizeof *s->pending);
+}
+
+yoke_status yokei_opencl_pend(yoke_stream *stream, cl_event event)
+{
+    struct opencl_stream *s = opencl_stream(stream);
+    if (s->n_pending == s->capacity) {
+        reap(stream, false);
+        if (s->n_pending >= s->capacity / 2) {
+            int capacity = YOKE_MAX(128, 2 * s->capacity);
+            struct opencl_pending *pending = realloc(s->pending, (size_t)capacity * sizeof *pending);
+            if (!pending) {
+                opencl_device(stream->device)->cl->clReleaseEvent(event);
+                return yoke_fail(YOKE_ENOMEM, "%s: no host memory to follow commands", stream->device->info.spec);
+            }
+            s->pending = pending;
+            s->capacity = capacity;
+        }
+    }
+    s->pending[s->n_pending++] = (struct opencl_pending){ event, stream->last_op };
+    return YOKE_OK;
+}
+
+yoke_status yokei_opencl_pending_error(yoke_stream *stream)
+{
+    struct opencl_stream *s = opencl_stream(stream);
+    if (!s->failed) return YOKE_OK;
+    cl_int failed = s->failed;
+    s->failed = 0;
+    return yoke_fail(YOKE_EBACKEND, "%s: %s, issued earlier, failed on the device: %s (%d)", stream->device->info.spec,
+                     s->failed_op ? s->failed_op : "a command", yokei_opencl_error_name(failed), failed);
+}
+
+static yoke_status check_foreign(yoke_device *device, cl_command_queue queue)
+{
+    const struct opencl_device *ocl = opencl_device(device);
+    cl_context context = NULL;
+    cl_device_id id = NULL;
+    cl_command_queue_properties properties = 0;
+    cl_int error = ocl->cl->clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof context, &context, NULL);
+    if (!error) error = ocl->cl->clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof id, &id, NULL);
+    if (!error) error = ocl->cl->clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL);
+    if (error) return yokei_opencl_fail(device, "clGetCommandQueueInfo", error);
+    if (context != ocl->context || id != ocl->id)
+        return yoke_fail(YOKE_EINVAL, "%s: the queue to wrap is of another context or device", device->info.spec);
+    if (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)
+        return yoke_fail(YOKE_EUNSUPPORTED, "%s: the queue to wrap is out of order; a stream needs one in order", device->info.spec);
+    return YOKE_OK;
+}
+
+static yoke_status create(yoke_stream *stream, const struct yoke_native *native)
+{
+    yoke_device *device = stream->device;
+    const struct opencl_device *ocl = opencl_device(device);
+    if (native) YOKE_TRY(check_foreign(device, native->queue));
+    struct opencl_stream *s = calloc(1, sizeof *s);
+    if (!s) return yoke_fail(YOKE_ENOMEM, "%s: no host memory for a stream", device->info.spec);
+    cl_int error = CL_SUCCESS;
+    if (native) {
+        s->queue = native->queue;
+        error = ocl->cl->clRetainCommandQueue(s->queue);
+    } else {
+        s->queue = ocl->cl->clCreateCommandQueue(ocl->context, ocl->id, 0, &error);
+    }
+    if (error) {
+        free(s);
+        return yokei_opencl_fail(device, native ? "clRetainCommandQueue" : "clCreateCommandQueue", error);
+    }
+    stream->impl = s;
+    return YOKE_OK;
+}
+
+static void destroy(yoke_stream *stream)
+{
+    struct opencl_stream *s = opencl_stream(stream);
+    const struct opencl_library *cl = opencl_device(stream->device)->cl;
+    cl->clFinish(s->queue);
+    reap(stream, true);
+    cl->clReleaseCommandQueue(s->queue);
+    free(s->pending);
+    free(s);
+}
+
+static yoke_status sync_stream(yoke_stream *stream)
+{
+    cl_int error = opencl_device(stream->device)->cl->clFinish(opencl_stream(stream)->queue);
+    reap(stream, true);
+    YOKE_TRY(yokei_opencl_pending_error(stream)); /* says more than clFinish does */
+    return error ? yokei_opencl_fail(stream->device, "clFinish", error) : YOKE_OK;
+}
+
+static yoke_status flush(yoke_stream *stream)
+{
+    cl_int error = opencl_device(stream->device)->cl->clFlush(opencl_stream(stream)->queue);
+    return error ? yokei_opencl_fail(stream->device, "clFlush", error) : YOKE_OK;
+}
+
+/** Where an address leads: a buffer and an offset, or itself (host memory, shared virtual memory). */
+struct place {
+    cl_mem buffer;
+    size_t offset;
+    void *plain;
+};
+
+static yoke_status resolve(const yoke_device *device, const void *address, size_t bytes, struct place *out)
+{
+    const struct opencl_device *ocl = opencl_device(device);
+    *out = (struct place){ .plain = (void *)(uintptr_t)address };
+    if (!yokei_opencl_in_range(&ocl->addresses, address)) return YOKE_OK;
+    struct opencl_allocation allocation;
+    if (!yokei_opencl_addresses_find(&ocl->addresses, address, &allocation, &out->offset) ||
+        bytes > allocation.bytes - out->offset)
+        return yoke_fail(YOKE_EINVAL, "%s: %zu bytes at %p do not lie in one allocation", device->info.spec, bytes, address);
+    out->buffer = allocation.buffer;
+    return YOKE_OK;
+}
+
+static bool is_device_memory(const struct opencl_device *ocl, const void *address)
+{
+    struct opencl_allocation allocation;
+    size_t offset;
+    return ocl->svm || yokei_opencl_addresses_find(&ocl->addresses, address, &allocation, &offset);
+}
+
+static yoke_status copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source, size_t bytes)
+{
+    const struct opencl_device *ocl = opencl_device(stream->device);
+    const struct opencl_library *cl = ocl->cl;
+    cl_command_queue queue = opencl_stream(stream)->queue;
+    struct place to, from;
+    YOKE_TRY(yokei_opencl_pending_error(stream));
+    if ((kind != YOKE_COPY_TO_HOST && !is_device_memory(ocl, target)) || (kind != YOKE_COPY_TO_DEVICE && !is_device_memory(ocl, source)))
+        return yoke_fail(YOKE_EINVAL, "%s: a copy from %p to %p: the device's side is no memory of this device", stream->device->info.spec,
+                         source, target);
+    YOKE_TRY(resolve(stream->device, target, bytes, &to));
+    YOKE_TRY(resolve(stream->device, source, bytes, &from));
+    cl_event event = NULL;
+    cl_int error;
+    if (to.buffer && from.buffer)
+        error = cl->clEnqueueCopyBuffer(queue, from.buffer, to.buffer, from.offset, to.offset, bytes, 0, NULL, &event);
+    else if (to.buffer)
+        error = cl->clEnqueueWriteBuffer(queue, to.buffer, CL_FALSE, to.offset, bytes, from.plain, 0, NULL, &event);
+    else if (from.buffer)
+        error = cl->clEnqueueReadBuffer(queue, from.buffer, CL_FALSE, from.offset, bytes, to.plain, 0, NULL, &event);
+    else
+        error = cl->clEnqueueSVMMemcpy(queue, CL_FALSE, to.plain, from.plain, bytes, 0, NULL, &event);
+    return error ? yokei_opencl_fail(stream->device, "enqueueing a copy", error) : yokei_opencl_pend(stream, event);
+}
+
+static yoke_status fill(yoke_stream *stream, void *target, uint8_t byte, size_t bytes)
+{
+    const struct opencl_device *ocl = opencl_device(stream->device);
+    cl_command_queue queue = opencl_stream(stream)->queue;
+    struct place to;
+    YOKE_TRY(yokei_opencl_pending_error(stream));
+    if (!is_device_memory(ocl, target))
+        return yoke_fail(YOKE_EINVAL, "%s: a fill at %p, which is no memory of this device", stream->device->info.spec, target);
+    YOKE_TRY(resolve(stream->device, target, bytes, &to));
+    cl_event event = NULL;
+    cl_int error;
+    if (to.buffer)
+        error = ocl->cl->clEnqueueFillBuffer(queue, to.buffer, &byte, 1, to.offset, bytes, 0, NULL, &event);
+    else
+        error = ocl->cl->clEnqueueSVMMemFill(queue, to.plain, &byte, 1, bytes, 0, NULL, &event);
+    return error ? yokei_opencl_fail(stream->device, "enqueueing a fill", error) : yokei_opencl_pend(stream, event);
+}
+
+const struct yoke_stream_ops yokei_opencl_stream_ops = {
+    .create = create,
+    .destroy = destroy,
+    .sync = sync_stream,
+    .flush = flush,
+    .copy = copy,
+    .fill = fill,
+    .event_create = yokei_opencl_event_create,
+    .event_destroy = yokei_opencl_event_destroy,
+    .event_record = yokei_opencl_event_record,
+    .event_arm = yokei_opencl_event_arm,
+    .event_signal = yokei_opencl_event_signal,
+    .event_query = yokei_opencl_event_query,
+    .event_wait = yokei_opencl_event_wait,
+};

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Host memory, and streams that run at once: what a call issues has ended when it returns. For backends that compute on
+ * the calling thread. An event is incomplete only between arm and signal.
+ */
+#include "core/backend.h"
+#include "core/base/base.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGNMENT = 64 };
+
+/* In front of every allocation, in a cache line of its own, so that a release knows its size. */
+struct header {
+    size_t bytes;
+};
+
+/* Bytes that this process may still take, page cache included; a control group's limit counts where there is one. */
+yoke_status yokei_host_memory(const yoke_device *device, uint64_t *free_out, uint64_t *total_out)
+{
+    unsigned long long total = 0, available = 0, most = 0, used = 0;
+    char line[256];
+    FILE *f = fopen("/proc/meminfo", "re");
+    while (f && fgets(line, sizeof line, f)) {
+        sscanf(line, "MemTotal: %llu", &total);
+        sscanf(line, "MemAvailable: %llu", &available);
+    }
+    if (f) fclose(f);
+    if (!total) return yoke_fail(YOKE_EBACKEND, "device %s: cannot read /proc/meminfo", device->info.spec);
+    total *= 1024, available *= 1024;
+    FILE *limit = fopen("/sys/fs/cgroup/memory.max", "re"), *now = fopen("/sys/fs/cgroup/memory.current", "re");
+    if (limit && now && fscanf(limit, "%llu", &most) == 1 && fscanf(now, "%llu", &used) == 1 && most < total) {
+        total = most;
+        available = YOKE_MIN(available, most > used ? most - used : 0);
+    }
+    if (limit) fclose(limit);
+    if (now) fclose(now);
+    *free_out = available;
+    *total_out = total;
+    return YOKE_OK;
+}
+
+static yoke_status host_alloc(yoke_device *device, size_t bytes, void **address_out)
+{
+    void *block = NULL;
+    if (bytes > SIZE_MAX - 2 * ALIGNMENT || posix_memalign(&block, ALIGNMENT, bytes + ALIGNMENT)) {
+        uint64_t available = 0, total = 0;
+        yokei_host_memory(device, &available, &total);
+        return yoke_fail(YOKE_ENOMEM, "device %s: cannot allocate %zu bytes, %llu are available", device->info.spec, bytes,
+                         (unsigned long long)available);
+    }
+    ((struct header *)block)->bytes = bytes;
+    yokei_account(device, (int64_t)bytes);
+    *address_out = (char *)block + ALIGNMENT;
+    return YOKE_OK;
+}
+
+static void host_free(yoke_device *device, void *address)
+{
+    char *block = (char *)address - ALIGNMENT;
+    yokei_account(device, -(int64_t)((struct header *)block)->bytes);
+    free(block);
+}
+
+static void *host_ptr(const yoke_device *device, const void *address)
+{
+    (void)device;
+    return (void *)(uintptr_t)address;
+}
+
+const struct yoke_memory_ops yokei_host_memory_ops = { .alloc = host_alloc, .free = host_free, .host_ptr = host_ptr };
+
+static yoke_status create(yoke_stream *stream, const struct yoke_native *native)
+{
+    if (!native) return YOKE_OK;
+    return yoke_fail(YOKE_EUNSUPPORTED, "device %s: it has no foreign queues to wrap", stream->device->info.spec);
+}
+
+static void destroy(yoke_stream *stream) { (void)stream; }
+
+static yoke_status nothing_to_do(yoke_stream *stream)
+{
+    (void)stream;
+    return YOKE_OK;
+}
+
+static yoke_status copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source, size_t bytes)
+{
+    (void)stream, (void)kind;
+    memmove(target, source, bytes);
+    return YOKE_OK;
+}
+
+static yoke_status fill(yoke_stream *stream, void *target, uint8_t byte, size_t bytes)
+{
+    (void)stream;
+    memset(target, byte, bytes);
+    return YOKE_OK;
+}
+
+struct event {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool complete;
+};
+
+static yoke_status event_create(yoke_event *event)
+{
+    struct event *e = malloc(sizeof *e);
+    if (!e) return yoke_fail(YOKE_ENOMEM, "event: no memory");
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_cond_init(&e->changed, NULL);
+    e->complete = true;
+    event->impl = e;
+    return YOKE_OK;
+}
+
+static void event_destroy(yoke_event *event)
+{
+    struct event *e = event->impl;
+    pthread_cond_destroy(&e->changed);
+    pthread_mutex_destroy(&e->lock);
+    free(e);
+}
+
+static yoke_status set(yoke_event *event, bool complete)
+{
+    struct event *e = event->impl;
+    pthread_mutex_lock(&e->lock);
+    e->complete = complete;
+    if (complete) pthread_cond_broadcast(&e->changed);
+    pthread_mutex_unlock(&e->lock);
+    return YOKE_OK;
+}
+
+static yoke_status event_record(yoke_event *event, yoke_stream *stream)
+{
+    (void)stream;
+    return set(event, true);
+}
+
+static yoke_status event_arm(yoke_event *event) { return set(event, false); }
+static yoke_status event_signal(yoke_event *event) { return set(event, true); }
+
+static yoke_status event_query(yoke_event *event, bool *complete_out)
+{
+    struct event *e = event->impl;
+    pthread_mutex_lock(&e->lock);
+    *complete_out = e->complete;
+    pthread_mutex_unlock(&e->lock);
+    return YOKE_OK;
+}
+
+static yoke_status event_wait(yoke_stream *stream, yoke_event *event)
+{
+    (void)stream;
+    struct event *e = event->impl;
+    pthread_mutex_lock(&e->lock);
+    while (!e->complete) pthread_cond_wait(&e->changed, &e->lock);
+    pthread_mutex_unlock(&e->lock);
+    return YOKE_OK;
+}
+
+const struct yoke_stream_ops yokei_eager_stream_ops = {
+    .create = create,
+    .destroy = destroy,
+    .sync = nothing_to_do,
+    .flush = nothing_to_do,
+    .copy = copy,
+    .fill = fill,
+    .event_create = event_create,
+    .event_destroy = event_destroy,
+    .event_record = event_record,
+    .event_arm = event_arm,
+    .event_signal = event_signal,
+    .event_query = event_query,
+    .event_wait = event_wait,
+};

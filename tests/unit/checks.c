@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the ops refuse: sizes, shapes, leading dimensions, nulls, unset fields, overlaps. All before a backend is asked. */
+#include "tests/unit/test.h"
+
+#include <stdlib.h>
+
+static yoke_device *device;
+static yoke_stream *stream;
+static float *m; /* 64 floats */
+
+static int open_reference(void **state)
+{
+    (void)state;
+    return yoke_device_open("reference", NULL, &device) || yoke_stream_create(device, &stream) || yoke_stream_reserve(stream, 4096) || yoke_alloc(device, 64 * sizeof *m, (void **)&m);
+}
+
+static int close_reference(void **state)
+{
+    (void)state;
+    return yoke_free(device, m) || yoke_stream_destroy(stream) || yoke_device_close(device);
+}
+
+#define GEMM(...) yoke_gemm(stream, &YOKE_ARGS(gemm, .out_dtype = YOKE_F32, .K = 2, __VA_ARGS__))
+#define SQUARE .M = 2, .N = 2, .lda = 2, .ldb = 2, .ldc = 2, .a = m, .b = m + 4, .c = m + 8
+
+static void gemm(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 64; i++) m[i] = 1;
+    assert_ok(GEMM(SQUARE, .batch = 1, .alpha = 1));
+    assert_true(m[8] == 2 && m[11] == 2);
+    assert_fails(YOKE_EINVAL, "alpha is 0", GEMM(SQUARE, .batch = 1));
+    assert_fails(YOKE_EINVAL, "batch is 0", GEMM(SQUARE, .alpha = 1));
+    assert_fails(YOKE_EINVAL, "M is -1", GEMM(.M = -1, .N = 2, .batch = 1, .alpha = 1));
+    assert_fails(YOKE_EINVAL, "leading dimension of a is 1", GEMM(.M = 2, .N = 2, .lda = 1, .ldb = 2, .ldc = 2, .a = m, .b = m + 4, .c = m + 8, .batch = 1, .alpha = 1));
+    assert_fails(YOKE_EINVAL, "b is NULL", GEMM(.M = 2, .N = 2, .lda = 2, .ldb = 2, .ldc = 2, .a = m, .c = m + 8, .batch = 1, .alpha = 1));
+    assert_fails(YOKE_EINVAL, "c and a overlap", GEMM(.M = 2, .N = 2, .lda = 2, .ldb = 2, .ldc = 2, .a = m, .b = m + 8, .c = m + 3, .batch = 1, .alpha = 1));
+    assert_fails(YOKE_EINVAL, "not aligned", GEMM(.M = 2, .N = 2, .lda = 2, .ldb = 2, .ldc = 2, .a = (char *)m + 2, .b = m + 8, .c = m + 16, .batch = 1, .alpha = 1));
+    assert_fails(YOKE_EINVAL, "stride_c 3", GEMM(SQUARE, .batch = 2, .alpha = 1, .stride_c = 3));
+    assert_fails(YOKE_EINVAL, "bias is NULL", GEMM(SQUARE, .batch = 1, .alpha = 1, .epilogue = YOKE_EPILOGUE_BIAS));
+    assert_fails(YOKE_EINVAL, "epilogue", GEMM(SQUARE, .batch = 1, .alpha = 1, .epilogue = (enum yoke_epilogue)9));
+    assert_fails(YOKE_EINVAL, "out_dtype", yoke_gemm(stream, &YOKE_ARGS(gemm, SQUARE, .dtype = YOKE_BF16, .out_dtype = YOKE_F16, .K = 2, .batch = 1, .alpha = 1)));
+    assert_fails(YOKE_EINVAL, "dtype is i32", GEMM(SQUARE, .dtype = YOKE_I32, .batch = 1, .alpha = 1));
+    struct yoke_gemm_args old = { .size = 8 };
+    assert_fails(YOKE_EINVAL, "YOKE_ARGS(gemm", yoke_gemm(stream, &old));
+    assert_fails(YOKE_EINVAL, "NULL", yoke_gemm(NULL, &old));
+    /* Zero sizes are no work, not an error, whatever the pointers. */
+    assert_ok(GEMM(.M = 0, .N = 2, .batch = 1, .alpha = 1, .ldb = 2));
+}
+
+static void can_looks_at_shapes_only(void **state)
+{
+    (void)state;
+    struct yoke_cost cost = { 0 };
+    assert_ok(yoke_gemm_can(device, &YOKE_ARGS(gemm, .M = 3, .N = 4, .K = 5, .batch = 2, .alpha = 1, .lda = 5, .ldb = 4, .ldc = 4, .stride_c = 12), &cost));
+    assert_true(cost.flops == 2.0 * 3 * 4 * 5 * 2);
+    assert_ok(yoke_layernorm_backward_can(device, &YOKE_ARGS(layernorm_backward, .N = 4, .C = 8, .lddy = 8, .ldx = 8), &cost));
+    assert_fails(YOKE_EINVAL, "leading dimension of x", yoke_layernorm_backward_can(device, &YOKE_ARGS(layernorm_backward, .N = 4, .C = 8, .lddy = 8, .ldx = 7), &cost));
+}
+
+static void norm(void **state)
+{
+    (void)state;
+#define NORM(...) yoke_layernorm_forward(stream, &YOKE_ARGS(layernorm_forward, .N = 2, .C = 4, .ldx = 4, .ldy = 4, .gamma = m + 32, .beta = m + 36, __VA_ARGS__))
+    assert_ok(NORM(.eps = 1e-5f, .x = m, .y = m)); /* in place */
+    assert_fails(YOKE_EINVAL, "eps is 0", NORM(.x = m, .y = m));
+    assert_fails(YOKE_EINVAL, "y and x overlap", NORM(.eps = 1e-5f, .x = m, .y = m + 1));
+    assert_fails(YOKE_EINVAL, "both, or neither", NORM(.eps = 1e-5f, .x = m, .y = m, .mean = m + 40));
+    assert_fails(YOKE_EINVAL, "y and gamma overlap", NORM(.eps = 1e-5f, .x = m, .y = m + 28));
+}
+
+static void attention(void **state)
+{
+    (void)state;
+#define ATTEND(...) yoke_attention_forward(stream, &YOKE_ARGS(attention_forward, .B = 1, .T = 2, .D = 2, .ldq = 12, .ldk = 12, .ldv = 12, .ldo = 4, .q = m, .k = m + 4, .v = m + 8, .o = m + 32, __VA_ARGS__))
+    assert_ok(ATTEND(.H = 2, .Hkv = 2, .scale = 1, .causal = true));
+    assert_fails(YOKE_EINVAL, "not a multiple of Hkv", ATTEND(.H = 3, .Hkv = 2, .scale = 1));
+    assert_fails(YOKE_EINVAL, "Hkv 0", ATTEND(.H = 2, .scale = 1));
+    assert_fails(YOKE_EINVAL, "scale is 0", ATTEND(.H = 2, .Hkv = 2));
+    /* The three gradients may be the column blocks of one matrix, but not overlapping ones. */
+#define BACK(dk_) yoke_attention_backward(stream, &YOKE_ARGS(attention_backward, .B = 1, .T = 2, .H = 1, .Hkv = 1, .D = 2, .scale = 1, .ldq = 2, .ldk = 2, .ldv = 2, .ldo = 2, .lddo = 2, .q = m, .k = m + 4, .v = m + 8, .o = m + 12, .d_o = m + 16, .lse = m + 20, .lddq = 6, .lddk = 6, .lddv = 6, .dq = m + 32, .dk = dk_, .dv = m + 36))
+    assert_ok(BACK(m + 34));
+    assert_fails(YOKE_EINVAL, "dk and dq overlap", BACK(m + 33));
+}
+
+static void others(void **state)
+{
+    (void)state;
+    int32_t *tokens = (int32_t *)(m + 60);
+    assert_fails(YOKE_EINVAL, "not a multiple of T", yoke_embed_forward(stream, &YOKE_ARGS(embed_forward, .N = 3, .T = 2, .C = 1, .V = 2, .tokens = tokens, .wte = m, .y = m + 8)));
+    assert_fails(YOKE_EINVAL, "V is 0", yoke_xent_forward(stream, &YOKE_ARGS(xent_forward, .N = 1, .lse = m)));
+    assert_fails(YOKE_EINVAL, "scale is 0", yoke_xent_backward(stream, &YOKE_ARGS(xent_backward, .N = 1, .V = 2, .ld = 2, .lddlogits = 2)));
+    assert_fails(YOKE_EINVAL, "step is 0", yoke_adamw(stream, &YOKE_ARGS(adamw, .n = 1, .grad_scale = 1)));
+    assert_fails(YOKE_EINVAL, "betas", yoke_adamw(stream, &YOKE_ARGS(adamw, .n = 1, .grad_scale = 1, .step = 1, .beta1 = 1)));
+    assert_fails(YOKE_EINVAL, "kept in f32", yoke_adamw(stream, &YOKE_ARGS(adamw, .dtype = YOKE_BF16, .n = 1, .grad_scale = 1, .step = 1)));
+    assert_fails(YOKE_EINVAL, "scale is 0", yoke_grad_norm(stream, &YOKE_ARGS(grad_norm, .n = 1)));
+    assert_fails(YOKE_EINVAL, "y and x overlap", yoke_cast(stream, &YOKE_ARGS(cast, .from = YOKE_BF16, .to = YOKE_F32, .n = 4, .x = m, .y = m)));
+    assert_ok(yoke_cast(stream, &YOKE_ARGS(cast, .from = YOKE_F32, .to = YOKE_F32, .n = 4, .x = m, .y = m)));
+    assert_fails(YOKE_EINVAL, "z and x overlap", yoke_add(stream, &YOKE_ARGS(add, .n = 4, .x = m, .y = m + 8, .z = m + 2)));
+    assert_ok(yoke_add(stream, &YOKE_ARGS(add, .n = 4, .x = m, .y = m + 8, .z = m)));
+    assert_fails(YOKE_EINVAL, "n is -4", yoke_scale(stream, &YOKE_ARGS(scale, .n = -4)));
+    assert_fails(YOKE_EINVAL, "no op is called", yoke_variant_force(device, "gem", NULL));
+    assert_fails(YOKE_EINVAL, "has no variant", yoke_variant_force(device, "gemm", "nonsense"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gemm), cmocka_unit_test(can_looks_at_shapes_only), cmocka_unit_test(norm),
+        cmocka_unit_test(attention), cmocka_unit_test(others),
+    };
+    return cmocka_run_group_tests_name("checks", tests, open_reference, close_reference);
+}
