@@ -1,1 +1,20 @@
 # libyoke-comm: the collectives; MPI ends here.
+# libflight knows no MPI: the agent and the supervisor of `yoke run` use it too.
+noinst_LTLIBRARIES += libflight.la
+libflight_la_SOURCES = collectives/flight.h collectives/flight.c
+
+lib_LTLIBRARIES += libyoke-comm.la
+pkgconfig_DATA += collectives/libyoke-comm.pc
+EXTRA_DIST += collectives/libyoke-comm.map
+libyoke_comm_la_SOURCES = \
+	collectives/internal.h collectives/flight.h collectives/flight.c collectives/comm.c collectives/setup.c collectives/process.c \
+	collectives/call.c collectives/engine.c collectives/stage.c collectives/check.c collectives/verdict.c \
+	collectives/sum.c collectives/sum_kernels.h \
+	collectives/algorithms/ring.c collectives/algorithms/doubling.c collectives/algorithms/chain.c \
+	collectives/algorithms/dissemination.c collectives/algorithms/pairs.c \
+	collectives/transport/mpi.c collectives/transport/shm.c
+libyoke_comm_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
+libyoke_comm_la_CFLAGS = $(AM_CFLAGS) -pthread
+libyoke_comm_la_LIBADD = libyoke.la $(MPICH_LIBS) -lpthread
+libyoke_comm_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -Wl,--version-script=$(top_srcdir)/collectives/libyoke-comm.map
+libyoke_comm_la_DEPENDENCIES = libyoke.la $(top_srcdir)/collectives/libyoke-comm.map

@@ -11,4 +11,4 @@ libyoke_la_SOURCES = \
 libyoke_la_CFLAGS = $(AM_CFLAGS) $(HWLOC_CFLAGS) $(XXHASH_CFLAGS)
 libyoke_la_LIBADD = $(HWLOC_LIBS) $(XXHASH_LIBS)
 libyoke_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -Wl,--version-script=$(top_srcdir)/core/libyoke.map
-libyoke_la_DEPENDENCIES = $(top_srcdir)/core/libyoke.map
+EXTRA_libyoke_la_DEPENDENCIES = $(top_srcdir)/core/libyoke.map

@@ -1,1 +1,30 @@
-# backends/host: appends to libyoke_la_SOURCES
+# backends/host: one text per family, compiled once per instruction set; chosen at run time by CPU features.
+libyoke_la_SOURCES += \
+	backends/host/host.h backends/host/host.c backends/host/cpu.c backends/host/stream.c backends/host/parallel.c \
+	backends/host/dispatch.c backends/host/onednn.c
+
+host_kernels = \
+	backends/host/vec.h backends/host/tile.h backends/host/kernels.h backends/host/attention.h backends/host/isa.c \
+	backends/host/gemm.c backends/host/norm.c backends/host/act.c backends/host/attention.c \
+	backends/host/attention_backward.c backends/host/embed.c backends/host/loss.c backends/host/optim.c \
+	backends/host/cast.c backends/host/elementwise.c
+
+noinst_LTLIBRARIES += libhost-generic.la
+libhost_generic_la_SOURCES = $(host_kernels)
+libhost_generic_la_CPPFLAGS = $(AM_CPPFLAGS) -DHOST_ISA=generic
+libyoke_la_LIBADD += libhost-generic.la
+
+if HOST_X86
+noinst_LTLIBRARIES += libhost-avx2.la libhost-avx512.la
+libhost_avx2_la_SOURCES = $(host_kernels)
+libhost_avx2_la_CPPFLAGS = $(AM_CPPFLAGS) -DHOST_ISA=avx2
+libhost_avx2_la_CFLAGS = $(AM_CFLAGS) -mavx2 -mfma -mf16c
+libhost_avx512_la_SOURCES = $(host_kernels)
+libhost_avx512_la_CPPFLAGS = $(AM_CPPFLAGS) -DHOST_ISA=avx512
+libhost_avx512_la_CFLAGS = $(AM_CFLAGS) -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
+libyoke_la_LIBADD += libhost-avx2.la libhost-avx512.la
+endif
+
+noinst_PROGRAMS += bench/host_ops
+bench_host_ops_SOURCES = bench/host_ops.c
+bench_host_ops_LDADD = libyoke.la

@@ -39,10 +39,20 @@ struct yoke_comm_config {
     int64_t timeout_ms;    /* a rank that is alive but has not called; default 600000, YOKE_TIMEOUT_MS */
     int64_t stall_ms;      /* a rank that entered and makes no progress; default 10000, YOKE_STALL_MS */
     size_t chunk_bytes;    /* of the pipelines; default chosen by size, YOKE_CHUNK_BYTES */
-    const char *algorithm; /* "ring"; default chosen by size, YOKE_ALGORITHM */
+    const char *algorithm; /* of all_reduce: "ring" or "doubling"; default chosen by size, YOKE_ALGORITHM */
     bool no_check;         /* leave out the call check */
+    bool no_shared;        /* messages over MPI also between ranks that could share memory; YOKE_NO_SHARED=1 */
 };
-#define YOKE_COMM_CONFIG_INIT { sizeof(struct yoke_comm_config), NULL, YOKE_ACCUM_F32, YOKE_WAIT_AUTO, 0, 0, 0, NULL, false }
+#define YOKE_COMM_CONFIG_INIT { sizeof(struct yoke_comm_config), NULL, YOKE_ACCUM_F32, YOKE_WAIT_AUTO, 0, 0, 0, NULL, false, false }
+
+/**
+ * Start MPI in a process that has not started it itself, with threads where MPI offers them; *world_out gets a
+ * communicator for yoke_comm_create. `yoke run` says how many ranks it started (YOKE_EXPECT_SIZE): fewer means that
+ * another MPI's launcher started this program, and is YOKE_ECONFIG.
+ * yoke_mpi_stop ends MPI, unless a collective failed: then MPI may not be finalised, and it does nothing.
+ */
+yoke_status yoke_mpi_start(MPI_Comm *world_out);
+yoke_status yoke_mpi_stop(void);
 
 /**
  * A communicator over the ranks of `mpi_comm`. Collective; the only call that may block inside MPI.

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Host: activations. Maths, types and bounds: include/yoke/ops/act.h */
+#include "backends/host/kernels.h"
+
+#define PROTOTYPES(op) YOKE_OP_FUNCTIONS(host, op)
+YOKE_ACT_OPS(PROTOTYPES)
+#define ENTRY(op) YOKE_OP_ENTRY(host, op)
+const struct yoke_act_ops HOST_NAME(host_act_ops) = { YOKE_ACT_OPS(ENTRY) };
+
+/* ---- forward ---- */
+INLINE void gelu_elements(const yoke_dtype t, const void *x, void *y, int64_t from, int64_t to)
+{
+    for (int64_t i = from; i < to; i += VL) vstore_n(t, y, i, to - i, gelu(vload_n(t, x, i, to - i)));
+}
+
+static void gelu_forward_range(const void *context, int64_t from, int64_t to)
+{
+    const struct yoke_gelu_forward_args *a = context;
+    HOST_BY_TYPE(a->dtype, gelu_elements, a->x, a->y, from, to);
+}
+
+static yoke_status host_gelu_forward_can(const yoke_device *device, const struct yoke_gelu_forward_args *a, struct yoke_cost *cost)
+{
+    (void)device;
+    YOKE_TRY(host_check_type(YOKE_OP_gelu_forward, "dtype", a->dtype));
+    const double n = (double)a->n;
+    return host_cost(cost, 0, 20 * n, 2 * n * (double)yoke_dtype_bytes(a->dtype));
+}
+
+static yoke_status host_gelu_forward_run(yoke_stream *stream, const struct yoke_gelu_forward_args *a)
+{
+    host_for(stream, a->n, ELEMENT_GRAIN, gelu_forward_range, a);
+    return YOKE_OK;
+}
+
+/* ---- forward over rows, for gemm's epilogue ---- */
+struct rows {
+    yoke_dtype dtype;
+    int64_t columns, ldx, ldy;
+    const void *x;
+    void *y;
+};
+
+INLINE void gelu_row_range(const yoke_dtype t, const struct rows *r, int64_t from, int64_t to)
+{
+    for (int64_t row = from; row < to; row++) gelu_elements(t, at(t, r->x, row * r->ldx), at_mut(t, r->y, row * r->ldy), 0, r->columns);
+}
+
+static void gelu_rows_range(const void *context, int64_t from, int64_t to)
+{
+    const struct rows *r = context;
+    HOST_BY_TYPE(r->dtype, gelu_row_range, r, from, to);
+}
+
+void HOST_NAME(host_gelu_rows)(yoke_stream *stream, yoke_dtype dtype, int64_t rows, int64_t columns, const void *x, int64_t ldx,
+                               void *y, int64_t ldy)
+{
+    const struct rows r = { dtype, columns, ldx, ldy, x, y };
+    host_for(stream, rows, host_row_grain(columns), gelu_rows_range, &r);
+}
+
+/* ---- backward ---- */
+INLINE vf gelu_derivative(vf x)
+{
+    const vf e = vexp(-gelu_z(x)), s = 1.0f / (e + 1.0f);
+    const vf rest = vatmost(e, vset(0x1p126f)) * s; /* 1 - s without cancellation; e may be infinite where s is 0 */
+    const vf capped = vatmost(vabs(x), vset(1e4f)); /* x^2 stays finite; beyond, s (1 - s) is 0 */
+    const vf slope = vfma(capped * capped, vset(0.214064448818f), vset(1.59576912161f));
+    return vfma(x * s * rest, slope, s);
+}
+
+INLINE void gelu_backward_elements(const yoke_dtype t, const struct yoke_gelu_backward_args *a, int64_t from, int64_t to)
+{
+    for (int64_t i = from; i < to; i += VL)
+        vstore_n(t, a->dx, i, to - i, vload_n(t, a->dy, i, to - i) * gelu_derivative(vload_n(t, a->x, i, to - i)));
+}
+
+static void gelu_backward_range(const void *context, int64_t from, int64_t to)
+{
+    const struct yoke_gelu_backward_args *a = context;
+    HOST_BY_TYPE(a->dtype, gelu_backward_elements, a, from, to);
+}
+
+static yoke_status host_gelu_backward_can(const yoke_device *device, const struct yoke_gelu_backward_args *a, struct yoke_cost *cost)
+{
+    (void)device;
+    YOKE_TRY(host_check_type(YOKE_OP_gelu_backward, "dtype", a->dtype));
+    const double n = (double)a->n;
+    return host_cost(cost, 0, 30 * n, 3 * n * (double)yoke_dtype_bytes(a->dtype));
+}
+
+static yoke_status host_gelu_backward_run(yoke_stream *stream, const struct yoke_gelu_backward_args *a)
+{
+    host_for(stream, a->n, ELEMENT_GRAIN, gelu_backward_range, a);
+    return YOKE_OK;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * What attention's two directions share: the block shapes and products that leave masked terms out.
+ *
+ * Scores are held transposed, S^T [keys][queries]: a vector's lanes are queries, so that the softmax's maximum and sum
+ * over keys need no work across lanes, and all products read their left operand where it lies (see tile.h).
+ */
+#ifndef BACKENDS_HOST_ATTENTION_H
+#define BACKENDS_HOST_ATTENTION_H
+
+#include "backends/host/kernels.h"
+#include "backends/host/tile.h"
+
+enum {
+    QUERIES = 48, /* of a block: a multiple of TILE_N * VL for every instruction set */
+    KEYS = 64,
+    QUERY_VECTORS = QUERIES / VL,
+    MOST_D = 1024,
+};
+
+/** Channels padded to whole vectors. */
+static inline int64_t attention_padded(int64_t D) { return host_round_up(D, VL); }
+
+/** Lanes' query numbers of vector v of the block that begins at query t0. */
+INLINE vi query_numbers(int64_t t0, int v)
+{
+    vi t;
+    for (int lane = 0; lane < VL; lane++) t[lane] = (int32_t)(t0 + v * VL + lane);
+    return t;
+}
+
+/** Whether any of the [rows][columns] f32 values is infinite or NaN: then 0 times it is not 0. */
+static inline bool has_special(const float *x, int64_t rows, int64_t columns, int64_t ld)
+{
+    vi special = { 0 };
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j += VL) special |= ((vi)vload(YOKE_F32, x, i * ld + j) & 0x7f800000) == 0x7f800000;
+    int32_t any = 0;
+    for (int lane = 0; lane < VL; lane++) any |= special[lane];
+    return any != 0;
+}
+
+/**
+ * C[i, :] += A(i, p) B[p, :] over the pairs that causality allows; for diagonal blocks in which a masked operand is not
+ * finite, where product() would turn its zero weight into NaN. A pair is (query t, key j), allowed when j <= t.
+ */
+struct masked {
+    bool rows_are_queries; /* i counts queries and p keys; otherwise the other way round */
+    int64_t i0, p0;        /* the numbers of the first ones */
+};
+
+static inline void masked_product(struct masked mask, int64_t m, int64_t n, int64_t k, const float *a, int64_t ra, int64_t ca,
+                                  const float *b, int64_t ldb, float *c, int64_t ldc)
+{
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t p = 0; p < k; p++) {
+            const int64_t row = mask.i0 + i, term = mask.p0 + p;
+            if (mask.rows_are_queries ? term > row : row > term) continue;
+            const vf x = vset(a[i * ra + p * ca]);
+            for (int64_t j = 0; j < n; j += VL)
+                vstore(YOKE_F32, c, i * ldc + j, vfma(x, vload(YOKE_F32, b, p * ldb + j), vload(YOKE_F32, c, i * ldc + j)));
+        }
+}
+
+/* ---- attention_backward.c ---- */
+yoke_status HOST_NAME(host_attention_backward_can)(const yoke_device *device, const struct yoke_attention_backward_args *a,
+                                                   struct yoke_cost *cost);
+yoke_status HOST_NAME(host_attention_backward_run)(yoke_stream *stream, const struct yoke_attention_backward_args *a);
+
+/** Both directions' check of type and channels. */
+static inline yoke_status attention_check(enum yoke_op_id op, yoke_dtype dtype, int64_t T, int64_t D)
+{
+    YOKE_TRY(host_check_type(op, "dtype", dtype));
+    if (D > MOST_D || T > INT32_MAX - QUERIES)
+        return yoke_fail(YOKE_EUNSUPPORTED, "%s on host: T %lld, D %lld; at most %d and %d are offered", yokei_op_names[op], (long long)T,
+                         (long long)D, INT32_MAX - QUERIES, MOST_D);
+    return YOKE_OK;
+}
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Host: conversion between element types. Contract: include/yoke/ops/cast.h */
+#include "backends/host/kernels.h"
+
+#define PROTOTYPES(op) YOKE_OP_FUNCTIONS(host, op)
+YOKE_CAST_OPS(PROTOTYPES)
+#define ENTRY(op) YOKE_OP_ENTRY(host, op)
+const struct yoke_cast_ops HOST_NAME(host_cast_ops) = { YOKE_CAST_OPS(ENTRY) };
+
+INLINE void convert(const yoke_dtype from_type, const yoke_dtype to_type, const struct yoke_cast_args *a, int64_t from, int64_t to)
+{
+    for (int64_t i = from; i < to; i += VL) vstore_n(to_type, a->y, i, to - i, vload_n(from_type, a->x, i, to - i));
+}
+
+INLINE void convert_from(const yoke_dtype from_type, const struct yoke_cast_args *a, int64_t from, int64_t to)
+{
+    switch (a->to) {
+    case YOKE_F16: convert(from_type, YOKE_F16, a, from, to); break;
+    case YOKE_BF16: convert(from_type, YOKE_BF16, a, from, to); break;
+    default: convert(from_type, YOKE_F32, a, from, to); break;
+    }
+}
+
+static void cast_range(const void *context, int64_t from, int64_t to)
+{
+    const struct yoke_cast_args *a = context;
+    HOST_BY_TYPE(a->from, convert_from, a, from, to);
+}
+
+static yoke_status host_cast_can(const yoke_device *device, const struct yoke_cast_args *a, struct yoke_cost *cost)
+{
+    (void)device;
+    YOKE_TRY(host_check_type(YOKE_OP_cast, "from", a->from));
+    YOKE_TRY(host_check_type(YOKE_OP_cast, "to", a->to));
+    const double n = (double)a->n;
+    return host_cost(cost, 0, n, n * (double)(yoke_dtype_bytes(a->from) + yoke_dtype_bytes(a->to)));
+}
+
+static yoke_status host_cast_run(yoke_stream *stream, const struct yoke_cast_args *a)
+{
+    host_for(stream, a->n, ELEMENT_GRAIN, cast_range, a);
+    return YOKE_OK;
+}

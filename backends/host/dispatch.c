@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Host: the backend's op tables. Every op runs by the best instruction set of this CPU unless a tuning file or
+ * yoke_variant_force says otherwise; gemm has oneDNN in front of the instruction sets.
+ */
+#include "backends/host/host.h"
+
+/* The measure by which tuning files choose: gemm's M N K, elsewhere elements. */
+#define SIZE_bias_backward(a) ((double)(a)->N * (double)(a)->C)
+#define SIZE_layernorm_forward(a) ((double)(a)->N * (double)(a)->C)
+#define SIZE_layernorm_backward(a) ((double)(a)->N * (double)(a)->C)
+#define SIZE_gelu_forward(a) ((double)(a)->n)
+#define SIZE_gelu_backward(a) ((double)(a)->n)
+#define SIZE_attention_forward(a) ((double)(a)->B * (double)(a)->T * (double)(a)->H * (double)(a)->D)
+#define SIZE_attention_backward(a) ((double)(a)->B * (double)(a)->T * (double)(a)->H * (double)(a)->D)
+#define SIZE_embed_forward(a) ((double)(a)->N * (double)(a)->C)
+#define SIZE_embed_backward(a) ((double)(a)->N * (double)(a)->C)
+#define SIZE_xent_forward(a) ((double)(a)->N * (double)(a)->V)
+#define SIZE_xent_backward(a) ((double)(a)->N * (double)(a)->V)
+#define SIZE_adamw(a) ((double)(a)->n)
+#define SIZE_grad_norm(a) ((double)(a)->n)
+#define SIZE_cast(a) ((double)(a)->n)
+#define SIZE_add(a) ((double)(a)->n)
+#define SIZE_scale(a) ((double)(a)->n)
+
+/* An op without a choice but the instruction set's; `type` is the member that holds its type. */
+#define DISPATCH(family, op, type)                                                                                      \
+    static yoke_status host_##op##_can(const yoke_device *device, const struct yoke_##op##_args *args, struct yoke_cost *cost) \
+    {                                                                                                                   \
+        const int variant = yokei_variant(device, YOKE_OP_##op, args->type, SIZE_##op(args), 0);                        \
+        return host_device(device)->isas[variant]->family->op.can(device, args, cost);                                  \
+    }                                                                                                                   \
+    static yoke_status host_##op##_run(yoke_stream *stream, const struct yoke_##op##_args *args)                        \
+    {                                                                                                                   \
+        const int variant = yokei_variant(stream->device, YOKE_OP_##op, args->type, SIZE_##op(args), 0);                \
+        const struct host_isa *isa = host_device(stream->device)->isas[variant];                                        \
+        YOKE_TRY(isa->family->op.can(stream->device, args, NULL));                                                      \
+        return isa->family->op.run(stream, args);                                                                       \
+    }
+
+#define NORM(op) DISPATCH(norm, op, dtype)
+#define ACT(op) DISPATCH(act, op, dtype)
+#define ATTENTION(op) DISPATCH(attention, op, dtype)
+#define EMBED(op) DISPATCH(embed, op, dtype)
+#define LOSS(op) DISPATCH(loss, op, dtype)
+#define OPTIM(op) DISPATCH(optim, op, dtype)
+#define CAST(op) DISPATCH(cast, op, from)
+#define ELEMENTWISE(op) DISPATCH(elementwise, op, dtype)
+YOKE_NORM_OPS(NORM)
+YOKE_ACT_OPS(ACT)
+YOKE_ATTENTION_OPS(ATTENTION)
+YOKE_EMBED_OPS(EMBED)
+YOKE_LOSS_OPS(LOSS)
+YOKE_OPTIM_OPS(OPTIM)
+YOKE_CAST_OPS(CAST)
+YOKE_ELEMENTWISE_OPS(ELEMENTWISE)
+DISPATCH(gemm, bias_backward, dtype)
+
+/* Instruction sets of gemm's variants come after oneDNN, where that is there. */
+static int gemm_first_isa(const struct host_device *d) { return d->onednn ? 1 : 0; }
+
+/* NULL: oneDNN. */
+static const struct host_isa *gemm_choice(const yoke_device *device, const struct yoke_gemm_args *args)
+{
+    const struct host_device *d = host_device(device);
+    const int first = gemm_first_isa(d);
+    const double size = (double)args->M * (double)args->N * (double)args->K;
+    int variant = yokei_variant(device, YOKE_OP_gemm, args->dtype, size, -1);
+    if (variant < 0) variant = d->onednn && host_onednn_offers(device, args) ? 0 : first;
+    return variant < first ? NULL : d->isas[variant - first];
+}
+
+static yoke_status host_gemm_can(const yoke_device *device, const struct yoke_gemm_args *args, struct yoke_cost *cost)
+{
+    const struct host_isa *isa = gemm_choice(device, args);
+    return isa ? isa->gemm->gemm.can(device, args, cost) : host_onednn_gemm_can(device, args, cost);
+}
+
+static yoke_status host_gemm_run(yoke_stream *stream, const struct yoke_gemm_args *args)
+{
+    const struct host_isa *isa = gemm_choice(stream->device, args);
+    if (!isa) return host_onednn_gemm_run(stream, args);
+    YOKE_TRY(isa->gemm->gemm.can(stream->device, args, NULL));
+    return isa->gemm->gemm.run(stream, args);
+}
+
+const char *host_variant(const yoke_device *device, enum yoke_op_id op, int index)
+{
+    const struct host_device *d = host_device(device);
+    if (op == YOKE_OP_gemm && d->onednn && index-- == 0) return "onednn";
+    return index < d->n_isas ? d->isas[index]->name : NULL;
+}
+
+#define ENTRY(op) YOKE_OP_ENTRY(host, op)
+const struct yoke_gemm_ops host_gemm_ops = { YOKE_GEMM_OPS(ENTRY) };
+const struct yoke_norm_ops host_norm_ops = { YOKE_NORM_OPS(ENTRY) };
+const struct yoke_act_ops host_act_ops = { YOKE_ACT_OPS(ENTRY) };
+const struct yoke_attention_ops host_attention_ops = { YOKE_ATTENTION_OPS(ENTRY) };
+const struct yoke_embed_ops host_embed_ops = { YOKE_EMBED_OPS(ENTRY) };
+const struct yoke_loss_ops host_loss_ops = { YOKE_LOSS_OPS(ENTRY) };
+const struct yoke_optim_ops host_optim_ops = { YOKE_OPTIM_OPS(ENTRY) };
+const struct yoke_cast_ops host_cast_ops = { YOKE_CAST_OPS(ENTRY) };
+const struct yoke_elementwise_ops host_elementwise_ops = { YOKE_ELEMENTWISE_OPS(ENTRY) };

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Host: the device (this process's share of the CPU) and its memory. */
+#include "backends/host/host.h"
+
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ALIGNMENT = 64 };
+
+/* MemAvailable of the kernel: what can be had without swapping. */
+static uint64_t available_bytes(void)
+{
+    unsigned long long kib = 0;
+    char line[128];
+    FILE *f = fopen("/proc/meminfo", "r");
+    if (f) {
+        while (fgets(line, sizeof line, f))
+            if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1) break;
+        fclose(f);
+    }
+    return kib ? (uint64_t)kib * 1024 : (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* `onednn` NULL: absent for `reason`. */
+static yoke_status describe(struct yoke_device_info *info, const struct host_isa *best, const struct host_onednn *onednn,
+                            const char *reason)
+{
+    struct yokei_topology topology;
+    YOKE_TRY(yokei_topology(&topology));
+    info->size = sizeof *info;
+    yokei_text(info->spec, sizeof info->spec, "host");
+    yokei_text(info->backend, sizeof info->backend, "host");
+    info->index = 0;
+    yokei_text(info->name, sizeof info->name, "%s", topology.cpu);
+    if (onednn)
+        yokei_text(info->driver, sizeof info->driver, "oneDNN %s, OpenMP %d", host_onednn_version(onednn), _OPENMP);
+    else
+        yokei_text(info->driver, sizeof info->driver, "no oneDNN (%.100s), OpenMP %d", reason, _OPENMP);
+    info->memory_bytes = topology.memory_bytes;
+    info->max_alloc_bytes = topology.memory_bytes;
+    info->compute_units = topology.n_cores;
+    info->host_visible = true;
+    info->storage = 1u << YOKE_F32 | 1u << YOKE_F16 | 1u << YOKE_BF16;
+    info->arithmetic = 1u << YOKE_F32;
+    if (onednn && host_onednn_has(onednn, YOKE_F16)) info->arithmetic |= 1u << YOKE_F16;
+    if (onednn && host_onednn_has(onednn, YOKE_BF16)) info->arithmetic |= 1u << YOKE_BF16;
+    yokei_text(info->features, sizeof info->features, "%s%s%s%s%s", best->name, info->arithmetic & 1u << YOKE_F16 ? " f16" : "",
+               info->arithmetic & 1u << YOKE_BF16 ? " bf16" : "", onednn ? " onednn " : "",
+               onednn ? host_onednn_version(onednn) : "");
+    return YOKE_OK;
+}
+
+static void probe(struct yoke_probe *out)
+{
+    const struct host_isa *isas[HOST_MAX_ISAS];
+    char reason[256] = "";
+    host_find_isas(isas);
+    struct host_onednn *onednn = host_onednn_open(reason, sizeof reason);
+    out->n_devices = describe(&out->devices[0], isas[0], onednn, reason) ? 0 : 1;
+    yokei_text(out->reason, sizeof out->reason, "%s", out->n_devices ? "" : yoke_last_error());
+    host_onednn_close(onednn);
+}
+
+static yoke_status open_device(yoke_device *device, int index, const struct yoke_native *native)
+{
+    if (native) return yoke_fail(YOKE_EUNSUPPORTED, "yoke_device_wrap: the host has no foreign context; use yoke_device_open");
+    if (index) return yoke_fail(YOKE_ENODEV, "device 'host:%d': there is one, 'host'", index);
+    struct host_device *d = calloc(1, sizeof *d);
+    if (!d) return yoke_fail(YOKE_ENOMEM, "device 'host': no memory");
+    char reason[256] = "";
+    d->n_threads = device->n_threads > 0 ? device->n_threads : omp_get_max_threads();
+    d->n_isas = host_find_isas(d->isas);
+    d->onednn = host_onednn_open(reason, sizeof reason);
+    const yoke_status status = describe(&device->info, d->isas[0], d->onednn, reason);
+    if (status) {
+        host_onednn_close(d->onednn);
+        free(d);
+        return status;
+    }
+    device->impl = d;
+    return YOKE_OK;
+}
+
+static void close_device(yoke_device *device)
+{
+    struct host_device *d = device->impl;
+    host_onednn_close(d->onednn);
+    free(d);
+    device->impl = NULL;
+}
+
+static yoke_status device_memory(const yoke_device *device, uint64_t *free_out, uint64_t *total_out)
+{
+    *free_out = available_bytes();
+    *total_out = device->info.memory_bytes;
+    return YOKE_OK;
+}
+
+static yoke_status memory_alloc(yoke_device *device, size_t bytes, void **address_out)
+{
+    void *block;
+    if (bytes > SIZE_MAX - ALIGNMENT || posix_memalign(&block, ALIGNMENT, bytes + ALIGNMENT))
+        return yoke_fail(YOKE_ENOMEM, "device host: %zu bytes asked for, about %llu of %llu are available", bytes,
+                         (unsigned long long)available_bytes(), (unsigned long long)device->info.memory_bytes);
+    *(size_t *)block = bytes; /* in front of what the caller gets, for the account */
+    yokei_account(device, (int64_t)bytes);
+    *address_out = (char *)block + ALIGNMENT;
+    return YOKE_OK;
+}
+
+static void memory_free(yoke_device *device, void *address)
+{
+    void *block = (char *)address - ALIGNMENT;
+    yokei_account(device, -(int64_t) * (size_t *)block);
+    free(block);
+}
+
+static void *memory_host_ptr(const yoke_device *device, const void *address)
+{
+    (void)device;
+    return (void *)(uintptr_t)address;
+}
+
+static const struct yoke_device_ops device_ops = {
+    .open = open_device,
+    .close = close_device,
+    .memory = device_memory,
+    .variant = host_variant,
+};
+
+static const struct yoke_memory_ops memory_ops = {
+    .alloc = memory_alloc,
+    .free = memory_free,
+    .wrap = NULL,
+    .host_ptr = memory_host_ptr,
+};
+
+extern const struct yoke_backend yokei_backend_host;
+const struct yoke_backend yokei_backend_host = {
+    .abi = YOKE_BACKEND_ABI,
+    .size = sizeof(struct yoke_backend),
+    .name = "host",
+    .summary = "this computer's CPU: vectorised C and oneDNN",
+    .probe = probe,
+    .device = &device_ops,
+    .memory = &memory_ops,
+    .stream = &host_stream_ops,
+    .gemm = &host_gemm_ops,
+    .norm = &host_norm_ops,
+    .act = &host_act_ops,
+    .attention = &host_attention_ops,
+    .embed = &host_embed_ops,
+    .loss = &host_loss_ops,
+    .optim = &host_optim_ops,
+    .cast = &host_cast_ops,
+    .elementwise = &host_elementwise_ops,
+};

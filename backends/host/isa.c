@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Host: the tables of one instruction set. Compiled once per instruction set, as the families are. */
+#include "backends/host/kernels.h"
+
+extern const struct host_isa HOST_NAME(host_isa);
+const struct host_isa HOST_NAME(host_isa) = {
+    .name = HOST_TEXT(HOST_ISA),
+    .gemm = &HOST_NAME(host_gemm_ops),
+    .norm = &HOST_NAME(host_norm_ops),
+    .act = &HOST_NAME(host_act_ops),
+    .attention = &HOST_NAME(host_attention_ops),
+    .embed = &HOST_NAME(host_embed_ops),
+    .loss = &HOST_NAME(host_loss_ops),
+    .optim = &HOST_NAME(host_optim_ops),
+    .cast = &HOST_NAME(host_cast_ops),
+    .elementwise = &HOST_NAME(host_elementwise_ops),
+    .gelu_rows = HOST_NAME(host_gelu_rows),
+};

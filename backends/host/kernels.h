@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** What the files that are compiled once per instruction set share: their tables, and formulas that two families use. */
+#ifndef BACKENDS_HOST_KERNELS_H
+#define BACKENDS_HOST_KERNELS_H
+
+#include "backends/host/vec.h"
+
+extern const struct yoke_gemm_ops HOST_NAME(host_gemm_ops);
+extern const struct yoke_norm_ops HOST_NAME(host_norm_ops);
+extern const struct yoke_act_ops HOST_NAME(host_act_ops);
+extern const struct yoke_attention_ops HOST_NAME(host_attention_ops);
+extern const struct yoke_embed_ops HOST_NAME(host_embed_ops);
+extern const struct yoke_loss_ops HOST_NAME(host_loss_ops);
+extern const struct yoke_optim_ops HOST_NAME(host_optim_ops);
+extern const struct yoke_cast_ops HOST_NAME(host_cast_ops);
+extern const struct yoke_elementwise_ops HOST_NAME(host_elementwise_ops);
+
+void HOST_NAME(host_gelu_rows)(yoke_stream *stream, yoke_dtype dtype, int64_t rows, int64_t columns, const void *x, int64_t ldx,
+                               void *y, int64_t ldy);
+
+enum { ELEMENT_GRAIN = 4096 }; /* elements; a multiple of every vector length and of a cache line */
+
+/** GELU's z = 2 k (x + 0.044715 x^3) with k = sqrt(2 / pi), and s = 1 / (1 + exp(-z)). */
+INLINE vf gelu_z(vf x) { return x * vfma(x * x, vset(0.0713548162726f), vset(1.59576912161f)); }
+
+INLINE vf gelu(vf x) { return x / (vexp(-gelu_z(x)) + 1.0f); }
+
+#endif

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Host: layer normalisation. Maths, types and bounds: include/yoke/ops/norm.h */
+#include "backends/host/kernels.h"
+
+#define PROTOTYPES(op) YOKE_OP_FUNCTIONS(host, op)
+YOKE_NORM_OPS(PROTOTYPES)
+#define ENTRY(op) YOKE_OP_ENTRY(host, op)
+const struct yoke_norm_ops HOST_NAME(host_norm_ops) = { YOKE_NORM_OPS(ENTRY) };
+
+/* ---- forward ---- */
+/* Four sums side by side: an addition's latency is four cycles. */
+INLINE float row_sum(const yoke_dtype t, const void *x, int64_t n)
+{
+    vf s[4] = { { 0 } };
+    int64_t i = 0;
+    for (; i + 4 * VL <= n; i += 4 * VL)
+        for (int j = 0; j < 4; j++) s[j] += vload(t, x, i + j * VL);
+    for (; i < n; i += VL) s[0] += vload_n(t, x, i, n - i);
+    return vsum((s[0] + s[1]) + (s[2] + s[3]));
+}
+
+INLINE float row_squares(const yoke_dtype t, const void *x, int64_t n, float mean)
+{
+    vf s[4] = { { 0 } };
+    int64_t i = 0;
+    for (; i + 4 * VL <= n; i += 4 * VL)
+        for (int j = 0; j < 4; j++) {
+            const vf d = vload(t, x, i + j * VL) - mean;
+            s[j] = vfma(d, d, s[j]);
+        }
+    for (; i < n; i += VL) {
+        const vf d = vkeep(vload_n(t, x, i, n - i) - mean, n - i, 0);
+        s[0] = vfma(d, d, s[0]);
+    }
+    return vsum((s[0] + s[1]) + (s[2] + s[3]));
+}
+
+INLINE void forward_rows(const yoke_dtype t, const struct yoke_layernorm_forward_args *a, int64_t from, int64_t to)
+{
+    const int64_t C = a->C;
+    for (int64_t n = from; n < to; n++) {
+        const void *x = at(t, a->x, n * a->ldx); /* [C] */
+        void *y = at_mut(t, a->y, n * a->ldy);
+        const float mean = row_sum(t, x, C) / (float)C;
+        const float rstd = 1 / sqrtf(row_squares(t, x, C, mean) / (float)C + a->eps);
+        for (int64_t c = 0; c < C; c += VL) {
+            const int64_t left = C - c;
+            const vf xhat = (vload_n(t, x, c, left) - mean) * rstd;
+            vstore_n(t, y, c, left, vfma(xhat, vload_n(YOKE_F32, a->gamma, c, left), vload_n(YOKE_F32, a->beta, c, left)));
+        }
+        if (a->mean) {
+            ((float *)a->mean)[n] = mean;
+            ((float *)a->rstd)[n] = rstd;
+        }
+    }
+}
+
+static void forward_range(const void *context, int64_t from, int64_t to)
+{
+    const struct yoke_layernorm_forward_args *a = context;
+    HOST_BY_TYPE(a->dtype, forward_rows, a, from, to);
+}
+
+static yoke_status host_layernorm_forward_can(const yoke_device *device, const struct yoke_layernorm_forward_args *a,
+                                              struct yoke_cost *cost)
+{
+    (void)device;
+    YOKE_TRY(host_check_type(YOKE_OP_layernorm_forward, "dtype", a->dtype));
+    const double elements = (double)a->N * (double)a->C;
+    return host_cost(cost, 0, 8 * elements, 2 * elements * (double)yoke_dtype_bytes(a->dtype));
+}
+
+static yoke_status host_layernorm_forward_run(yoke_stream *stream, const struct yoke_layernorm_forward_args *a)
+{
+    if (a->C) host_for(stream, a->N, host_row_grain(a->C), forward_range, a);
+    return YOKE_OK;
+}
+
+/* ---- backward ----
+ * One pass over the rows. The sums over rows go through blocks of rows that depend on N only: each block has partial
+ * sums of its own, which are then added in block order. */
+enum { MAX_BLOCKS = 64, LEAST_BLOCK_ROWS = 16 };
+
+static int64_t block_rows(int64_t N) { return YOKE_MAX(LEAST_BLOCK_ROWS, host_ceil_div(N, MAX_BLOCKS)); }
+
+struct backward {
+    const struct yoke_layernorm_backward_args *a;
+    float *partial; /* [blocks][2][C] of dgamma and dbeta; NULL: not wanted */
+};
+
+/* avg(g) and avg(g xhat) of one row. */
+INLINE void row_averages(const yoke_dtype t, const void *dy, const void *x, const float *gamma, int64_t C, float mean, float rstd,
+                         float *average_g, float *average_gx)
+{
+    vf g_sum[2] = { { 0 } }, gx_sum[2] = { { 0 } };
+    for (int64_t c = 0, j = 0; c < C; c += VL, j ^= 1) {
+        const int64_t left = C - c; /* dy is 0 past the end, so g is */
+        const vf g = vload_n(t, dy, c, left) * vload_n(YOKE_F32, gamma, c, left);
+        const vf xhat = (vload_n(t, x, c, left) - mean) * rstd;
+        g_sum[j] += g;
+        gx_sum[j] = vfma(g, vkeep(xhat, left, 0), gx_sum[j]);
+    }
+    *average_g = vsum(g_sum[0] + g_sum[1]) / (float)C;
+    *average_gx = vsum(gx_sum[0] + gx_sum[1]) / (float)C;
+}
+
+INLINE void backward_row(const yoke_dtype t, const struct yoke_layernorm_backward_args *a, int64_t n, float *dgamma, float *dbeta)
+{
+    const int64_t C = a->C;
+    const void *dy = at(t, a->dy, n * a->lddy), *x = at(t, a->x, n * a->ldx); /* [C] */
+    const void *residual = a->dresidual ? at(t, a->dresidual, n * a->lddresidual) : NULL;
+    void *dx = a->dx ? at_mut(t, a->dx, n * a->lddx) : NULL;
+    const float mean = ((const float *)a->mean)[n], rstd = ((const float *)a->rstd)[n];
+    float average_g = 0, average_gx = 0;
+    if (dx) row_averages(t, dy, x, a->gamma, C, mean, rstd, &average_g, &average_gx);
+    for (int64_t c = 0; c < C; c += VL) {
+        const int64_t left = C - c;
+        const vf d = vload_n(t, dy, c, left), xhat = (vload_n(t, x, c, left) - mean) * rstd;
+        if (dgamma) {
+            vstore_n(YOKE_F32, dgamma, c, left, vfma(d, xhat, vload_n(YOKE_F32, dgamma, c, left)));
+            vstore_n(YOKE_F32, dbeta, c, left, d + vload_n(YOKE_F32, dbeta, c, left));
+        }
+        if (dx) {
+            const vf g = d * vload_n(YOKE_F32, a->gamma, c, left);
+            vf r = (g - average_g - xhat * average_gx) * rstd;
+            if (residual) r += vload_n(t, residual, c, left);
+            vstore_n(t, dx, c, left, r);
+        }
+    }
+}
+
+INLINE void backward_block(const yoke_dtype t, const struct backward *b, int64_t block)
+{
+    const int64_t rows = block_rows(b->a->N), from = block * rows, to = YOKE_MIN(from + rows, b->a->N), C = b->a->C;
+    float *dgamma = b->partial ? b->partial + block * 2 * C : NULL, *dbeta = dgamma ? dgamma + C : NULL;
+    if (dgamma) memset(dgamma, 0, (size_t)(2 * C) * sizeof *dgamma);
+    for (int64_t n = from; n < to; n++) backward_row(t, b->a, n, dgamma, dbeta);
+}
+
+static void backward_unit(const void *context, int64_t block, int thread)
+{
+    (void)thread;
+    const struct backward *b = context;
+    HOST_BY_TYPE(b->a->dtype, backward_block, b, block);
+}
+
+static void add_partials(const void *context, int64_t from, int64_t to)
+{
+    const struct backward *b = context;
+    const int64_t C = b->a->C, n_blocks = host_ceil_div(b->a->N, block_rows(b->a->N));
+    for (int half = 0; half < 2; half++) {
+        float *sum = half ? b->a->dbeta : b->a->dgamma;
+        for (int64_t c = from; c < to; c += VL) {
+            vf s = { 0 };
+            for (int64_t i = 0; i < n_blocks; i++) s += vload_n(YOKE_F32, b->partial, (2 * i + half) * C + c, to - c);
+            vstore_n(YOKE_F32, sum, c, to - c, s + vload_n(YOKE_F32, sum, c, to - c));
+        }
+    }
+}
+
+static yoke_status host_layernorm_backward_can(const yoke_device *device, const struct yoke_layernorm_backward_args *a,
+                                               struct yoke_cost *cost)
+{
+    (void)device;
+    YOKE_TRY(host_check_type(YOKE_OP_layernorm_backward, "dtype", a->dtype));
+    const double elements = (double)a->N * (double)a->C;
+    const size_t scratch = (size_t)(host_ceil_div(a->N, block_rows(a->N)) * 2 * a->C) * sizeof(float);
+    return host_cost(cost, scratch, 16 * elements, 3 * elements * (double)yoke_dtype_bytes(a->dtype));
+}
+
+static yoke_status host_layernorm_backward_run(yoke_stream *stream, const struct yoke_layernorm_backward_args *a)
+{
+    struct yoke_cost cost;
+    YOKE_TRY(host_layernorm_backward_can(stream->device, a, &cost));
+    struct backward b = { .a = a };
+    if (!a->N || !a->C) return YOKE_OK;
+    if (a->dgamma) {
+        void *scratch;
+        YOKE_TRY(yokei_scratch(stream, YOKE_OP_layernorm_backward, cost.scratch_bytes, &scratch));
+        b.partial = scratch;
+    }
+    host_for_units(stream, host_ceil_div(a->N, block_rows(a->N)), backward_unit, &b);
+    if (a->dgamma) host_for(stream, a->C, ELEMENT_GRAIN / 16, add_partials, &b);
+    return YOKE_OK;
+}

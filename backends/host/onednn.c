@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Host: matrix products by oneDNN 2, found at run time. Its headers give the prototypes.
+ *
+ * A product's primitive is made once and kept in a table of bounded size. An entry is used by one thread at a time
+ * (it holds memory objects whose addresses are set per call); a second thread with the same product makes an entry of
+ * its own. The scratchpad is the stream's, so that running an op allocates nothing.
+ */
+#include "backends/host/host.h"
+
+#include <dlfcn.h>
+#include <omp.h>
+#include <oneapi/dnnl/dnnl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FUNCTIONS(F)                                                                                                     \
+    F(version) F(engine_create) F(engine_destroy) F(stream_create) F(stream_destroy) F(stream_wait)                      \
+    F(memory_desc_init_by_strides) F(memory_desc_get_size) F(memory_create) F(memory_destroy) F(memory_set_data_handle)  \
+    F(primitive_attr_create) F(primitive_attr_destroy) F(primitive_attr_set_scratchpad_mode)                             \
+    F(primitive_attr_set_fpmath_mode) F(primitive_attr_set_output_scales) F(primitive_attr_set_post_ops)                 \
+    F(post_ops_create) F(post_ops_destroy) F(post_ops_append_sum) F(post_ops_append_binary) F(matmul_desc_init)          \
+    F(primitive_desc_create) F(primitive_desc_destroy) F(primitive_desc_query) F(primitive_desc_query_md)                \
+    F(primitive_create) F(primitive_destroy) F(primitive_execute)
+
+/* What makes two products the same primitive. All members 64 bits wide, so that keys compare as bytes. */
+struct key {
+    int64_t dtype, out_dtype, trans_a, trans_b, M, N, K, batch;
+    int64_t lda, stride_a, ldb, stride_b, ldc, stride_c;
+    int64_t with_bias, n_threads;
+    double alpha, beta;
+};
+
+enum { A, B, C, BIAS, SCRATCH, N_MEMORIES };
+
+struct entry {
+    struct key key;
+    bool used, busy;
+    uint64_t last_use;
+    bool optimised;  /* not oneDNN's plain reference code */
+    dnnl_status_t status; /* of its making; an entry that failed is kept, so that it fails quickly next time */
+    dnnl_primitive_t primitive;
+    dnnl_memory_t memories[N_MEMORIES];
+    size_t scratch_bytes;
+};
+
+enum { MOST_ENTRIES = 256 };
+
+struct host_onednn {
+    void *library;
+#define MEMBER(name) __typeof__(dnnl_##name) *name;
+    FUNCTIONS(MEMBER)
+    char version_text[32];
+    bool has[YOKE_N_DTYPES];
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    pthread_mutex_t lock;
+    uint64_t clock;
+    int n_evicted;
+    struct entry entries[MOST_ENTRIES];
+};
+
+static const char *status_text(dnnl_status_t status)
+{
+    static const char *const texts[] = { "success", "out of memory", "invalid arguments", "unimplemented", "iterator ends", "runtime error", "not required" };
+    return (unsigned)status < YOKE_COUNT(texts) ? texts[status] : "unknown status";
+}
+
+static dnnl_data_type_t type_of(yoke_dtype dtype)
+{
+    return dtype == YOKE_F16 ? dnnl_f16 : dtype == YOKE_BF16 ? dnnl_bf16 : dnnl_f32;
+}
+
+#define DNNL_TRY(x)                     \
+    do {                                \
+        const dnnl_status_t s_ = (x);   \
+        if (s_ != dnnl_success) return s_; \
+    } while (0)
+
+/* ---- making a primitive ---- */
+/* A matrix alone has two dimensions. */
+static dnnl_status_t init_matrices(const struct host_onednn *o, dnnl_memory_desc_t *md, dnnl_data_type_t type, bool alone,
+                                   const int64_t dims[3], const int64_t strides[3])
+{
+    const int skip = alone ? 1 : 0;
+    dnnl_dims_t d = { 0 }, s = { 0 };
+    for (int i = skip; i < 3; i++) d[i - skip] = dims[i], s[i - skip] = strides[i];
+    return o->memory_desc_init_by_strides(md, 3 - skip, d, type, s);
+}
+
+/* [batch, rows, columns]; a matrix that all products share has batch 1, which oneDNN broadcasts. */
+static dnnl_status_t describe(const struct host_onednn *o, dnnl_memory_desc_t *md, dnnl_data_type_t type, int64_t batch, int64_t rows,
+                              int64_t columns, bool transposed, int64_t ld, int64_t stride)
+{
+    const bool shared = batch > 1 && stride == 0;
+    const int64_t plain = transposed ? columns * ld : rows * ld; /* where the stride means nothing */
+    const int64_t dims[3] = { shared ? 1 : batch, rows, columns };
+    const int64_t strides[3] = { batch == 1 || shared ? plain : stride, transposed ? 1 : ld, transposed ? ld : 1 };
+    return init_matrices(o, md, type, batch == 1, dims, strides);
+}
+
+/* alpha, beta and, where alpha would scale it too, the bias. */
+static dnnl_status_t set_attributes(const struct host_onednn *o, const struct key *k, const dnnl_memory_desc_t *bias, dnnl_primitive_attr_t attr)
+{
+    DNNL_TRY(o->primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user));
+    DNNL_TRY(o->primitive_attr_set_fpmath_mode(attr, dnnl_fpmath_mode_strict));
+    const float alpha = (float)k->alpha;
+    if (alpha != 1) DNNL_TRY(o->primitive_attr_set_output_scales(attr, 1, 0, &alpha));
+    const bool late_bias = k->with_bias && alpha != 1;
+    if (k->beta == 0 && !late_bias) return dnnl_success;
+    dnnl_post_ops_t ops;
+    DNNL_TRY(o->post_ops_create(&ops));
+    dnnl_status_t status = k->beta != 0 ? o->post_ops_append_sum(ops, (float)k->beta) : dnnl_success;
+    if (!status && late_bias) status = o->post_ops_append_binary(ops, dnnl_binary_add, bias);
+    if (!status) status = o->primitive_attr_set_post_ops(attr, ops);
+    o->post_ops_destroy(ops);
+    return status;
+}
+
+static dnnl_status_t make_memories(const struct host_onednn *o, struct entry *e, const dnnl_memory_desc_t md[N_MEMORIES])
+{
+    for (int i = 0; i < N_MEMORIES; i++)
+        if (i != BIAS || e->key.with_bias) DNNL_TRY(o->memory_create(&e->memories[i], &md[i], o->engine, DNNL_MEMORY_NONE));
+    return dnnl_success;
+}
+
+static dnnl_status_t make_primitive(const struct host_onednn *o, struct entry *e)
+{
+    const struct key *k = &e->key;
+    const dnnl_data_type_t in = type_of((yoke_dtype)k->dtype), out = type_of((yoke_dtype)k->out_dtype);
+    dnnl_memory_desc_t md[N_MEMORIES];
+    DNNL_TRY(describe(o, &md[A], in, k->batch, k->M, k->K, k->trans_a, k->lda, k->stride_a));
+    DNNL_TRY(describe(o, &md[B], in, k->batch, k->K, k->N, k->trans_b, k->ldb, k->stride_b));
+    DNNL_TRY(describe(o, &md[C], out, k->batch, k->M, k->N, false, k->ldc, k->stride_c));
+    const int64_t bias_dims[3] = { 1, 1, k->N }, bias_strides[3] = { k->N, k->N, 1 };
+    DNNL_TRY(init_matrices(o, &md[BIAS], dnnl_f32, k->batch == 1, bias_dims, bias_strides));
+    dnnl_primitive_attr_t attr;
+    DNNL_TRY(o->primitive_attr_create(&attr));
+    dnnl_matmul_desc_t desc;
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_status_t status = set_attributes(o, k, &md[BIAS], attr);
+    if (!status) status = o->matmul_desc_init(&desc, &md[A], &md[B], k->with_bias && k->alpha == 1 ? &md[BIAS] : NULL, &md[C]);
+    if (!status) status = o->primitive_desc_create(&pd, &desc, attr, o->engine, NULL);
+    o->primitive_attr_destroy(attr);
+    DNNL_TRY(status);
+    const char *code = "";
+    o->primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &code);
+    e->optimised = strncmp(code, "ref", 3) != 0;
+    md[SCRATCH] = *o->primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
+    e->scratch_bytes = o->memory_desc_get_size(&md[SCRATCH]);
+    status = o->primitive_create(&e->primitive, pd);
+    o->primitive_desc_destroy(pd);
+    return status ? status : make_memories(o, e, md);
+}
+
+static void clear(const struct host_onednn *o, struct entry *e)
+{
+    for (int i = 0; i < N_MEMORIES; i++)
+        if (e->memories[i]) o->memory_destroy(e->memories[i]);
+    if (e->primitive) o->primitive_destroy(e->primitive);
+    memset(e, 0, sizeof *e);
+}
+
+/* ---- the table ---- */
+static struct key key_of(const struct yoke_gemm_args *a, int64_t ldc, int64_t stride_c, int n_threads)
+{
+    const bool many = a->batch > 1;
+    return (struct key){ .dtype = a->dtype, .out_dtype = a->out_dtype, .trans_a = a->trans_a, .trans_b = a->trans_b, .M = a->M,
+                         .N = a->N, .K = a->K, .batch = a->batch, .lda = a->lda, .stride_a = many ? a->stride_a : 0, .ldb = a->ldb,
+                         .stride_b = many ? a->stride_b : 0, .ldc = ldc, .stride_c = many ? stride_c : 0,
+                         .with_bias = a->epilogue != YOKE_EPILOGUE_NONE, .n_threads = n_threads, .alpha = a->alpha, .beta = a->beta };
+}
+
+/* An idle entry with this key, else a free one, else the one idle longest; NULL when all are busy. Under the lock. */
+static struct entry *find(struct host_onednn *o, const struct key *key)
+{
+    struct entry *best = NULL;
+    for (int i = 0; i < MOST_ENTRIES; i++) {
+        struct entry *e = &o->entries[i];
+        if (e->busy) continue;
+        if (e->used && !memcmp(&e->key, key, sizeof *key)) return e;
+        if (!best || (best->used && (!e->used || e->last_use < best->last_use))) best = e;
+    }
+    if (best && best->used) {
+        clear(o, best);
+        o->n_evicted++;
+    }
+    return best;
+}
+
+/* An entry for this thread alone, made where needed; its status says whether it can be used. Give it back. */
+static struct entry *take(struct host_onednn *o, const struct key *key)
+{
+    pthread_mutex_lock(&o->lock);
+    struct entry *e = find(o, key);
+    if (e) {
+        e->busy = true;
+        e->last_use = ++o->clock;
+    }
+    pthread_mutex_unlock(&o->lock);
+    if (e && !e->used) { /* nobody else looks at a busy entry */
+        e->key = *key;
+        e->used = true;
+        e->status = make_primitive(o, e);
+    }
+    return e;
+}
+
+static void give_back(struct host_onednn *o, struct entry *e)
+{
+    pthread_mutex_lock(&o->lock);
+    e->busy = false;
+    pthread_mutex_unlock(&o->lock);
+}
+
+void host_onednn_counts(const struct host_onednn *o, int *held_out, int *evicted_out)
+{
+    *held_out = 0;
+    for (int i = 0; i < MOST_ENTRIES; i++) *held_out += o->entries[i].used;
+    *evicted_out = o->n_evicted;
+}
+
+/* ---- opening ---- */
+static bool try_type(struct host_onednn *o, yoke_dtype dtype)
+{
+    struct entry e = { .key = { .dtype = dtype, .out_dtype = dtype, .M = 64, .N = 64, .K = 64, .batch = 1, .lda = 64, .ldb = 64,
+                                .ldc = 64, .alpha = 1 } };
+    const bool has = make_primitive(o, &e) == dnnl_success && e.optimised;
+    clear(o, &e);
+    return has;
+}
+
+struct host_onednn *host_onednn_open(char *reason, size_t reason_bytes)
+{
+    static const char *const names[] = { "libdnnl.so.2", NULL }; /* version 3 has another interface */
+    struct host_onednn *o = calloc(1, sizeof *o);
+    if (!o) {
+        yokei_text(reason, reason_bytes, "no memory");
+        return NULL;
+    }
+#define SYMBOL(name) { "dnnl_" #name, &o->name },
+    const struct yokei_symbol symbols[] = { FUNCTIONS(SYMBOL) };
+    o->library = yokei_dl_open(names, symbols, YOKE_COUNT(symbols), reason, reason_bytes);
+    if (!o->library) {
+        free(o);
+        return NULL;
+    }
+    pthread_mutex_init(&o->lock, NULL);
+    const dnnl_version_t *v = o->version();
+    yokei_text(o->version_text, sizeof o->version_text, "%d.%d.%d", v->major, v->minor, v->patch);
+    dnnl_status_t status = o->engine_create(&o->engine, dnnl_cpu, 0);
+    if (!status) status = o->stream_create(&o->stream, o->engine, dnnl_stream_default_flags);
+    if (status) {
+        yokei_text(reason, reason_bytes, "oneDNN %s has no CPU engine: %s", o->version_text, status_text(status));
+        host_onednn_close(o);
+        return NULL;
+    }
+    for (int dtype = 0; dtype < YOKE_N_DTYPES; dtype++)
+        o->has[dtype] = (dtype == YOKE_F32 || dtype == YOKE_F16 || dtype == YOKE_BF16) && try_type(o, (yoke_dtype)dtype);
+    return o;
+}
+
+void host_onednn_close(struct host_onednn *o)
+{
+    if (!o) return;
+    for (int i = 0; i < MOST_ENTRIES; i++) clear(o, &o->entries[i]);
+    if (o->stream) o->stream_destroy(o->stream);
+    if (o->engine) o->engine_destroy(o->engine);
+    pthread_mutex_destroy(&o->lock);
+    dlclose(o->library);
+    free(o);
+}
+
+const char *host_onednn_version(const struct host_onednn *o) { return o->version_text; }
+bool host_onednn_has(const struct host_onednn *o, yoke_dtype dtype) { return o->has[dtype]; }
+
+/* ---- the op ---- */
+/* oneDNN asks OpenMP for its threads; the device's number holds while it is asked to make or run something. */
+struct team {
+    int before;
+};
+
+static struct team enter_team(const yoke_device *device)
+{
+    const struct team t = { omp_get_max_threads() };
+    if (host_n_threads(device) != t.before) omp_set_num_threads(host_n_threads(device));
+    return t;
+}
+
+static void leave_team(struct team t)
+{
+    if (omp_get_max_threads() != t.before) omp_set_num_threads(t.before);
+}
+
+/* With an aux the product goes there, unless C has to be read; GELU then goes from there to C. */
+static bool product_to_aux(const struct yoke_gemm_args *a)
+{
+    return a->epilogue == YOKE_EPILOGUE_BIAS_GELU && a->aux && a->beta == 0;
+}
+
+static struct entry *take_for(const yoke_device *device, const struct yoke_gemm_args *a)
+{
+    const bool to_aux = product_to_aux(a);
+    const struct key key = key_of(a, to_aux ? a->ldaux : a->ldc, to_aux ? a->stride_aux : a->stride_c, host_n_threads(device));
+    const struct team team = enter_team(device);
+    struct entry *e = take(host_device(device)->onednn, &key);
+    leave_team(team);
+    return e;
+}
+
+/* A product of no terms, or of no elements, is left to the panels: there is nothing to multiply. */
+static bool is_empty(const struct yoke_gemm_args *a) { return !a->M || !a->N || !a->K; }
+
+bool host_onednn_offers(const yoke_device *device, const struct yoke_gemm_args *a)
+{
+    struct host_onednn *o = host_device(device)->onednn;
+    if (is_empty(a) || (unsigned)a->dtype >= YOKE_N_DTYPES || !o->has[a->dtype]) return false;
+    struct entry *e = take_for(device, a);
+    if (!e) return false;
+    const bool offers = e->status == dnnl_success && e->optimised;
+    give_back(o, e);
+    return offers;
+}
+
+yoke_status host_onednn_gemm_can(const yoke_device *device, const struct yoke_gemm_args *a, struct yoke_cost *cost)
+{
+    struct host_onednn *o = host_device(device)->onednn;
+    YOKE_TRY(host_device(device)->isas[0]->gemm->gemm.can(device, a, cost)); /* types, flops, bytes */
+    if (is_empty(a)) return YOKE_OK;
+    if (!o->has[a->dtype])
+        return yoke_fail(YOKE_EUNSUPPORTED, "gemm by oneDNN %s: it has no %s products on this CPU", o->version_text, yoke_dtype_name(a->dtype));
+    struct entry *e = take_for(device, a);
+    if (!e) return yoke_fail(YOKE_EBUSY, "gemm by oneDNN: %d products run at this moment, no more are offered", MOST_ENTRIES);
+    const dnnl_status_t status = e->status;
+    const size_t scratch = e->scratch_bytes;
+    give_back(o, e);
+    if (status)
+        return yoke_fail(YOKE_EUNSUPPORTED, "gemm by oneDNN %s: it does not offer this product: %s", o->version_text, status_text(status));
+    if (cost) cost->scratch_bytes = scratch;
+    return YOKE_OK;
+}
+
+static dnnl_status_t execute(const struct host_onednn *o, const struct entry *e, const struct yoke_gemm_args *a, void *c, void *scratch)
+{
+    const void *const addresses[N_MEMORIES] = { [A] = a->a, [B] = a->b, [C] = c, [BIAS] = a->bias, [SCRATCH] = scratch };
+    const int bias_arg = e->key.alpha == 1 ? DNNL_ARG_BIAS : DNNL_ARG_ATTR_MULTIPLE_POST_OP(e->key.beta != 0) | DNNL_ARG_SRC_1;
+    const int names[N_MEMORIES] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, bias_arg, DNNL_ARG_SCRATCHPAD };
+    dnnl_exec_arg_t args[N_MEMORIES];
+    int n = 0;
+    for (int i = 0; i < N_MEMORIES; i++) {
+        if (!e->memories[i]) continue;
+        DNNL_TRY(o->memory_set_data_handle(e->memories[i], (void *)(uintptr_t)addresses[i]));
+        args[n++] = (dnnl_exec_arg_t){ names[i], e->memories[i] };
+    }
+    DNNL_TRY(o->primitive_execute(e->primitive, o->stream, n, args));
+    return o->stream_wait(o->stream);
+}
+
+/* C = gelu(pre-activation), which the product has rounded to out_dtype in aux or in C. */
+static void finish_gelu(yoke_stream *stream, const struct yoke_gemm_args *a)
+{
+    const struct host_isa *isa = host_device(stream->device)->isas[0];
+    const size_t element = yoke_dtype_bytes(a->out_dtype);
+    for (int64_t i = 0; i < a->batch; i++) {
+        char *c = (char *)a->c + (size_t)(i * a->stride_c) * element;
+        char *aux = a->aux ? (char *)a->aux + (size_t)(i * a->stride_aux) * element : NULL;
+        if (aux && !product_to_aux(a))
+            for (int64_t m = 0; m < a->M; m++)
+                memcpy(aux + (size_t)(m * a->ldaux) * element, c + (size_t)(m * a->ldc) * element, (size_t)a->N * element);
+        isa->gelu_rows(stream, a->out_dtype, a->M, a->N, aux ? aux : c, aux ? a->ldaux : a->ldc, c, a->ldc);
+    }
+}
+
+yoke_status host_onednn_gemm_run(yoke_stream *stream, const struct yoke_gemm_args *a)
+{
+    const yoke_device *device = stream->device;
+    struct host_onednn *o = host_device(device)->onednn;
+    void *scratch;
+    YOKE_TRY(host_onednn_gemm_can(device, a, NULL));
+    if (is_empty(a)) return host_device(device)->isas[0]->gemm->gemm.run(stream, a);
+    struct entry *e = take_for(device, a);
+    if (!e) return yoke_fail(YOKE_EBUSY, "gemm by oneDNN: %d products run at this moment, no more are offered", MOST_ENTRIES);
+    yoke_status status = yokei_scratch(stream, YOKE_OP_gemm, e->scratch_bytes, &scratch);
+    if (!status) {
+        const struct team team = enter_team(device);
+        const dnnl_status_t s = execute(o, e, a, product_to_aux(a) ? a->aux : a->c, scratch);
+        leave_team(team);
+        if (s) status = yoke_fail(YOKE_EBACKEND, "gemm by oneDNN %s: %s", o->version_text, status_text(s));
+    }
+    give_back(o, e);
+    if (!status && a->epilogue == YOKE_EPILOGUE_BIAS_GELU) finish_gelu(stream, a);
+    return status;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Host: AdamW and the gradient's norm. Maths, types and bounds: include/yoke/ops/optim.h */
+#include "backends/host/kernels.h"
+
+#define PROTOTYPES(op) YOKE_OP_FUNCTIONS(host, op)
+YOKE_OPTIM_OPS(PROTOTYPES)
+#define ENTRY(op) YOKE_OP_ENTRY(host, op)
+const struct yoke_optim_ops HOST_NAME(host_optim_ops) = { YOKE_OPTIM_OPS(ENTRY) };
+
+/* ---- AdamW ---- */
+struct adamw {
+    const struct yoke_adamw_args *a;
+    float m_correction, v_correction; /* 1 - beta^step */
+};
+
+/* copy_type is the type of the copy; with_copy a constant too. */
+INLINE void adamw_elements(const yoke_dtype copy_type, const bool with_copy, const struct adamw *o, int64_t from, int64_t to)
+{
+    const struct yoke_adamw_args *a = o->a;
+    const float keep_m = a->beta1, add_m = 1 - a->beta1, keep_v = a->beta2, add_v = 1 - a->beta2;
+    const float m_step = a->lr / o->m_correction, v_scale = 1 / o->v_correction, decay = a->lr * a->weight_decay;
+    for (int64_t i = from; i < to; i += VL) {
+        const int64_t left = to - i;
+        const vf g = vload_n(YOKE_F32, a->grad, i, left) * a->grad_scale, w = vload_n(YOKE_F32, a->w, i, left);
+        const vf m = vload_n(YOKE_F32, a->m, i, left) * keep_m + g * add_m;
+        const vf v = vload_n(YOKE_F32, a->v, i, left) * keep_v + g * g * add_v;
+        const vf update = m * m_step / (vsqrt(v * v_scale) + a->eps);
+        const vf next = w - w * decay - update;
+        vstore_n(YOKE_F32, a->m, i, left, m);
+        vstore_n(YOKE_F32, a->v, i, left, v);
+        vstore_n(YOKE_F32, a->w, i, left, next);
+        if (with_copy) vstore_n(copy_type, a->copy, i, left, next);
+    }
+}
+
+static void adamw_range(const void *context, int64_t from, int64_t to)
+{
+    const struct adamw *o = context;
+    if (o->a->copy)
+        HOST_BY_TYPE(o->a->copy_dtype, adamw_elements, true, o, from, to);
+    else
+        adamw_elements(YOKE_F32, false, o, from, to);
+}
+
+static yoke_status host_adamw_can(const yoke_device *device, const struct yoke_adamw_args *a, struct yoke_cost *cost)
+{
+    (void)device;
+    if (a->dtype != YOKE_F32)
+        return yoke_fail(YOKE_EUNSUPPORTED, "adamw on host: dtype is %s; weights and moments are f32", yoke_dtype_name(a->dtype));
+    YOKE_TRY(host_check_type(YOKE_OP_adamw, "copy_dtype", a->copy_dtype));
+    const double n = (double)a->n;
+    return host_cost(cost, 0, 16 * n, n * (28 + (a->copy ? (double)yoke_dtype_bytes(a->copy_dtype) : 0)));
+}
+
+static yoke_status host_adamw_run(yoke_stream *stream, const struct yoke_adamw_args *a)
+{
+    const struct adamw o = { a, (float)(1 - pow((double)a->beta1, (double)a->step)), (float)(1 - pow((double)a->beta2, (double)a->step)) };
+    host_for(stream, a->n, ELEMENT_GRAIN, adamw_range, &o);
+    return YOKE_OK;
+}
+
+/* ---- norm and non-finite check ----
+ * Blocks of 4096 elements, each with 64 sums side by side, so that a sum is 64 terms long; the blocks' sums are added
+ * pairwise. Blocks depend on n only. */
+enum { NORM_BLOCK = 4096, NORM_SUMS = 64 / VL };
+
+struct norm {
+    const struct yoke_grad_norm_args *a;
+    float *sums, *counts; /* [blocks] */
+};
+
+INLINE void norm_block(const yoke_dtype t, const struct norm *o, int64_t block)
+{
+    const int64_t from = block * NORM_BLOCK, to = YOKE_MIN(from + NORM_BLOCK, o->a->n);
+    vf s[NORM_SUMS] = { { 0 } };
+    vi bad = { 0 };
+    for (int64_t i = from; i < to; i += 64)
+        for (int j = 0; j < NORM_SUMS; j++) {
+            const int64_t left = to - i - j * VL;
+            if (left <= 0) break;
+            const vf g = vload_n(t, o->a->grad, i + j * VL, left) * o->a->scale;
+            const vi finite = ((vi)g & 0x7f800000) != 0x7f800000;
+            const vf kept = (vf)((vi)g & finite);
+            s[j] = vfma(kept, kept, s[j]);
+            bad += (finite + 1) & (left >= VL ? (vi){ 0 } - 1 : vbelow(left)); /* past the end 0 * infinite scale is NaN */
+        }
+    for (int half = NORM_SUMS / 2; half; half /= 2)
+        for (int j = 0; j < half; j++) s[j] += s[j + half];
+    o->sums[block] = vsum(s[0]);
+    o->counts[block] = vsum(__builtin_convertvector(bad, vf));
+}
+
+INLINE void norm_blocks(const yoke_dtype t, const struct norm *o, int64_t from, int64_t to)
+{
+    for (int64_t block = from; block < to; block++) norm_block(t, o, block);
+}
+
+static void norm_range(const void *context, int64_t from, int64_t to)
+{
+    const struct norm *o = context;
+    HOST_BY_TYPE(o->a->dtype, norm_blocks, o, from, to);
+}
+
+/* In place; [n], n at least 1. */
+static float pairwise_sum(float *x, int64_t n)
+{
+    for (; n > 1; n = (n + 1) / 2)
+        for (int64_t i = 0; i < n / 2; i++) x[i] += x[n - 1 - i];
+    return x[0];
+}
+
+static yoke_status host_grad_norm_can(const yoke_device *device, const struct yoke_grad_norm_args *a, struct yoke_cost *cost)
+{
+    (void)device;
+    YOKE_TRY(host_check_type(YOKE_OP_grad_norm, "dtype", a->dtype));
+    const double n = (double)a->n;
+    const size_t scratch = (size_t)host_ceil_div(a->n, NORM_BLOCK) * 2 * sizeof(float);
+    return host_cost(cost, scratch, 3 * n, n * (double)yoke_dtype_bytes(a->dtype));
+}
+
+static yoke_status host_grad_norm_run(yoke_stream *stream, const struct yoke_grad_norm_args *a)
+{
+    const int64_t n_blocks = host_ceil_div(a->n, NORM_BLOCK);
+    float *out = a->out;
+    void *scratch;
+    YOKE_TRY(yokei_scratch(stream, YOKE_OP_grad_norm, (size_t)n_blocks * 2 * sizeof(float), &scratch));
+    const struct norm o = { a, scratch, (float *)scratch + n_blocks };
+    host_for(stream, n_blocks, 1, norm_range, &o);
+    out[0] = n_blocks ? pairwise_sum(o.sums, n_blocks) : 0;
+    out[1] = n_blocks ? pairwise_sum(o.counts, n_blocks) : 0;
+    return YOKE_OK;
+}

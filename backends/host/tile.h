@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The register tile that gemm's panels and attention's blocks share: small f32 products from cache.
+ *
+ *   C[i, :] = start[i] C[i, :] + sum over p of A(i, p) B[p, :],   A(i, p) = a[i ra + p ca]
+ *
+ * C and B are rows of whole vectors. A tile is TILE_M rows by up to TILE_N vectors of C held in registers: 24 of
+ * AVX-512's 32 registers, 12 of the 16 of the others. Elements of A are broadcast from where they lie, so that A may be
+ * row-major (ca = 1) or column-major (ra = 1) without packing. The sum over p runs in order: its result depends
+ * neither on the tile nor on the thread.
+ */
+#ifndef BACKENDS_HOST_TILE_H
+#define BACKENDS_HOST_TILE_H
+
+#include "backends/host/vec.h"
+
+#ifdef HOST_AVX512
+enum { TILE_M = 8 };
+#else
+enum { TILE_M = 4 };
+#endif
+enum { TILE_N = 3 };
+
+/* How C starts: zeros, as it is, or each row times a factor. */
+enum tile_start { TILE_ZERO, TILE_ADD, TILE_SCALE };
+
+INLINE void tile(const int n_vectors, const enum tile_start start, int64_t k, const float *a, int64_t ra, int64_t ca, const float *b,
+                 int64_t ldb, float *c, int64_t ldc, const float *factor)
+{
+    vf s[TILE_M][TILE_N];
+#pragma GCC unroll 8
+    for (int i = 0; i < TILE_M; i++)
+#pragma GCC unroll 3
+        for (int j = 0; j < n_vectors; j++) {
+            s[i][j] = start == TILE_ZERO ? (vf){ 0 } : vload(YOKE_F32, c, i * ldc + j * VL);
+            if (start == TILE_SCALE) s[i][j] *= factor[i];
+        }
+    for (int64_t p = 0; p < k; p++) {
+        vf row[TILE_N];
+#pragma GCC unroll 3
+        for (int j = 0; j < n_vectors; j++) row[j] = vload(YOKE_F32, b, p * ldb + j * VL);
+#pragma GCC unroll 8
+        for (int i = 0; i < TILE_M; i++) {
+            const vf x = vset(a[i * ra + p * ca]);
+#pragma GCC unroll 3
+            for (int j = 0; j < n_vectors; j++) s[i][j] = vfma(x, row[j], s[i][j]);
+        }
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < TILE_M; i++)
+#pragma GCC unroll 3
+        for (int j = 0; j < n_vectors; j++) vstore(YOKE_F32, c, i * ldc + j * VL, s[i][j]);
+}
+
+/** m rows (a multiple of TILE_M) by n_vectors vectors; start, ra and ca are best constants. */
+INLINE void product(const enum tile_start start, int64_t m, int64_t n_vectors, int64_t k, const float *a, int64_t ra, int64_t ca,
+                    const float *b, int64_t ldb, float *c, int64_t ldc, const float *factor)
+{
+    for (int64_t j = 0; j < n_vectors; j += TILE_N)
+        for (int64_t i = 0; i < m; i += TILE_M) {
+            const float *const ai = a + i * ra, *const bj = b + j * VL, *const fi = factor ? factor + i : NULL;
+            float *const cij = c + i * ldc + j * VL;
+            switch (YOKE_MIN(n_vectors - j, TILE_N)) {
+            case 1: tile(1, start, k, ai, ra, ca, bj, ldb, cij, ldc, fi); break;
+            case 2: tile(2, start, k, ai, ra, ca, bj, ldb, cij, ldc, fi); break;
+            default: tile(3, start, k, ai, ra, ca, bj, ldb, cij, ldc, fi); break;
+            }
+        }
+}
+
+/** Rows of any storage type to f32 rows of ldt (zeros from `columns` to `padded`, a multiple of VL). */
+INLINE void widen_rows(const yoke_dtype t, const void *x, int64_t ld, int64_t rows, int64_t columns, float *target, int64_t ldt,
+                       int64_t padded)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        const void *row = at(t, x, i * ld);
+        int64_t j = 0;
+        for (; j < columns; j += VL) vstore(YOKE_F32, target, i * ldt + j, vload_n(t, row, j, columns - j));
+        for (; j < padded; j += VL) vstore(YOKE_F32, target, i * ldt + j, (vf){ 0 });
+    }
+}
+
+/** Transposed: target[j ldt + i] = x[i, j]. What lies between is left as it is. */
+INLINE void widen_transposed(const yoke_dtype t, const void *x, int64_t ld, int64_t rows, int64_t columns, float *target, int64_t ldt)
+{
+    for (int64_t j = 0; j < columns; j += VL)
+        for (int64_t i = 0; i < rows; i++) {
+            const vf v = vload_n(t, at(t, x, i * ld), j, columns - j);
+            float lanes[VL];
+            vstore(YOKE_F32, lanes, 0, v);
+            if (columns - j >= VL)
+                for (int lane = 0; lane < VL; lane++) target[(j + lane) * ldt + i] = lanes[lane];
+            else
+                for (int lane = 0; lane < columns - j; lane++) target[(j + lane) * ldt + i] = lanes[lane];
+        }
+}
+
+#endif

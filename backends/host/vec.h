@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Vectors of f32 for the kernels of the host: loads and stores of every storage type, fused multiply-add, exponential.
+ *
+ * The text is compiled once per instruction set (HOST_ISA = generic, avx2, avx512 with its compiler flags) and uses
+ * GCC's vector extensions, which clang has too; intrinsics stand only where the extensions have no word for it.
+ * Functions take the storage type as a constant first argument and are always inlined, so that a kernel written once
+ * becomes one loop per type (HOST_BY_TYPE).
+ */
+#ifndef BACKENDS_HOST_VEC_H
+#define BACKENDS_HOST_VEC_H
+
+#include "backends/host/host.h"
+
+#include <math.h>
+#include <string.h>
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
+#define HOST_PASTE2(a, b) a##_##b
+#define HOST_PASTE(a, b) HOST_PASTE2(a, b)
+#define HOST_NAME(name) HOST_PASTE(name, HOST_ISA) /* host_norm_ops -> host_norm_ops_avx2 */
+#define HOST_TEXT2(a) #a
+#define HOST_TEXT(a) HOST_TEXT2(a)
+
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__)
+#define HOST_AVX512 1
+enum { VL = 16 }; /* f32 lanes of a vector */
+#elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+#define HOST_AVX2 1
+enum { VL = 8 };
+#else
+enum { VL = 4 };
+#endif
+
+#define INLINE static inline __attribute__((always_inline, unused))
+
+typedef float vf __attribute__((vector_size(4 * VL)));
+typedef int32_t vi __attribute__((vector_size(4 * VL)));
+typedef uint32_t vu __attribute__((vector_size(4 * VL)));
+typedef uint16_t vh __attribute__((vector_size(2 * VL)));
+
+/** Call kernel(type, ...) with the type a constant. */
+#define HOST_BY_TYPE(dtype, kernel, ...)                             \
+    do {                                                             \
+        switch (dtype) {                                             \
+        case YOKE_F16: kernel(YOKE_F16, __VA_ARGS__); break;         \
+        case YOKE_BF16: kernel(YOKE_BF16, __VA_ARGS__); break;       \
+        default: kernel(YOKE_F32, __VA_ARGS__); break;               \
+        }                                                            \
+    } while (0)
+
+INLINE size_t type_bytes(const yoke_dtype t) { return t == YOKE_F32 ? 4 : 2; }
+INLINE const void *at(const yoke_dtype t, const void *p, int64_t i) { return (const char *)p + i * (int64_t)type_bytes(t); }
+INLINE void *at_mut(const yoke_dtype t, void *p, int64_t i) { return (char *)p + i * (int64_t)type_bytes(t); }
+
+/* ---- arithmetic that the vector extensions lack ---- */
+INLINE vf vset(float x) { return x - (vf){ 0 }; } /* x - 0 keeps every x, -0 too */
+INLINE vf vselect(vi mask, vf yes, vf no) { return (vf)((mask & (vi)yes) | (~mask & (vi)no)); }
+
+/** a * b + c, rounded once where the instruction set can. */
+INLINE vf vfma(vf a, vf b, vf c)
+{
+#if defined(HOST_AVX512)
+    return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(HOST_AVX2)
+    return (vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(__ARM_FEATURE_FMA) && defined(__aarch64__)
+    vf r;
+    for (int i = 0; i < VL; i++) r[i] = __builtin_fmaf(a[i], b[i], c[i]);
+    return r;
+#else
+    return a * b + c;
+#endif
+}
+
+/** The greater of x and a bound that is not NaN; a NaN in x stays. */
+INLINE vf vatleast(vf x, vf bound)
+{
+#if defined(HOST_AVX512)
+    return (vf)_mm512_max_ps((__m512)bound, (__m512)x); /* the second operand is taken when one is NaN */
+#elif defined(HOST_AVX2)
+    return (vf)_mm256_max_ps((__m256)bound, (__m256)x);
+#else
+    return vselect(x < bound, bound, x);
+#endif
+}
+
+INLINE vf vatmost(vf x, vf bound)
+{
+#if defined(HOST_AVX512)
+    return (vf)_mm512_min_ps((__m512)bound, (__m512)x);
+#elif defined(HOST_AVX2)
+    return (vf)_mm256_min_ps((__m256)bound, (__m256)x);
+#else
+    return vselect(x > bound, bound, x);
+#endif
+}
+
+/** The greater of two, NaN when one is NaN. */
+INLINE vf vmax(vf a, vf b) { return vselect(a != a, a, vatleast(b, a)); }
+
+INLINE vf vsqrt(vf x)
+{
+#if defined(HOST_AVX512)
+    return (vf)_mm512_sqrt_ps((__m512)x);
+#elif defined(HOST_AVX2)
+    return (vf)_mm256_sqrt_ps((__m256)x);
+#elif defined(__x86_64__)
+    return (vf)_mm_sqrt_ps((__m128)x);
+#else
+    for (int i = 0; i < VL; i++) x[i] = __builtin_sqrtf(x[i]);
+    return x;
+#endif
+}
+
+INLINE vf vabs(vf x) { return (vf)((vi)x & 0x7fffffff); }
+
+/** Lanes from `n` on set to `fill`; the mask of lanes below n. */
+INLINE vi vbelow(int64_t n)
+{
+    vi lane;
+    for (int i = 0; i < VL; i++) lane[i] = i;
+    return lane < (int32_t)YOKE_MIN(n, VL);
+}
+INLINE vf vkeep(vf x, int64_t n, float fill) { return n >= VL ? x : vselect(vbelow(n), x, vset(fill)); }
+
+/** Sum and maximum over lanes, in a fixed tree. */
+INLINE float vsum(vf x)
+{
+    for (int half = VL / 2; half; half /= 2)
+        for (int i = 0; i < half; i++) x[i] += x[i + half];
+    return x[0];
+}
+INLINE float vgreatest(vf x)
+{
+    float m = x[0];
+    for (int i = 1; i < VL; i++) m = x[i] > m || x[i] != x[i] ? x[i] : m;
+    return m;
+}
+
+/* ---- conversions ---- */
+INLINE vf widen_bf16(vh h) { return (vf)(__builtin_convertvector(h, vu) << 16); }
+
+/* Round to nearest even in integers: the CPU's own conversion flushes subnormals. */
+INLINE vu round_bf16_bits(vf x)
+{
+    const vu u = (vu)x;
+    const vu rounded = u + 0x7fffu + ((u >> 16) & 1u), quiet = u | 0x400000u;
+    return (vu)vselect(x != x, (vf)quiet, (vf)rounded);
+}
+INLINE vh narrow_bf16(vf x) { return __builtin_convertvector(round_bf16_bits(x) >> 16, vh); }
+
+INLINE vf widen_f16(vh h)
+{
+#if defined(HOST_AVX512)
+    return (vf)_mm512_cvtph_ps((__m256i)h);
+#elif defined(HOST_AVX2)
+    return (vf)_mm256_cvtph_ps((__m128i)h);
+#else
+    const vu u = __builtin_convertvector(h, vu), magnitude = u & 0x7fffu;
+    const vf scaled = (vf)(magnitude << 13) * 0x1p112f; /* moves the exponent's bias; subnormals become exact too */
+    const vu special = (vu)(magnitude > 0x7bffu) & 0x7f800000u, payload = (magnitude & 0x3ffu) << 13;
+    const vu quiet = (vu)(magnitude > 0x7c00u) & 0x400000u;
+    const vf value = vselect((vi)(magnitude > 0x7bffu), (vf)(special | payload | quiet), scaled);
+    return (vf)((vu)value | (u & 0x8000u) << 16);
+#endif
+}
+
+INLINE vh narrow_f16(vf x)
+{
+#if defined(HOST_AVX512)
+    return (vh)_mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#elif defined(HOST_AVX2)
+    return (vh)_mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#else
+    const vu sign = (vu)x & 0x80000000u, u = (vu)x ^ sign;
+    /* normal results: rebias, then round at bit 13; this carries into infinity above 65520 */
+    const vu normal = (u - 0x38000000u + 0xfffu + ((u >> 13) & 1u)) >> 13;
+    /* subnormal results: adding 0.5 leaves the rounded multiple of 2^-24 in the low bits */
+    const vu small = (vu)((vf)u + 0.5f) - 0x3f000000u;
+    vu h = (vu)vselect((vi)(u < 0x38800000u), (vf)small, (vf)normal);
+    h = (vu)vselect((vi)(u >= 0x47800000u), (vf)((vu){ 0 } + 0x7c00u), (vf)h);
+    h = (vu)vselect((vi)(u > 0x7f800000u), (vf)(((u >> 13) & 0x3ffu) | 0x7e00u), (vf)h);
+    return __builtin_convertvector(h | sign >> 16, vh);
+#endif
+}
+
+/* ---- loads and stores ---- */
+INLINE vf vload(const yoke_dtype t, const void *p, int64_t i)
+{
+    if (t == YOKE_F32) {
+        vf v;
+        memcpy(&v, at(t, p, i), sizeof v);
+        return v;
+    }
+    vh h;
+    memcpy(&h, at(t, p, i), sizeof h);
+    return t == YOKE_F16 ? widen_f16(h) : widen_bf16(h);
+}
+
+INLINE void vstore(const yoke_dtype t, void *p, int64_t i, vf v)
+{
+    if (t == YOKE_F32) {
+        memcpy(at_mut(t, p, i), &v, sizeof v);
+        return;
+    }
+    const vh h = t == YOKE_F16 ? narrow_f16(v) : narrow_bf16(v);
+    memcpy(at_mut(t, p, i), &h, sizeof h);
+}
+
+/** The first n lanes only (all when n >= VL); the others are read as 0. */
+INLINE vf vload_n(const yoke_dtype t, const void *p, int64_t i, int64_t n)
+{
+    if (n >= VL) return vload(t, p, i);
+    float lanes[VL] = { 0 }; /* as many bytes as any type needs */
+    memcpy(lanes, at(t, p, i), (size_t)n * type_bytes(t));
+    return vload(t, lanes, 0);
+}
+
+INLINE void vstore_n(const yoke_dtype t, void *p, int64_t i, int64_t n, vf v)
+{
+    if (n >= VL) {
+        vstore(t, p, i, v);
+        return;
+    }
+    float lanes[VL];
+    vstore(t, lanes, 0, v);
+    memcpy(at_mut(t, p, i), lanes, (size_t)n * type_bytes(t));
+}
+
+/** Rounded to the storage type and widened again. */
+INLINE vf vround(const yoke_dtype t, vf x)
+{
+    if (t == YOKE_F32) return x;
+    return t == YOKE_F16 ? widen_f16(narrow_f16(x)) : (vf)(round_bf16_bits(x) & 0xffff0000u);
+}
+
+/** One element. */
+INLINE float load_one(const yoke_dtype t, const void *p, int64_t i) { return vload_n(t, p, i, 1)[0]; }
+INLINE void store_one(const yoke_dtype t, void *p, int64_t i, float x) { vstore_n(t, p, i, 1, vset(x)); }
+
+/**
+ * exp(x) = 2^n e^r,  n = round(x / ln 2),  r = x - n ln 2 in two parts,  e^r = 1 + r + r^2 q(r), q of degree 4
+ * (minimax on |r| <= ln 2 / 2, relative error 3.7e-9).
+ * Bound: |vexp(x) - e^x| <= 2 u32 e^x + eta. e^-inf = 0, e^inf = inf, NaN stays NaN.
+ */
+INLINE vf vexp(vf x)
+{
+    x = vatmost(vatleast(x, vset(-104.0f)), vset(89.0f)); /* beyond: 0 and infinity in f32 */
+    const vf magic = vset(0x1.8p23f), t = vfma(x, vset(0x1.715476p0f), magic), n = t - magic;
+    const vf r = vfma(n, vset(2.12194440e-4f), vfma(n, vset(-0.693359375f), x));
+    vf q = vset(0x1.6a23cep-10f);
+    q = vfma(q, r, vset(0x1.123a2p-7f));
+    q = vfma(q, r, vset(0x1.5558f2p-5f));
+    q = vfma(q, r, vset(0x1.555492p-3f));
+    q = vfma(q, r, vset(0x1.fffffcp-2f));
+    const vf e = vfma(r * r, q, r) + 1.0f;
+#if defined(HOST_AVX512)
+    return (vf)_mm512_scalef_ps((__m512)e, (__m512)n);
+#else
+    const vi whole = (vi)t - (vi)magic, half = whole >> 1; /* two steps: 2^n itself may not be a normal number */
+    return e * (vf)((half + 127) << 23) * (vf)((whole - half + 127) << 23);
+#endif
+}
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** The command: verbs, what they are given, and how they print. Results go to stdout, everything else to stderr. */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include <stdio.h>
+#include <yoke/base.h>
+#include "cli/options.h"
+
+/** What a verb is given. */
+struct cli_context {
+    const struct cli_options *options;
+    int n_words;         /* words that are no options */
+    char **words;
+    int rank, size;      /* of MPI_COMM_WORLD for verbs with `ranks`; else 0 and 1 */
+    const char *device;  /* what `yoke run --devices` gave this rank (YOKE_DEVICE), or NULL */
+    const char *run_dir; /* made by `yoke run` (YOKE_RUN_DIR), or NULL */
+};
+
+/**
+ * A verb. `run` returns a status; the caller prints the error text once and exits with yoke_status_exit_code().
+ * With `ranks`, MPI was initialised (thread level multiple where offered), the number of ranks was checked against what
+ * the launcher promised, and the options are those that rank 0 read. A verb that fails must not call MPI any more;
+ * after success the caller finalises MPI.
+ */
+struct cli_verb {
+    const char *name;        /* "train", or two words: "bench gemm" */
+    uint32_t bit;
+    bool ranks;
+    const char *arguments;   /* words after the options, for the usage line; NULL: none are allowed */
+    const char *summary;     /* one line */
+    const char *example;     /* one or more command lines with a comment line before each */
+    const char *description; /* paragraphs, for the manual */
+    yoke_status (*run)(const struct cli_context *context);
+};
+extern const struct cli_verb cli_verb_table[];
+
+/* Functions of the verbs, one file each. */
+yoke_status cli_run(const struct cli_context *context);
+yoke_status cli_rank(const struct cli_context *context);
+yoke_status cli_info(const struct cli_context *context);
+yoke_status cli_verify(const struct cli_context *context);
+yoke_status cli_bench_gemm(const struct cli_context *context);
+yoke_status cli_bench_allreduce(const struct cli_context *context);
+yoke_status cli_train(const struct cli_context *context);
+yoke_status cli_hello(const struct cli_context *context);
+yoke_status cli_manual(const struct cli_context *context);
+
+/* ---- output.c ---- */
+/** Whether a person watches: stderr is a terminal, also when it is that of `yoke run` above this rank. */
+bool cli_on_terminal(void);
+/** One line of progress that replaces the last one; nothing unless on a terminal. NULL ends it (a new line). */
+void cli_progress(const char *format, ...) YOKE_PRINTF(1, 2);
+void cli_progress_end(void);
+/** A line on stderr, whatever stderr is. Ends a line of progress first. */
+void cli_note(const char *format, ...) YOKE_PRINTF(1, 2);
+/** "yoke: warning: …" on stderr. */
+void cli_warn(const char *format, ...) YOKE_PRINTF(1, 2);
+
+/* ---- help.c ---- */
+const struct cli_verb *cli_verb_of(uint32_t bit);
+void cli_help(const struct cli_verb *verb, FILE *to);
+void cli_help_all(FILE *to);
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A verb's process as one rank of a job. */
+#include "cli/job.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <yoke/comm.h>
+
+#include "collectives/flight.h"
+#include "core/base/base.h"
+
+static int number(const char *variable)
+{
+    const char *text = getenv(variable);
+    return text ? atoi(text) : 0;
+}
+
+/* A launcher of another MPI starts ranks that know nothing of each other: each is "rank 0 of 1". */
+static yoke_status check_size(int size, bool *heard_out)
+{
+    static const struct { const char *size, *rank, *launcher; } launchers[] = {
+        { "YOKE_EXPECT_SIZE", "PMI_RANK", "yoke run" },
+        { "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "Open MPI's mpiexec" },
+        { "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun" },
+    };
+    for (size_t i = 0; i < YOKE_COUNT(launchers); i++) {
+        int expected = number(launchers[i].size);
+        if (expected <= size || (i > 0 && size > 1)) continue;
+        *heard_out = number(launchers[i].rank) > 0;
+        return yoke_fail(YOKE_EINVAL, "only %d of %d ranks came up: %s started them, but Yoke is built with MPICH and cannot "
+                         "join them; start them with `yoke run -n %d -- ...` or mpiexec.mpich", size, expected,
+                         launchers[i].launcher, expected);
+    }
+    return YOKE_OK;
+}
+
+/* Rank 0's verdict on the options, its text when that is an error, and the options themselves. */
+static yoke_status share_options(struct cli_context *context, yoke_status status, struct cli_options *mine,
+                                 struct cli_options **options_out, bool *heard_out)
+{
+    void *block = NULL;
+    size_t bytes = 0;
+    if (context->rank == 0 && !status) status = cli_options_pack(mine, &block, &bytes);
+    int64_t head[2] = { status, (int64_t)bytes };
+    if (PMPI_Bcast(head, 2, MPI_INT64_T, 0, MPI_COMM_WORLD)) return yoke_fail(YOKE_EBACKEND, "MPI: cannot broadcast the options");
+    if (head[0]) {
+        free(block);
+        *heard_out = context->rank > 0;
+        return context->rank ? yoke_fail((yoke_status)head[0], "rank 0 could not read its options") : status;
+    }
+    if (context->rank == 0) {
+        PMPI_Bcast(block, (int)bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+        free(block);
+        *options_out = mine;
+        return YOKE_OK;
+    }
+    block = malloc((size_t)head[1]);
+    if (!block) return yoke_fail(YOKE_ENOMEM, "no memory for options");
+    PMPI_Bcast(block, (int)head[1], MPI_BYTE, 0, MPI_COMM_WORLD);
+    status = cli_options_unpack(block, (size_t)head[1], options_out);
+    free(block);
+    return status;
+}
+
+yoke_status cli_job_start(uint32_t verb, int argc, char **argv, struct cli_context *context_out,
+                          struct cli_options **options_out, bool *heard_out)
+{
+    int provided;
+    *heard_out = false;
+    if (PMPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided)) return yoke_fail(YOKE_EBACKEND, "MPI: cannot start");
+    PMPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    struct cli_context context = { .size = 1 };
+    PMPI_Comm_rank(MPI_COMM_WORLD, &context.rank);
+    PMPI_Comm_size(MPI_COMM_WORLD, &context.size);
+    YOKE_TRY(check_size(context.size, heard_out));
+    struct cli_options *mine = NULL;
+    yoke_status status = YOKE_OK;
+    if (context.rank == 0) status = cli_options_resolve(verb, argc, argv, &mine, &context.n_words, &context.words);
+    YOKE_TRY(share_options(&context, status, mine, options_out, heard_out));
+    context.options = *options_out;
+    *context_out = context;
+    return YOKE_OK;
+}
+
+void cli_job_end(void) { PMPI_Finalize(); }
+
+bool cli_job_report(yoke_status status, const char *text)
+{
+    const char *folder = getenv("YOKE_RUN_DIR"), *rank = getenv("PMI_RANK");
+    struct yokei_flight_file *file;
+    if (!folder || !rank || !getenv("YOKE_SUPERVISOR") || yokei_flight_create(folder, atoi(rank), false, &file)) return false;
+    yokei_text(file->error, sizeof file->error, "%s", text);
+    atomic_store(&file->status, (uint32_t)status);
+    atomic_store(&file->state, YOKEI_RANK_FAILED);
+    yokei_flight_close(file);
+    return true;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The option table, and how its rows are found. Types and units are explained in options.h. */
+#include "cli/options.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/base.h"
+
+#define BENCH (CLI_BENCH_GEMM | CLI_BENCH_ALLREDUCE)
+#define RESULTS (CLI_INFO | CLI_VERIFY | BENCH)
+#define DTYPES "f32|bf16|f16"
+
+const struct cli_option cli_option_table[] = {
+    /* ---- every verb ---- */
+    { "config", CLI_EVERY & ~CLI_RANK, CLI_TEXT, 'c', .metavar = "FILE",
+      .help = "Read options from a YAML file; variables and options given here win over it" },
+    { "help", CLI_EVERY, CLI_FLAG, 'h', .no_key = true, .help = "Show an example and the options" },
+
+    /* ---- run ---- */
+    { "ranks", CLI_RUN, CLI_INT, 'n', .metavar = "N", .least = 1, .most = 1024,
+      .help = "Number of ranks to start; default: one per entry of --devices, else 1" },
+    { "hosts", CLI_RUN, CLI_LIST, .metavar = "HOST[:N],...",
+      .help = "Hosts to start on, with ranks per host; the working folder must be shared between them" },
+    { "devices", CLI_RUN, CLI_LIST, .metavar = "SPEC,...",
+      .help = "Device of each rank in turn, such as host,opencl:0; a shorter list is repeated" },
+    { "bind", CLI_RUN, CLI_CHOICE, .value = "cores", .choices = "cores|none",
+      .help = "Give each rank of a host its own share of the cores, with thread counts to match, or leave that alone" },
+    { "run-dir", CLI_RUN | CLI_TRAIN, CLI_TEXT, .metavar = "DIR",
+      .help = "Folder for what a run writes; default: a new one under runs/" },
+    { "grace", CLI_RUN, CLI_TIME, .value = "15s", .least = 0, .most = 3600,
+      .help = "After a rank failed, how long the others may take to end by themselves" },
+
+    /* ---- info ---- */
+    { "check", CLI_INFO, CLI_FLAG, .help = "Test this machine and say how to fix what is found" },
+    { "no-speed", CLI_INFO, CLI_FLAG, .help = "Leave out the measurements of copy rate and matrix speed" },
+
+    /* ---- verify, bench ---- */
+    { "device", CLI_VERIFY | CLI_BENCH_GEMM | CLI_BENCH_ALLREDUCE | CLI_TRAIN, CLI_TEXT, .value = "host", .metavar = "SPEC",
+      .help = "Device to use: host, opencl:0, cuda:1, hip:0, reference" },
+    { "op", CLI_VERIFY, CLI_TEXT, .metavar = "WORD", .help = "Only this op, such as layernorm_backward, or family, such as norm" },
+    { "dtype", CLI_VERIFY, CLI_CHOICE, .choices = DTYPES "|f64", .help = "Only this data type" },
+    { "variant", CLI_VERIFY, CLI_TEXT, .metavar = "NAME", .help = "Only this variant of each op; default: all of them" },
+    { "full", CLI_VERIFY, CLI_FLAG, .help = "The full sweep of shapes (minutes)" },
+    { "seed", CLI_VERIFY | CLI_TRAIN, CLI_INT, .value = "1", .least = 0, .most = 9e15, .help = "Seed of everything that is drawn at random" },
+    { "sizes", CLI_BENCH_GEMM, CLI_LIST, .value = "256,512,1024", .metavar = "N|MxNxK,...",
+      .help = "Sizes of the products C[M,N] = A[M,K] B[K,N]; one number stands for all three" },
+    { "dtypes", CLI_BENCH_GEMM, CLI_LIST, .value = "f32", .choices = DTYPES, .help = "Data types to measure" },
+    { "repeats", CLI_BENCH_GEMM, CLI_INT, .value = "9", .least = 1, .most = 1000,
+      .help = "Measurements of each side, taken in turn; the median counts" },
+    { "threads", CLI_BENCH_GEMM, CLI_INT, .least = 1, .most = 4096,
+      .help = "Threads of every side on host and PoCL; default: one per core of this process" },
+    { "output", BENCH, CLI_CHOICE, 'o', .value = "md", .choices = "md|json|csv", .help = "How results are printed" },
+    { "json", RESULTS | CLI_TRAIN, CLI_FLAG, .help = "Results as JSON on stdout" },
+
+    /* ---- train: cli/train.c ---- */
+    { "text", CLI_TRAIN, CLI_TEXT, .metavar = "FILE", .help = "Train on this text, byte by byte; its tail is held out" },
+    { "tokens", CLI_TRAIN, CLI_TEXT, .metavar = "FILE", .help = "Train on this token file, as llm.c writes them (.bin)" },
+    { "model", CLI_TRAIN, CLI_TEXT, .value = "micro", .metavar = "NAME|FILE",
+      .help = "nano, micro, 124m, or the path of a Hugging Face config.json of a GPT-2" },
+    { "precision", CLI_TRAIN, CLI_CHOICE, .value = "fp32", .choices = "fp32|bf16|fp16",
+      .help = "Type of activations and matrices; sums, masters and moments are always fp32" },
+    { "batch", CLI_TRAIN, CLI_INT, .value = "8", .metavar = "N", .least = 1, .most = 1e6, .help = "Sequences per step, of all ranks together" },
+    { "micro-batch", CLI_TRAIN, CLI_INT, .metavar = "N", .least = 1, .most = 1e6,
+      .help = "Sequences that go through the model at once on a rank; default: all of its share" },
+    { "sequence", CLI_TRAIN, CLI_INT, .metavar = "N", .least = 1, .most = 1e6, .help = "Tokens per sequence; default: the model's positions" },
+    { "shares", CLI_TRAIN, CLI_TEXT, .value = "auto", .metavar = "auto|A:B:...",
+      .help = "How the batch is dealt to the ranks: by measured speed, or in these proportions" },
+    { "steps", CLI_TRAIN, CLI_INT, .value = "1000", .metavar = "N", .least = 1, .most = 1e9, .help = "Steps to train" },
+    { "budget-seconds", CLI_TRAIN, CLI_TIME, .metavar = "TIME", .least = 0.1, .most = 1e8,
+      .help = "Train for so long instead; the learning rate follows the elapsed share" },
+    { "learning-rate", CLI_TRAIN, CLI_REAL, .value = "1e-3", .least = 0, .most = 100, .help = "Largest learning rate" },
+    { "min-learning-rate", CLI_TRAIN, CLI_REAL, .least = 0, .most = 100, .help = "Learning rate at the end of the cosine; default: a tenth" },
+    { "warmup", CLI_TRAIN, CLI_INT, .value = "20", .metavar = "STEPS", .least = 0, .most = 1e9, .help = "Steps of linear warm-up" },
+    { "weight-decay", CLI_TRAIN, CLI_REAL, .value = "0.1", .least = 0, .most = 100, .help = "Decoupled weight decay of matrices" },
+    { "beta1", CLI_TRAIN, CLI_REAL, .value = "0.9", .least = 0.01, .most = 0.9999999, .help = "AdamW's decay of the first moment" },
+    { "beta2", CLI_TRAIN, CLI_REAL, .value = "0.95", .least = 0.01, .most = 0.9999999, .help = "AdamW's decay of the second moment" },
+    { "clip", CLI_TRAIN, CLI_REAL, .value = "1", .least = 0, .most = 1e9, .help = "Largest norm of the gradient; 0: no clipping" },
+    { "loss-scale", CLI_TRAIN, CLI_REAL, .least = 0, .most = 1e15, .help = "First loss scale; default 65536 in fp16, else 1" },
+    { "bucket-bytes", CLI_TRAIN, CLI_BYTES, .value = "25M", .least = 1, .most = 1e15, .help = "Gradients are summed over the ranks in pieces of about this size" },
+    { "evaluate-every", CLI_TRAIN, CLI_INT, .metavar = "STEPS", .least = 1, .most = 1e9, .help = "Measure the validation loss so often; default: at the end" },
+    { "validation-share", CLI_TRAIN, CLI_REAL, .least = 1e-6, .most = 0.5, .help = "Part of the tokens, at the file's end, that is held out; default 0.05" },
+    { "validation-tokens", CLI_TRAIN, CLI_INT, .value = "200k", .metavar = "N", .least = 1, .most = 1e12, .help = "Evaluate at most so many held-out tokens" },
+    { "init", CLI_TRAIN, CLI_TEXT, .metavar = "FILE|DIR", .help = "Start from these weights: safetensors with Hugging Face's GPT-2 names" },
+    { "save", CLI_TRAIN, CLI_TEXT, .metavar = "DIR", .help = "Write model.safetensors and config.json at the end" },
+    { "dump-grads", CLI_TRAIN, CLI_TEXT, .metavar = "FILE", .help = "Write the summed gradients of the first step as safetensors" },
+    { "plan", CLI_TRAIN, CLI_TEXT, .metavar = "FILE", .help = "Replay the plan.json of an earlier run, bit for bit on the same devices" },
+    { "memory-limit", CLI_TRAIN, CLI_BYTES, .least = 1, .most = 1e18, .help = "Refuse a run that needs more device memory on a rank; default: what is free" },
+    { "sample", CLI_TRAIN, CLI_INT, .value = "400", .metavar = "N", .least = 0, .most = 1e6, .help = "Tokens of text to generate at the end" },
+    { "prompt", CLI_TRAIN, CLI_TEXT, .metavar = "TEXT", .help = "What the generated text follows; default: a new line" },
+    { "temperature", CLI_TRAIN, CLI_REAL, .value = "0.7", .least = 0, .most = 100, .help = "Of the sample; 0 takes the likeliest token" },
+    { "top-k", CLI_TRAIN, CLI_INT, .value = "0", .metavar = "K", .least = 0, .most = 1e9, .help = "Sample among the K likeliest tokens; 0: all" },
+
+    /* ---- hidden: cli/manual.c ---- */
+    { "name", CLI_MANUAL, CLI_TEXT, .no_key = true, .help = "Verb whose page is written; default: the page of yoke itself" },
+
+    /* ---- variables that the libraries read ---- */
+    { "cache-dir", CLI_LIBRARY, CLI_TEXT, .metavar = "DIR",
+      .help = "Where compiled device programs are kept; default $XDG_CACHE_HOME/yoke or ~/.cache/yoke" },
+    { "timeout-ms", CLI_LIBRARY, CLI_INT, .help = "How long a rank that is alive may take to call a collective (600000)" },
+    { "stall-ms", CLI_LIBRARY, CLI_INT, .help = "How long a rank inside a collective may make no progress (10000)" },
+    { "chunk-bytes", CLI_LIBRARY, CLI_BYTES, .help = "Size of the pieces in which collectives are pipelined" },
+    { "algorithm", CLI_LIBRARY, CLI_TEXT, .help = "Algorithm of the collectives, such as ring" },
+    { "data-dir", CLI_LIBRARY, CLI_TEXT, .help = "Where kernels and tuning files lie when Yoke is not installed" },
+    { "launcher", CLI_LIBRARY, CLI_TEXT, .metavar = "FILE", .help = "The MPICH launcher that yoke run starts; default mpiexec.mpich" },
+    { "soak", CLI_LIBRARY, CLI_FLAG, .help = "Tests: run the long sweeps" },
+    { "test-only", CLI_LIBRARY, CLI_TEXT, .help = "Tests: run only the commands that contain this word" },
+    { "expect-size", CLI_LIBRARY, CLI_INT, .help = "Set by yoke run: the number of ranks that must come up" },
+    { "supervisor", CLI_LIBRARY, CLI_INT, .help = "Set by yoke run: its process id and host" },
+    { "terminal", CLI_LIBRARY, CLI_FLAG, .help = "Set by yoke run: its stderr is a terminal" },
+    { NULL },
+};
+
+const struct cli_option *cli_option_find(uint32_t verb, const char *name)
+{
+    for (const struct cli_option *o = cli_option_table; o->name; o++)
+        if ((o->verbs & verb) && !strcmp(o->name, name)) return o;
+    return NULL;
+}
+
+const struct cli_option *cli_option_anywhere(const char *name)
+{
+    return cli_option_find(CLI_EVERY, name);
+}
+
+void cli_variable_name(const struct cli_option *option, char *out, size_t bytes)
+{
+    yokei_text(out, bytes, "YOKE_%s", option->name);
+    for (char *c = out; *c; c++) *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
+}
+
+const char *cli_hint(uint32_t verb, const char *name, const char *prefix, char *out, size_t bytes)
+{
+    const char *names[256];
+    size_t n = 0;
+    for (const struct cli_option *o = cli_option_table; o->name && n + 1 < YOKE_COUNT(names); o++)
+        if (o->verbs & verb) names[n++] = o->name;
+    names[n] = NULL;
+    const char *nearest = yokei_nearest(name, names);
+    if (nearest)
+        yokei_text(out, bytes, " (did you mean %s%s?)", prefix, nearest);
+    else
+        out[0] = 0;
+    return out;
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The loop of yoke run. It reads the ranks' records, passes signals on, gives the others time to end by their own
+ * verdicts after a rank failed, ends those that do not, and lets the agents leave when all ranks have ended.
+ */
+#include "cli/supervise.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/job_dir.h"
+#include "core/base/base.h"
+
+#define TICK_MS 20
+#define START_SECONDS 120     /* for all agents to appear, over ssh too */
+#define OUTSIDER_SECONDS 2    /* a rank without a communicator cannot notice that another failed */
+#define LEAVE_SECONDS 5
+
+static double now(void) { return (double)yokei_now_ns() * 1e-9; }
+
+static void order(struct cli_job *job, enum cli_command command, int argument)
+{
+    job->n_orders++;
+    if (cli_order_write(job->folder, job->n_orders, command, argument)) cli_warn("%s", yoke_last_error());
+}
+
+static void end_launcher(struct cli_job *job)
+{
+    if (!job->launcher_ended) kill(-job->launcher, SIGKILL);
+}
+
+bool cli_rank_failed(const struct cli_rank_watch *rank)
+{
+    return rank->ended_at >= 0 && !rank->killed && (rank->verdict.signal || rank->verdict.exit_code);
+}
+
+static bool any_failed(const struct cli_job *job)
+{
+    for (int r = 0; r < job->n_ranks; r++)
+        if (cli_rank_failed(&job->ranks[r])) return true;
+    return false;
+}
+
+static void look_for_agent(struct cli_job *job, int r)
+{
+    struct cli_rank_watch *rank = &job->ranks[r];
+    char here[64] = "";
+    if (rank->agent || !cli_agent_read(job->folder, r, &rank->agent, rank->host, sizeof rank->host)) return;
+    gethostname(here, sizeof here - 1);
+    if (!strcmp(rank->host, here)) rank->agent_fd = (int)syscall(SYS_pidfd_open, rank->agent, 0);
+}
+
+static void look_at_record(struct cli_job *job, int r)
+{
+    struct cli_rank_watch *rank = &job->ranks[r];
+    char name[64], path[4200];
+    yokei_flight_name(r, name, sizeof name);
+    yokei_text(path, sizeof path, "%s/%s", job->folder, name);
+    if (!rank->record && (!rank->agent || access(path, R_OK) || yokei_flight_open(job->folder, r, &rank->record))) return;
+    struct yokei_agent_verdict verdict = yokei_flight_agent(rank->record);
+    if (verdict.state == YOKEI_AGENT_DEAD) rank->ended_at = job->n_ended;
+    if (!rank->stopped) rank->verdict = verdict; /* how it was stopped matters, not that it was ended then */
+}
+
+static void look(struct cli_job *job)
+{
+    int before = job->n_ended, ended = 0;
+    for (int r = 0; r < job->n_ranks; r++) {
+        if (job->ranks[r].ended_at >= 0) continue;
+        look_for_agent(job, r);
+        look_at_record(job, r);
+        ended += job->ranks[r].ended_at >= 0;
+    }
+    job->n_ended = before + ended;
+    if (!job->refused[0]) cli_refused(job->folder, job->refused, sizeof job->refused);
+}
+
+static void look_at_launcher(struct cli_job *job)
+{
+    int code;
+    if (!job->launcher_ended && waitpid(job->launcher, &code, WNOHANG) == job->launcher) {
+        job->launcher_ended = true;
+        job->launcher_signal = WIFSIGNALED(code) ? WTERMSIG(code) : 0;
+    }
+}
+
+static void take_signals(struct cli_job *job, int signals)
+{
+    struct signalfd_siginfo info;
+    while (read(signals, &info, sizeof info) == (ssize_t)sizeof info) {
+        int signal = (int)info.ssi_signo;
+        if (signal == SIGCHLD) continue;
+        if (job->interrupted == SIGINT && signal == SIGINT) {
+            cli_note("yoke: ending the ranks");
+            order(job, CLI_COMMAND_KILL, -1);
+            continue;
+        }
+        /* A closed terminal and a scheduler's early notice mean what SIGTERM means; MPICH uses SIGUSR1 itself. */
+        if (signal != SIGINT) signal = SIGTERM;
+        else if (cli_on_terminal()) cli_note("yoke: asking the ranks to stop; once more to end them at once");
+        job->interrupted = signal;
+        order(job, CLI_COMMAND_SIGNAL, signal);
+    }
+}
+
+static void kill_rank(struct cli_job *job, int r)
+{
+    job->ranks[r].killed = true;
+    job->ranks[r].stopped = job->ranks[r].verdict.state == YOKEI_AGENT_STOPPED;
+    order(job, CLI_COMMAND_KILL, r);
+}
+
+/* After the first failure: who cannot notice it is ended soon, the others when their time is up. */
+static void end_the_rest(struct cli_job *job, double since_failure)
+{
+    bool others_run = false;
+    for (int r = 0; r < job->n_ranks; r++) {
+        const struct cli_rank_watch *rank = &job->ranks[r];
+        if (rank->ended_at < 0 && !rank->killed && rank->verdict.state != YOKEI_AGENT_STOPPED) others_run = true;
+    }
+    for (int r = 0; r < job->n_ranks; r++) {
+        const struct cli_rank_watch *rank = &job->ranks[r];
+        if (rank->ended_at >= 0 || rank->killed) continue;
+        bool outsider = !rank->record || atomic_load(&rank->record->state) == YOKEI_RANK_UNBORN;
+        bool stopped = rank->verdict.state == YOKEI_AGENT_STOPPED && !others_run;
+        if (stopped || since_failure > job->grace || (outsider && since_failure > OUTSIDER_SECONDS)) kill_rank(job, r);
+    }
+}
+
+/* A stopped rank is waited for while others run (they may be about to name it); alone, it ends the job. */
+static bool only_stopped_remain(const struct cli_job *job)
+{
+    int stopped = 0;
+    for (int r = 0; r < job->n_ranks; r++) {
+        if (job->ranks[r].ended_at >= 0) continue;
+        if (job->ranks[r].verdict.state != YOKEI_AGENT_STOPPED) return false;
+        stopped++;
+    }
+    return stopped > 0 && job->n_ended > 0;
+}
+
+static bool all_agents_known(const struct cli_job *job)
+{
+    for (int r = 0; r < job->n_ranks; r++)
+        if (!job->ranks[r].agent) return false;
+    return true;
+}
+
+/* The agents leave, then the launcher does; what does not is ended. */
+static void dismiss(struct cli_job *job)
+{
+    double start = now();
+    order(job, CLI_COMMAND_LEAVE, 0);
+    while (!job->launcher_ended && now() - start < LEAVE_SECONDS) {
+        look_at_launcher(job);
+        if (!job->launcher_ended) usleep(2000);
+    }
+    end_launcher(job);
+    if (!job->launcher_ended) waitpid(job->launcher, NULL, 0);
+    job->launcher_ended = true;
+    look(job); /* ranks that only now were ended */
+}
+
+/* Sleep until a signal, the end of an agent of this host, or the next tick. The launcher kills all agents within a
+ * millisecond when one vanishes, so the first to end must wake us to be told from the others. */
+static void wait_for_news(struct cli_job *job, int signals, struct pollfd *fds)
+{
+    fds[0] = (struct pollfd){ .fd = signals, .events = POLLIN };
+    for (int r = 0; r < job->n_ranks; r++) fds[r + 1] = (struct pollfd){ .fd = job->ranks[r].agent_fd, .events = POLLIN };
+    if (poll(fds, (nfds_t)job->n_ranks + 1, TICK_MS) <= 0) return;
+    for (int r = 0; r < job->n_ranks && job->lost_agent < 0; r++)
+        if (fds[r + 1].revents & POLLIN) job->lost_agent = r;
+}
+
+void cli_supervise(struct cli_job *job)
+{
+    struct pollfd *fds = calloc((size_t)job->n_ranks + 1, sizeof *fds);
+    sigset_t set;
+    sigemptyset(&set);
+    for (const int *s = (const int[]){ SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD, 0 }; *s; s++) sigaddset(&set, *s);
+    int signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    double start = now(), failed_at = 0, launcher_ended_at = 0;
+    while (fds) {
+        wait_for_news(job, signals, fds);
+        if (signals >= 0) take_signals(job, signals);
+        look_at_launcher(job);
+        look(job);
+        if (job->n_ended == job->n_ranks || job->refused[0]) break;
+        if (job->lost_agent >= 0) break;
+        if (job->launcher_ended && !launcher_ended_at) launcher_ended_at = now();
+        if (launcher_ended_at && now() - launcher_ended_at > 0.5) break;
+        if (!failed_at && (any_failed(job) || only_stopped_remain(job))) failed_at = now();
+        if (failed_at) end_the_rest(job, now() - failed_at);
+        if (failed_at && now() - failed_at > job->grace + LEAVE_SECONDS) break; /* an agent does not answer */
+        if (now() - start > START_SECONDS && !all_agents_known(job)) break;
+    }
+    dismiss(job);
+    free(fds);
+    if (signals >= 0) close(signals);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** yoke run's watch over a job: what it knows of each rank, the loop, and the verdict at the end. */
+#ifndef CLI_SUPERVISE_H
+#define CLI_SUPERVISE_H
+
+#include <sys/types.h>
+#include <yoke/base.h>
+
+#include "collectives/flight.h"
+
+struct cli_rank_watch {
+    const struct yokei_flight_file *record; /* NULL until the agent made it */
+    struct yokei_agent_verdict verdict;
+    char host[64];
+    char device[64];   /* "" when the ranks choose */
+    int agent;         /* process id, 0 until known */
+    int agent_fd;      /* pidfd of an agent on this host, else -1 */
+    int ended_at;      /* how many ranks had ended before this one; -1: runs */
+    bool killed;       /* ended by us, after another rank's failure */
+    bool stopped;      /* … while it was stopped by verdict.signal */
+};
+
+struct cli_job {
+    char folder[4096];
+    bool temporary;      /* the folder is ours alone: removed after success */
+    int n_ranks;
+    double grace;        /* seconds */
+    pid_t launcher;
+    pid_t relay;         /* passes the ranks' output on */
+    int n_orders;
+    int interrupted;     /* the signal that we passed on, 0: none */
+    bool launcher_ended;
+    int launcher_signal; /* that ended the launcher before its time, 0: none */
+    int lost_agent;      /* rank whose agent was the first to vanish, -1: none */
+    int n_ended;
+    char refused[1024];
+    struct cli_rank_watch *ranks;
+};
+
+/** Watch until every rank has ended and the launcher has left. */
+void cli_supervise(struct cli_job *job);
+/** What it came to: YOKE_OK, or one error that names the rank at fault. */
+yoke_status cli_verdict(const struct cli_job *job);
+/** Whether rank `r` ended badly by itself. */
+bool cli_rank_failed(const struct cli_rank_watch *rank);
+
+#endif

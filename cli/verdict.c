@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a job came to: one error text and one status, from the ranks' records and never from the launcher's code. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/supervise.h"
+#include "core/base/base.h"
+
+static uint32_t status_of(const struct cli_rank_watch *rank)
+{
+    if (!rank->record || atomic_load(&rank->record->state) != YOKEI_RANK_FAILED) return YOKE_OK;
+    return atomic_load(&rank->record->status);
+}
+
+/* "rank 1 (host a, pid 4711, opencl:0)" */
+static void name_of(const struct cli_job *job, int r, char *out, size_t bytes)
+{
+    const struct cli_rank_watch *rank = &job->ranks[r];
+    yokei_text(out, bytes, "rank %d (host %s, pid %d%s%s)", r, rank->host[0] ? rank->host : "unknown", rank->verdict.pid,
+               rank->device[0] ? ", " : "", rank->device);
+}
+
+/* "ranks 0, 2-5" of those for which `mark` is true. */
+static void list_of(const bool *mark, int n, char *out, size_t bytes)
+{
+    size_t used = 0;
+    int count = 0;
+    for (int r = 0; r < n; r++) count += mark[r];
+    yokei_text(out, bytes, count == 1 ? "rank " : "ranks ");
+    used = strlen(out);
+    for (int r = 0; r < n; r++) {
+        if (!mark[r]) continue;
+        int end = r;
+        while (end + 1 < n && mark[end + 1]) end++;
+        yokei_text(out + used, bytes - used, end > r ? "%s%d-%d" : "%s%d", out[used - 1] == ' ' ? "" : ", ", r, end);
+        used = strlen(out);
+        r = end;
+    }
+}
+
+/* The rank that died first without a word of its own: killed by a signal, or gone with a code but no error. */
+static int first_silent_death(const struct cli_job *job)
+{
+    int found = -1;
+    for (int r = 0; r < job->n_ranks; r++) {
+        const struct cli_rank_watch *rank = &job->ranks[r];
+        if (!cli_rank_failed(rank) || status_of(rank) != YOKE_OK) continue;
+        if (found >= 0) {
+            const struct cli_rank_watch *other = &job->ranks[found];
+            /* Seen in the same look: the older word was first, where both clocks are one host's. */
+            bool earlier = rank->ended_at < other->ended_at ||
+                           (rank->ended_at == other->ended_at && rank->verdict.age_ns > other->verdict.age_ns);
+            if (!earlier) continue;
+        }
+        found = r;
+    }
+    return found;
+}
+
+/* A rank that was stopped, and never went on. */
+static int stopped_rank(const struct cli_job *job)
+{
+    for (int r = 0; r < job->n_ranks; r++)
+        if (job->ranks[r].stopped) return r;
+    return -1;
+}
+
+/* Errors that only say that another rank failed. */
+static bool is_consequence(uint32_t status) { return status == YOKE_EDEAD || status == YOKE_EABORTED; }
+
+/* The first rank whose error is a cause; else the first with any error. */
+static int first_error(const struct cli_job *job)
+{
+    int found = -1;
+    for (int r = 0; r < job->n_ranks; r++) {
+        uint32_t status = status_of(&job->ranks[r]);
+        if (status == YOKE_OK) continue;
+        if (found < 0) {
+            found = r;
+            continue;
+        }
+        uint32_t best = status_of(&job->ranks[found]);
+        bool better = is_consequence(best) && !is_consequence(status);
+        /* Of two timeouts or two causes the earlier one: later ones may be its echo. */
+        if (is_consequence(best) == is_consequence(status) && job->ranks[r].ended_at < job->ranks[found].ended_at) better = true;
+        if (better) found = r;
+    }
+    return found;
+}
+
+static void doing(const struct cli_rank_watch *rank, char *out, size_t bytes)
+{
+    out[0] = 0;
+    if (rank->record) yokei_flight_describe(rank->record, out, bytes);
+}
+
+static const char *kept(const struct cli_job *job, char *out, size_t bytes)
+{
+    yokei_text(out, bytes, "; records are in %s", job->folder);
+    return out;
+}
+
+/* What the others said, when they noticed. */
+static void noticed(const struct cli_job *job, int culprit, char *out, size_t bytes)
+{
+    bool mark[1024] = { false };
+    int count = 0;
+    for (int r = 0; r < job->n_ranks && r < (int)YOKE_COUNT(mark); r++) {
+        mark[r] = r != culprit && status_of(&job->ranks[r]) != YOKE_OK;
+        count += mark[r];
+    }
+    out[0] = 0;
+    if (!count) return;
+    char list[512];
+    list_of(mark, YOKE_MIN(job->n_ranks, 1024), list, sizeof list);
+    yokei_text(out, bytes, "; %s noticed and ended", list);
+}
+
+static yoke_status died(const struct cli_job *job, int r)
+{
+    const struct cli_rank_watch *rank = &job->ranks[r];
+    char name[256], how[256], what[512], others[600], where[4200];
+    name_of(job, r, name, sizeof name);
+    yokei_agent_verdict_text(&rank->verdict, how, sizeof how);
+    doing(rank, what, sizeof what);
+    noticed(job, r, others, sizeof others);
+    return yoke_fail(YOKE_EDEAD, "%s %s%s%s%s%s", name, how, what[0] ? ", " : "", what, others, kept(job, where, sizeof where));
+}
+
+static yoke_status failed(const struct cli_job *job, int r)
+{
+    const struct cli_rank_watch *rank = &job->ranks[r];
+    bool mark[1024] = { false };
+    char list[512], where[4200];
+    int count = 0;
+    for (int i = 0; i < job->n_ranks && i < (int)YOKE_COUNT(mark); i++) {
+        mark[i] = status_of(&job->ranks[i]) != YOKE_OK && !strcmp(job->ranks[i].record->error, rank->record->error);
+        count += mark[i];
+    }
+    list_of(mark, YOKE_MIN(job->n_ranks, 1024), list, sizeof list);
+    yoke_status status = (yoke_status)status_of(rank);
+    bool runtime = is_consequence(status) || status == YOKE_ETIMEOUT || status == YOKE_EMISMATCH || status == YOKE_EINTERNAL;
+    if (job->n_ranks == count) return yoke_fail(status, "%s%s", rank->record->error, runtime ? kept(job, where, sizeof where) : "");
+    return yoke_fail(status, "%s (%s)%s", rank->record->error, list, runtime ? kept(job, where, sizeof where) : "");
+}
+
+static yoke_status launch_failed(const struct cli_job *job)
+{
+    bool mark[1024] = { false };
+    char list[512];
+    int missing = 0;
+    for (int r = 0; r < job->n_ranks && r < (int)YOKE_COUNT(mark); r++) missing += mark[r] = !job->ranks[r].agent;
+    list_of(mark, YOKE_MIN(job->n_ranks, 1024), list, sizeof list);
+    if (missing)
+        return yoke_fail(YOKE_EBACKEND, "only %d of %d ranks came up: %s did not start; see the launcher's words above, and check with "
+                         "`yoke info --check`", job->n_ranks - missing, job->n_ranks, list);
+    return yoke_fail(YOKE_EDEAD, "the launcher (pid %d) ended before its ranks%s%s", job->launcher,
+                     job->launcher_signal ? ", by signal " : "", job->launcher_signal ? strsignal(job->launcher_signal) : "");
+}
+
+yoke_status cli_verdict(const struct cli_job *job)
+{
+    char name[256], where[4200];
+    if (job->refused[0]) return yoke_fail(YOKE_EINVAL, "refused to start: %s", job->refused);
+    int r = stopped_rank(job);
+    int dead = first_silent_death(job);
+    if (dead >= 0 && job->lost_agent < 0) return died(job, dead);
+    if (r >= 0) return died(job, r);
+    int error = first_error(job);
+    if (error >= 0 && job->lost_agent < 0) return failed(job, error);
+    if (job->n_ended == job->n_ranks && job->lost_agent < 0) return YOKE_OK;
+    if (job->launcher_signal) return launch_failed(job);
+    if (job->lost_agent >= 0) {
+        name_of(job, job->lost_agent, name, sizeof name);
+        return yoke_fail(YOKE_EDEAD, "the agent of %s was killed, and its rank with it; the launcher then ended the other ranks%s", name,
+                         kept(job, where, sizeof where));
+    }
+    return launch_failed(job);
+}

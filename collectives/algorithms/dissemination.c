@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Barrier by dissemination (Hensgen, Finkel and Manber 1988): in round k each rank tells the one 2^k further; after
+ * ceil(log2(size)) rounds everybody has heard of everybody, for any size.
+ */
+#include "collectives/internal.h"
+
+static bool dissemination_next(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step)
+{
+    const int size = op->comm->size, rank = op->comm->rank;
+    const int distance = 1 << lane->stage / 2;
+    if (distance >= size) return false;
+    if (lane->stage % 2)
+        step->from = (rank - distance + size) % size;
+    else
+        step->to = (rank + distance) % size;
+    lane->stage++;
+    return true;
+}
+
+const struct yokei_algorithm yokei_dissemination = { "dissemination", dissemination_next };

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ring (Patarasuk and Yuan 2009, doi:10.1016/j.jpdc.2008.09.002): each rank sends to the next and receives from the
+ * one before. The buffer is cut into one slice per rank; round k works on the k-th chunk of every slice. Reduce-scatter
+ * passes partial sums on, so that slice j is complete at rank j after size - 1 hops; all-gather passes complete slices
+ * on. All-reduce is one after the other in each round. Rounds go to the lanes in turn and are in flight together.
+ * Bytes sent per rank: (size - 1) / size of the buffer for each half, the least possible.
+ */
+#include "collectives/internal.h"
+
+/* Let the step work on the lane's chunk of slice `slice`; returns the chunk's first element within the slice. */
+static size_t take_chunk(const struct yokei_op *op, const struct yokei_lane *lane, int slice, struct yokei_step *step)
+{
+    const size_t length = op->slices[slice + 1] - op->slices[slice];
+    const size_t at = YOKE_MIN(lane->round * op->chunk, length);
+    step->n = YOKE_MIN(op->chunk, length - at);
+    return at;
+}
+
+static const void *own_at(const struct yokei_op *op, size_t element)
+{
+    return (const char *)op->send + element * yoke_dtype_bytes(op->dtype);
+}
+
+static void *store_at(const struct yokei_op *op, size_t element)
+{
+    return (char *)op->recv + element * yoke_dtype_bytes(op->dtype);
+}
+
+/* Hop `hop` of reduce-scatter, 0..size-1: at the last the slice is complete here. */
+static void reduce_hop(const struct yokei_op *op, const struct yokei_lane *lane, int hop, struct yokei_step *step)
+{
+    const int size = op->comm->size, rank = op->comm->rank;
+    const int slice = (rank - 1 - hop + 2 * size) % size;
+    const size_t at = take_chunk(op, lane, slice, step);
+    const bool last = hop == size - 1;
+    step->own = own_at(op, op->slices[slice] + at);
+    step->in = op->wire;
+    step->out = last ? op->dtype : op->wire;
+    if (hop > 0) step->from = (rank - 1 + size) % size;
+    step->finish = last;
+    if (last) step->store = store_at(op, (op->kind == YOKEI_ALL_REDUCE ? op->slices[slice] : 0) + at);
+    if (!last || (op->kind == YOKEI_ALL_REDUCE && size > 1)) step->to = (rank + 1) % size;
+}
+
+/* Hop `hop` of all-gather, 1..size-1: a complete slice comes in, and goes on unless it has been everywhere. */
+static void gather_hop(const struct yokei_op *op, const struct yokei_lane *lane, int hop, struct yokei_step *step)
+{
+    const int size = op->comm->size, rank = op->comm->rank;
+    const int slice = (rank - hop + size) % size;
+    const size_t at = take_chunk(op, lane, slice, step);
+    step->from = (rank - 1 + size) % size;
+    step->store = store_at(op, op->slices[slice] + at);
+    if (hop < size - 1) step->to = (rank + 1) % size;
+}
+
+/* All-gather's own slice sets out. */
+static void gather_begin(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step)
+{
+    const int size = op->comm->size, rank = op->comm->rank;
+    const size_t at = take_chunk(op, lane, rank, step);
+    step->own = own_at(op, at);
+    void *place = store_at(op, op->slices[rank] + at);
+    if (place != step->own) step->store = place;
+    if (size > 1) step->to = (rank + 1) % size;
+}
+
+static bool ring_next(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step)
+{
+    if (lane->round >= op->n_rounds) return false;
+    const int size = op->comm->size, stage = lane->stage;
+    const bool gathers = op->kind != YOKEI_REDUCE_SCATTER;
+    const int n_stages = op->kind == YOKEI_ALL_REDUCE ? 2 * size - 1 : size;
+    if (op->kind == YOKEI_ALL_GATHER && stage == 0)
+        gather_begin(op, lane, step);
+    else if (op->kind == YOKEI_ALL_GATHER)
+        gather_hop(op, lane, stage, step);
+    else if (stage < size)
+        reduce_hop(op, lane, stage, step);
+    else if (gathers)
+        gather_hop(op, lane, stage - size + 1, step);
+    if (++lane->stage == n_stages) {
+        lane->stage = 0;
+        lane->round += (size_t)op->n_lanes;
+    }
+    return true;
+}
+
+const struct yokei_algorithm yokei_ring = { "ring", ring_next };

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The call check. Every message carries the header of the call that it belongs to, so a rank compares before it uses
+ * what came; and each header carries a hash of all calls before it, so that a difference in a call which exchanged no
+ * message between two ranks is found by the next one.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "collectives/internal.h"
+
+#define HEADER_MAGIC 0x594b4831u /* "YKH1" */
+
+uint32_t yokei_hash32(const void *data, size_t bytes, uint32_t seed)
+{
+    const uint64_t h = yokei_hash(data, bytes, seed);
+    return (uint32_t)(h ^ h >> 32);
+}
+
+static const struct yokei_header *recent(const yoke_comm *comm, uint32_t sequence)
+{
+    const struct yokei_header *header = &comm->recent[sequence % YOKEI_RECENT];
+    return sequence && header->sequence == sequence ? header : NULL;
+}
+
+void yokei_header_begin(yoke_comm *comm, struct yokei_op *op)
+{
+    const struct yokei_header *last = recent(comm, comm->sequence);
+    struct yokei_header *h = &op->header;
+    *h = (struct yokei_header){
+        .magic = HEADER_MAGIC, .comm = comm->context, .sequence = ++comm->sequence, .kind = (uint8_t)op->kind,
+        .dtype = (uint8_t)op->dtype, .reduction = (uint8_t)op->reduction, .root = op->root, .count = op->count,
+        .history = comm->history,
+    };
+    for (unsigned id = 0; id < YOKEI_N_ALGORITHMS; id++)
+        if (yokei_algorithm(id) == op->algorithm) h->algorithm = (uint8_t)id;
+    if (op->slices) h->counts_hash = yokei_hash32(op->slices, ((size_t)comm->size + 1) * sizeof op->slices[0], 0);
+    if (last) {
+        h->last_sequence = last->sequence;
+        h->last_count = last->count;
+        h->last_root = last->root;
+        h->last_kind = last->kind;
+        h->last_dtype = last->dtype;
+        h->last_reduction = last->reduction;
+        h->last_algorithm = last->algorithm;
+    }
+    comm->recent[h->sequence % YOKEI_RECENT] = *h;
+    comm->history = yokei_hash32(h, offsetof(struct yokei_header, last_sequence), comm->history);
+}
+
+void yokei_header_transfer(yoke_comm *comm, struct yokei_transfer *transfer, uint32_t sequence)
+{
+    /* Both ends write the same header. Sends and receives are no part of the history: not all ranks call them. */
+    transfer->header = (struct yokei_header){
+        .magic = HEADER_MAGIC, .comm = comm->context, .sequence = sequence, .kind = YOKEI_SEND,
+        .dtype = (uint8_t)transfer->dtype, .algorithm = YOKEI_PAIRS, .root = -1, .count = transfer->count,
+    };
+}
+
+/* "all_reduce #3 (64 f32, sum)" */
+static void call_text(const struct yokei_header *h, char *text, size_t bytes)
+{
+    char what[64] = "", root[32] = "";
+    if (h->kind == YOKEI_ALL_REDUCE || h->kind == YOKEI_REDUCE_SCATTER)
+        yokei_text(what, sizeof what, ", %s", yoke_reduction_name((yoke_reduction)h->reduction));
+    if (h->kind == YOKEI_BROADCAST) yokei_text(root, sizeof root, ", root %d", h->root);
+    if (h->kind == YOKEI_BARRIER || h->kind == YOKEI_DESTROY)
+        yokei_text(text, bytes, "%s #%u", yokei_kind_name(h->kind), h->sequence);
+    else
+        yokei_text(text, bytes, "%s #%u (%llu %s%s%s)", yokei_kind_name(h->kind), h->sequence,
+                   (unsigned long long)h->count, yoke_dtype_name((yoke_dtype)h->dtype), what, root);
+}
+
+static void last_call(const struct yokei_header *h, struct yokei_header *last)
+{
+    *last = (struct yokei_header){ .sequence = h->last_sequence, .kind = h->last_kind, .dtype = h->last_dtype,
+                                   .reduction = h->last_reduction, .root = h->last_root, .count = h->last_count };
+}
+
+/* What differs, in one word for the message. */
+static const char *difference(const struct yokei_header *a, const struct yokei_header *b)
+{
+    if (a->sequence != b->sequence) return "order";
+    if (a->kind != b->kind) return "collective";
+    if (a->dtype != b->dtype) return "type";
+    if (a->count != b->count) return "count";
+    if (a->reduction != b->reduction) return "reduction";
+    if (a->root != b->root) return "root";
+    if (a->counts_hash != b->counts_hash) return "counts per rank";
+    return "algorithm";
+}
+
+static yoke_status mismatch(yoke_comm *comm, int other, const struct yokei_header *here, const struct yokei_header *there)
+{
+    char ours[128], theirs[128];
+    struct yokei_header before_here, before_there;
+    const char *when = "";
+    if (here->sequence == there->sequence && here->history != there->history && here->kind == there->kind &&
+        here->dtype == there->dtype && here->count == there->count && here->root == there->root) {
+        last_call(here, &before_here);
+        last_call(there, &before_there);
+        here = &before_here;
+        there = &before_there;
+        when = ", seen at the call after it";
+    }
+    call_text(here, ours, sizeof ours);
+    call_text(there, theirs, sizeof theirs);
+    /* The lower rank first, so that every rank that finds it says the same. */
+    const bool first = comm->rank < other;
+    return yokei_comm_fail(comm, YOKE_EMISMATCH, comm->peers[other].info.world_rank,
+                           "communicator \"%s\": calls do not match (%s): rank %d called %s, rank %d called %s%s; every "
+                           "rank must issue the same collectives with the same arguments in the same order",
+                           comm->name, difference(here, there), first ? comm->rank : other, first ? ours : theirs,
+                           first ? other : comm->rank, first ? theirs : ours, when);
+}
+
+yoke_status yokei_check(yoke_comm *comm, int from, const struct yokei_header *here, const struct yokei_header *there)
+{
+    if (!memcmp(here, there, offsetof(struct yokei_header, bytes))) return YOKE_OK;
+    if (there->magic != HEADER_MAGIC)
+        return yokei_comm_fail(comm, YOKE_EMISMATCH, comm->peers[from].info.world_rank,
+                               "communicator \"%s\": rank %d sent a message that is none of this version of Yoke's",
+                               comm->name, from);
+    return comm->no_check ? YOKE_OK : mismatch(comm, from, here, there);
+}
+
+yoke_status yokei_check_probe(yoke_comm *comm, int from, const struct yokei_header *there)
+{
+    const struct yokei_header *here = recent(comm, there->sequence);
+    return here && there->kind != YOKEI_SEND ? yokei_check(comm, from, here, there) : YOKE_OK;
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Communicators: creation, destruction, abort; and the start and stop of MPI. */
+#include <errno.h>
+#include <string.h>
+
+#include "collectives/internal.h"
+
+enum { DEFAULT_TIMEOUT_MS = 600000, DEFAULT_STALL_MS = 10000, DEFAULT_CHUNK_BYTES = 256 << 10, LEAST_CHUNK = 64 };
+
+/* ---- configuration ---- */
+
+static yoke_status read_number(const char *variable, int64_t least, int64_t *value)
+{
+    const char *text = getenv(variable);
+    if (!text || !*text || *value) return YOKE_OK;
+    char *end;
+    errno = 0;
+    const long long number = strtoll(text, &end, 10);
+    if (errno || *end || number < least)
+        return yoke_fail(YOKE_ECONFIG, "%s=%s: must be a whole number of at least %lld", variable, text, (long long)least);
+    *value = number;
+    return YOKE_OK;
+}
+
+static yoke_status read_algorithm(const char *name, int *algorithm_out)
+{
+    static const char *const names[] = { "ring", "doubling", NULL };
+    *algorithm_out = -1;
+    if (!name || !*name) name = getenv("YOKE_ALGORITHM");
+    if (!name || !*name || !strcmp(name, "auto")) return YOKE_OK;
+    if (!strcmp(name, "ring"))
+        *algorithm_out = YOKEI_RING;
+    else if (!strcmp(name, "doubling"))
+        *algorithm_out = YOKEI_DOUBLING;
+    else {
+        const char *near = yokei_nearest(name, names);
+        return yoke_fail(YOKE_ECONFIG, "algorithm '%s': one of ring, doubling%s%s%s", name, near ? "; did you mean '" : "",
+                         near ? near : "", near ? "'?" : "");
+    }
+    return YOKE_OK;
+}
+
+static yoke_status configure(yoke_comm *comm, const struct yoke_comm_config *config)
+{
+    const struct yoke_comm_config defaults = YOKE_COMM_CONFIG_INIT;
+    if (!config) config = &defaults;
+    if (config->size != sizeof *config)
+        return yoke_fail(YOKE_EINVAL, "yoke_comm_create: the configuration's size is %zu, not %zu: use YOKE_COMM_CONFIG_INIT",
+                         config->size, sizeof *config);
+    if ((unsigned)config->accum > YOKE_ACCUM_NATIVE || (unsigned)config->wait > YOKE_WAIT_SLEEP || config->timeout_ms < 0 ||
+        config->stall_ms < 0)
+        return yoke_fail(YOKE_EINVAL, "yoke_comm_create: accum, wait, timeout_ms or stall_ms is out of range");
+    int64_t chunk = (int64_t)config->chunk_bytes, no_shared = config->no_shared;
+    comm->timeout_ms = config->timeout_ms;
+    comm->stall_ms = config->stall_ms;
+    YOKE_TRY(read_number("YOKE_TIMEOUT_MS", 1, &comm->timeout_ms));
+    YOKE_TRY(read_number("YOKE_STALL_MS", 1, &comm->stall_ms));
+    YOKE_TRY(read_number("YOKE_CHUNK_BYTES", LEAST_CHUNK, &chunk));
+    YOKE_TRY(read_number("YOKE_NO_SHARED", 0, &no_shared));
+    if (chunk && (chunk < LEAST_CHUNK || chunk > 64 << 20))
+        return yoke_fail(YOKE_EINVAL, "yoke_comm_create: chunk_bytes %lld is not between %d and %d", (long long)chunk,
+                         LEAST_CHUNK, 64 << 20);
+    if (!comm->timeout_ms) comm->timeout_ms = DEFAULT_TIMEOUT_MS;
+    if (!comm->stall_ms) comm->stall_ms = DEFAULT_STALL_MS;
+    comm->chunk_is_forced = chunk != 0;
+    comm->chunk_bytes = chunk ? (size_t)chunk / 64 * 64 : DEFAULT_CHUNK_BYTES;
+    comm->accum = config->accum;
+    comm->no_check = config->no_check;
+    comm->no_shared = no_shared != 0;
+    return read_algorithm(config->algorithm, &comm->forced_algorithm);
+}
+
+/* ---- creation ---- */
+
+static yoke_status make_lanes(yoke_comm *comm)
+{
+    for (int i = 0; i < YOKEI_LANES; i++) {
+        struct yokei_lane *lane = &comm->lanes[i];
+        lane->id = i;
+        comm->lane_list[i] = lane;
+        lane->acc = aligned_alloc(64, comm->chunk_bytes);
+        if (!lane->acc) return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory for %zu bytes", comm->chunk_bytes);
+        YOKE_TRY(yokei_mpi_lane_begin(comm, lane, sizeof(struct yokei_header) + comm->chunk_bytes));
+    }
+    return YOKE_OK;
+}
+
+static void free_lane(yoke_comm *comm, struct yokei_lane *lane)
+{
+    if (!lane) return;
+    yokei_mpi_lane_end(comm, lane);
+    yokei_stage_free(comm, lane);
+    free(lane->acc);
+}
+
+static void free_comm(yoke_comm *comm)
+{
+    for (int i = 0; i < YOKEI_LANES; i++) free_lane(comm, &comm->lanes[i]);
+    for (int r = 0; r < comm->size; r++) {
+        if (comm->pair_send) free_lane(comm, comm->pair_send[r]), free(comm->pair_send[r]);
+        if (comm->pair_recv) free_lane(comm, comm->pair_recv[r]), free(comm->pair_recv[r]);
+    }
+    for (struct yokei_op *op = comm->free_ops, *next; op; op = next) {
+        next = op->next;
+        if (op->ready) yoke_event_destroy(op->ready);
+        if (op->done) yoke_event_destroy(op->done);
+        free(op->slices_room);
+        free(op);
+    }
+    if (comm->copy_stream) yoke_stream_destroy(comm->copy_stream);
+    yokei_mpi_control_end(comm);
+    yokei_shm_destroy(comm);
+    yokei_setup_undo(comm);
+    free(comm->peers);
+    free(comm->set_rank);
+    free(comm->pair_send);
+    free(comm->pair_recv);
+    free(comm);
+}
+
+/* What this rank can do alone; its status goes into the exchange. */
+static yoke_status prepare(yoke_comm *comm, const struct yoke_comm_config *config)
+{
+    const size_t size = (size_t)comm->size;
+    comm->pair_send = calloc(size, sizeof comm->pair_send[0]);
+    comm->pair_recv = calloc(size, sizeof comm->pair_recv[0]);
+    if (!comm->pair_send || !comm->pair_recv) return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory for %zu ranks", size);
+    YOKE_TRY(configure(comm, config));
+    yokei_wait_init(&comm->wait, (enum yokei_wait_policy)(config ? config->wait : YOKE_WAIT_AUTO), comm->size,
+                    yokei_process.n_cores);
+    YOKE_TRY(make_lanes(comm));
+    if (!comm->no_shared && comm->size > 1) yokei_shm_create(comm); /* without it messages go over MPI */
+    return YOKE_OK;
+}
+
+static yoke_status create(MPI_Comm mpi_comm, yoke_device *device, const struct yoke_comm_config *config, yoke_comm **comm_out)
+{
+    YOKE_TRY(yokei_process_begin());
+    yoke_comm *comm = calloc(1, sizeof *comm);
+    if (!comm) return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory");
+    PMPI_Comm_rank(mpi_comm, &comm->rank);
+    PMPI_Comm_size(mpi_comm, &comm->size);
+    comm->device = device;
+    comm->queue_end = &comm->queue;
+    comm->segment_fd = -1;
+    comm->timeout_ms = DEFAULT_TIMEOUT_MS;
+    yokei_text(comm->name, sizeof comm->name, "%s", config && config->name ? config->name : "world");
+    comm->peers = calloc((size_t)comm->size, sizeof comm->peers[0]);
+    comm->set_rank = calloc((size_t)comm->size, sizeof comm->set_rank[0]);
+    yoke_status status = comm->peers && comm->set_rank ? prepare(comm, config) : YOKE_ENOMEM;
+    if (!comm->peers || !comm->set_rank) {
+        free_comm(comm);
+        return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory");
+    }
+    status = yokei_setup(comm, mpi_comm, status);
+    if (!status)
+        yokei_wait_init(&comm->wait, (enum yokei_wait_policy)(config ? config->wait : YOKE_WAIT_AUTO), comm->n_on_host,
+                        yokei_process.n_cores);
+    if (!status) status = yokei_mpi_control_begin(comm);
+    if (status) {
+        free_comm(comm);
+        return status;
+    }
+    comm->next = yokei_process.comms;
+    yokei_process.comms = comm;
+    *comm_out = comm;
+    return YOKE_OK;
+}
+
+yoke_status yoke_comm_create(MPI_Comm mpi_comm, yoke_device *device, const struct yoke_comm_config *config, yoke_comm **comm_out)
+{
+    if (!comm_out || mpi_comm == MPI_COMM_NULL) return yoke_fail(YOKE_EINVAL, "yoke_comm_create: a NULL argument");
+    pthread_mutex_lock(&yokei_process.lock);
+    const yoke_status status = create(mpi_comm, device, config, comm_out);
+    if (status && !yokei_process.comms) yokei_process_end();
+    pthread_mutex_unlock(&yokei_process.lock);
+    return status;
+}
+
+yoke_status yoke_comm_destroy(yoke_comm *comm)
+{
+    if (!comm) return YOKE_OK;
+    struct yokei_process *p = &yokei_process;
+    /* A failed communicator goes without a word to the others: they have failed too. */
+    const yoke_status status = atomic_load(&comm->error) ? YOKE_OK : yokei_final_barrier(comm);
+    pthread_mutex_lock(&p->lock);
+    yoke_comm **place = &p->comms;
+    while (*place != comm) place = &(*place)->next;
+    *place = comm->next;
+    free_comm(comm);
+    const bool last = !p->comms;
+    pthread_mutex_unlock(&p->lock);
+    if (last) {
+        yokei_thread_end();
+        pthread_mutex_lock(&p->lock);
+        if (!p->comms) yokei_process_end();
+        pthread_mutex_unlock(&p->lock);
+    }
+    return status;
+}
+
+/* ---- the rest ---- */
+
+yoke_status yoke_comm_abort(yoke_comm *comm, const char *reason)
+{
+    if (!comm) return yoke_fail(YOKE_EINVAL, "yoke_comm_abort: no communicator");
+    pthread_mutex_lock(&yokei_process.lock);
+    yokei_comm_fail(comm, YOKE_EABORTED, yokei_process.world_rank, "communicator \"%s\": aborted by rank %d: %s", comm->name,
+                    comm->rank, reason ? reason : "no reason given");
+    pthread_mutex_unlock(&yokei_process.lock);
+    return YOKE_OK;
+}
+
+int yoke_comm_rank(const yoke_comm *comm) { return comm->rank; }
+int yoke_comm_size(const yoke_comm *comm) { return comm->size; }
+
+yoke_status yoke_comm_error(yoke_comm *comm)
+{
+    if (!comm) return yoke_fail(YOKE_EINVAL, "yoke_comm_error: no communicator");
+    pthread_mutex_lock(&yokei_process.lock);
+    const bool may_call = yokei_process.any_thread || pthread_equal(pthread_self(), yokei_process.main_thread);
+    if (may_call) yokei_mpi_control_poll(comm); /* what another rank found is known here too */
+    const yoke_status status = yokei_sticky(comm);
+    pthread_mutex_unlock(&yokei_process.lock);
+    return status;
+}
+
+yoke_status yoke_comm_busy(yoke_comm *comm, const char *what)
+{
+    if (!comm) return yoke_fail(YOKE_EINVAL, "yoke_comm_busy: no communicator");
+    struct yokei_flight_file *file = yokei_process.flight;
+    pthread_mutex_lock(&yokei_process.lock);
+    if (atomic_load(&file->state) != YOKEI_RANK_FAILED) {
+        yokei_text(file->busy, sizeof file->busy, "%s", what ? what : "");
+        atomic_store(&file->heartbeat_ns, yokei_now_ns());
+        atomic_store_explicit(&file->state, YOKEI_RANK_BUSY, memory_order_release);
+    }
+    pthread_mutex_unlock(&yokei_process.lock);
+    return YOKE_OK;
+}
+
+static bool started_mpi;
+
+yoke_status yoke_mpi_start(MPI_Comm *world_out)
+{
+    if (!world_out) return yoke_fail(YOKE_EINVAL, "yoke_mpi_start: a NULL argument");
+    int initialised = 0, level = 0, size = 0;
+    PMPI_Initialized(&initialised);
+    if (!initialised) {
+        const int code = PMPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
+        if (code) return yoke_fail(YOKE_EBACKEND, "MPI_Init_thread failed with code %d", code);
+        started_mpi = true;
+    }
+    PMPI_Comm_size(MPI_COMM_WORLD, &size);
+    int64_t expected = 0;
+    YOKE_TRY(read_number("YOKE_EXPECT_SIZE", 1, &expected));
+    if (expected && expected != size)
+        return yoke_fail(YOKE_ECONFIG, "%lld ranks were started, and MPI knows of %d: the launcher belongs to another MPI "
+                         "than the library; use mpiexec.mpich", (long long)expected, size);
+    *world_out = MPI_COMM_WORLD;
+    return YOKE_OK;
+}
+
+yoke_status yoke_mpi_stop(void)
+{
+    int finalised = 0;
+    PMPI_Finalized(&finalised);
+    if (finalised || !started_mpi || yokei_process.faulted) return YOKE_OK;
+    if (yokei_process.comms) return yoke_fail(YOKE_EBUSY, "yoke_mpi_stop: communicators still live: destroy them first");
+    started_mpi = false;
+    PMPI_Finalize();
+    return YOKE_OK;
+}

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine: operations, their lanes, and the steps of lanes. Everything here runs under the process's lock. */
+#include <string.h>
+
+#include "collectives/internal.h"
+
+static const struct yokei_algorithm *const algorithms[YOKEI_N_ALGORITHMS] = {
+    [YOKEI_RING] = &yokei_ring,   [YOKEI_DOUBLING] = &yokei_doubling,
+    [YOKEI_CHAIN] = &yokei_chain, [YOKEI_DISSEMINATION] = &yokei_dissemination,
+    [YOKEI_PAIRS] = &yokei_pairs,
+};
+
+const struct yokei_algorithm *yokei_algorithm(unsigned id) { return id < YOKEI_N_ALGORITHMS ? algorithms[id] : NULL; }
+
+yoke_status yokei_sticky(yoke_comm *comm)
+{
+    const yoke_status status = (yoke_status)atomic_load(&comm->error);
+    return status ? yoke_fail(status, "%s", comm->error_text) : YOKE_OK;
+}
+
+/* ---- operations ---- */
+
+yoke_status yokei_op_new(yoke_comm *comm, enum yokei_kind kind, struct yokei_op **op_out)
+{
+    struct yokei_op *op = comm->free_ops;
+    if (op) {
+        comm->free_ops = op->next;
+        size_t *slices = op->slices_room;
+        yoke_event *ready = op->ready, *done = op->done;
+        *op = (struct yokei_op){ .slices_room = slices, .ready = ready, .done = done };
+    } else {
+        op = calloc(1, sizeof *op);
+        if (op) op->slices_room = calloc((size_t)comm->size + 1, sizeof op->slices_room[0]);
+        if (!op || !op->slices_room) {
+            free(op);
+            return yoke_fail(YOKE_ENOMEM, "communicator \"%s\": no memory for an operation", comm->name);
+        }
+    }
+    op->comm = comm;
+    op->kind = kind;
+    op->root = -1;
+    op->waits_for = -1;
+    *op_out = op;
+    return YOKE_OK;
+}
+
+void yokei_op_free(struct yokei_op *op)
+{
+    free(op->transfers);
+    op->transfers = NULL;
+    free(op->pair_lanes);
+    op->pair_lanes = NULL;
+    op->next = op->comm->free_ops;
+    op->comm->free_ops = op;
+}
+
+yoke_status yokei_submit(struct yokei_op *op)
+{
+    yoke_comm *comm = op->comm;
+    if (atomic_load(&comm->error)) return yokei_sticky(comm);
+    if (op->kind != YOKEI_GROUP && op->kind != YOKEI_SEND && op->kind != YOKEI_RECV) yokei_header_begin(comm, op);
+    op->next = NULL;
+    *comm->queue_end = op;
+    comm->queue_end = &op->next;
+    if (op->is_async) yokei_process.n_async++;
+    return YOKE_OK;
+}
+
+static void record_begin(struct yokei_op *op)
+{
+    struct yokei_flight_file *file = yokei_process.flight;
+    const struct yokei_header *h = op->transfers ? &op->transfers[0].header : &op->header;
+    const uint64_t number = atomic_load_explicit(&file->n_operations, memory_order_relaxed);
+    struct yokei_flight_entry *entry = &file->entries[number % YOKEI_FLIGHT_ENTRIES];
+    atomic_store_explicit(&entry->state, 0, memory_order_relaxed);
+    entry->start_ns = op->begun_ns;
+    entry->end_ns = 0;
+    entry->count = h->count;
+    entry->sequence = h->sequence;
+    entry->comm = op->comm->context;
+    entry->hash = h->history;
+    entry->root = op->transfers ? op->transfers[0].peer : h->root;
+    entry->step = 0;
+    entry->kind = (uint8_t)op->kind;
+    entry->dtype = h->dtype;
+    entry->reduction = h->reduction;
+    entry->algorithm = h->algorithm;
+    entry->status = 0;
+    atomic_store_explicit(&entry->state, 1, memory_order_release);
+    atomic_store_explicit(&file->n_operations, number + 1, memory_order_release);
+    op->entry = entry;
+    memcpy(file->comm_name, op->comm->name, sizeof file->comm_name);
+    atomic_store_explicit(&file->comm, op->comm->context, memory_order_relaxed);
+    atomic_store_explicit(&file->sequence, h->sequence, memory_order_relaxed);
+    atomic_store_explicit(&file->kind, op->kind, memory_order_relaxed);
+    atomic_store_explicit(&file->step, 0, memory_order_relaxed);
+    atomic_store_explicit(&file->waits_for, -1, memory_order_relaxed);
+    atomic_store_explicit(&file->heartbeat_ns, op->begun_ns, memory_order_relaxed);
+    atomic_store_explicit(&file->progress_ns, op->begun_ns, memory_order_relaxed);
+    if (atomic_load_explicit(&file->state, memory_order_relaxed) != YOKEI_RANK_FAILED)
+        atomic_store_explicit(&file->state, YOKEI_RANK_INSIDE, memory_order_release);
+}
+
+static void record_end(struct yokei_op *op)
+{
+    struct yokei_flight_file *file = yokei_process.flight;
+    if (op->entry && op->entry->sequence == (op->transfers ? op->transfers[0].header.sequence : op->header.sequence)) {
+        op->entry->end_ns = yokei_now_ns();
+        op->entry->status = (uint32_t)op->status;
+        atomic_store_explicit(&op->entry->state, 2, memory_order_release);
+    }
+    atomic_store_explicit(&file->waits_for, -1, memory_order_relaxed);
+    atomic_store_explicit(&file->heartbeat_ns, yokei_now_ns(), memory_order_relaxed);
+    if (atomic_load_explicit(&file->state, memory_order_relaxed) == YOKEI_RANK_INSIDE)
+        atomic_store_explicit(&file->state, YOKEI_RANK_OUTSIDE, memory_order_release);
+}
+
+/* Take the operation at the head of the queue away: it has ended. An asynchronous one has nobody else to free it. */
+static void op_end(struct yokei_op *op, yoke_status status)
+{
+    yoke_comm *comm = op->comm;
+    comm->queue = op->next;
+    if (!comm->queue) comm->queue_end = &comm->queue;
+    op->status = status;
+    if (op->begun) record_end(op);
+    if (!op->is_async) {
+        atomic_store(&op->ended, true);
+        return;
+    }
+    yokei_process.n_async--;
+    /* After a failure too: the stream must not wait for ever. The error is reported by the communicator's next call. */
+    if (yoke_event_signal(op->done) && !status)
+        yokei_comm_fail(comm, YOKE_EBACKEND, -1, "communicator \"%s\": the stream's event could not be signalled: %s",
+                        comm->name, yoke_last_error());
+    yokei_op_free(op);
+}
+
+void yokei_end_all(yoke_comm *comm)
+{
+    while (comm->queue) op_end(comm->queue, (yoke_status)atomic_load(&comm->error));
+}
+
+/* ---- steps ---- */
+
+static yoke_status check_message(struct yokei_op *op, const struct yokei_step *step, const struct yokei_header *message,
+                                 size_t bytes)
+{
+    yoke_comm *comm = op->comm;
+    YOKE_TRY(yokei_check(comm, step->from, step->header, message));
+    const size_t expected = step->n * yoke_dtype_bytes(step->in);
+    if (bytes == sizeof *message + expected && message->bytes == expected) return YOKE_OK;
+    return yokei_comm_fail(comm, YOKE_EMISMATCH, comm->peers[step->from].info.world_rank,
+                           "communicator \"%s\": %s #%u: rank %d sent %u bytes where rank %d expects %zu; the ranks' "
+                           "calls differ", comm->name, yokei_kind_name(op->kind), op->header.sequence, step->from,
+                           message->bytes, comm->rank, expected);
+}
+
+/* target = message OP own, to the message that goes, to the caller's buffer, to the accumulator. */
+static void compute(const struct yokei_op *op, struct yokei_lane *lane, const void *message, void *room)
+{
+    const struct yokei_step *step = &lane->step;
+    if (!step->n) return;
+    const void *own = step->use_acc ? lane->acc : op->staged && step->own ? lane->own_copy : step->own;
+    const yoke_dtype own_dtype = step->use_acc ? op->wire : step->dtype;
+    const bool own_first = own && (step->own_first || !message);
+    yokei_combine(&(struct yokei_combine){
+        .n = step->n,
+        .reduction = op->reduction,
+        .a = own_first ? own : message,
+        .a_dtype = own_first ? own_dtype : step->in,
+        .b = own && message ? (own_first ? message : own) : NULL,
+        .b_dtype = own_first ? step->in : own_dtype,
+        .finish = step->finish,
+        .canonical = step->canonical,
+        .size = op->comm->size,
+        .out = { room, op->staged && step->store ? lane->result_copy : step->store, step->store_acc ? lane->acc : NULL },
+        .out_dtype = { step->out, step->dtype, op->wire },
+    });
+}
+
+/* Do the lane's step when all that it needs is there; *done_out false: not yet. */
+static yoke_status lane_step(struct yokei_op *op, struct yokei_lane *lane, bool *done_out)
+{
+    yoke_comm *comm = op->comm;
+    const struct yokei_step *step = &lane->step;
+    const void *message = NULL;
+    void *room = NULL;
+    size_t bytes = 0;
+    bool ready = true;
+    if (step->from >= 0) {
+        YOKE_TRY(comm->peers[step->from].transport->poll(comm, lane, step->from, &message, &bytes));
+        if (!message) {
+            op->waits_for = step->from;
+            return YOKE_OK;
+        }
+        YOKE_TRY(check_message(op, step, message, bytes));
+    }
+    if (op->staged && step->own) YOKE_TRY(yokei_stage_fetch(comm, lane, &ready));
+    if (ready && op->staged && step->store) YOKE_TRY(yokei_stage_store_ready(comm, lane, &ready));
+    if (!ready) return YOKE_OK;
+    if (step->to >= 0) {
+        YOKE_TRY(comm->peers[step->to].transport->reserve(comm, lane, step->to, &room));
+        if (!room) {
+            op->waits_for = step->to;
+            return YOKE_OK;
+        }
+    }
+    compute(op, lane, message ? (const char *)message + sizeof(struct yokei_header) : NULL,
+            room ? (char *)room + sizeof(struct yokei_header) : NULL);
+    if (room) {
+        struct yokei_header *header = room;
+        const size_t payload = step->n * yoke_dtype_bytes(step->out);
+        memcpy(header, step->header, sizeof *header);
+        header->bytes = (uint32_t)payload;
+        YOKE_TRY(comm->peers[step->to].transport->post(comm, lane, step->to, sizeof *header + payload));
+    }
+    if (message) comm->peers[step->from].transport->release(comm, lane, step->from);
+    if (op->staged && step->store) YOKE_TRY(yokei_stage_store(comm, lane));
+    *done_out = true;
+    return YOKE_OK;
+}
+
+/* The lane has done its last step: what it stored and what it sent must be on its way without this rank's help. */
+static yoke_status lane_finish(struct yokei_op *op, struct yokei_lane *lane, bool *done_out)
+{
+    yoke_comm *comm = op->comm;
+    if (op->staged) {
+        YOKE_TRY(yokei_stage_store_ready(comm, lane, done_out));
+        if (!*done_out) return YOKE_OK;
+    }
+    return yokei_mpi_transport.drained(comm, lane, done_out);
+}
+
+static yoke_status lane_work(struct yokei_op *op, struct yokei_lane *lane, bool *moved)
+{
+    while (lane->phase != YOKEI_LANE_DONE) {
+        bool done = false;
+        if (lane->phase == YOKEI_LANE_NEXT) {
+            lane->step = (struct yokei_step){ .from = -1, .to = -1, .dtype = op->dtype, .in = op->dtype,
+                                              .out = op->dtype, .header = &op->header };
+            lane->own_fetched = false;
+            lane->phase = op->algorithm->next(op, lane, &lane->step) ? YOKEI_LANE_WORK : YOKEI_LANE_STORING;
+            if (lane->phase == YOKEI_LANE_WORK && op->staged && lane->step.own)
+                YOKE_TRY(yokei_stage_fetch(op->comm, lane, &(bool){ false })); /* set out early */
+        } else if (lane->phase == YOKEI_LANE_WORK) {
+            YOKE_TRY(lane_step(op, lane, &done));
+            if (!done) return YOKE_OK;
+            lane->phase = YOKEI_LANE_NEXT;
+            op->n_steps++;
+            *moved = true;
+        } else {
+            YOKE_TRY(lane_finish(op, lane, &done));
+            if (!done) return YOKE_OK;
+            lane->phase = YOKEI_LANE_DONE;
+            op->n_lanes_done++;
+            *moved = true;
+        }
+    }
+    return YOKE_OK;
+}
+
+static void op_begin(struct yokei_op *op)
+{
+    op->begun = true;
+    op->begun_ns = op->progress_ns = yokei_now_ns();
+    for (int i = 0; i < op->n_lanes; i++) {
+        struct yokei_lane *lane = op->lanes[i];
+        lane->phase = YOKEI_LANE_NEXT;
+        lane->round = op->transfers ? 0 : (size_t)i;
+        lane->stage = 0;
+    }
+    record_begin(op);
+}
+
+static void record_progress(struct yokei_op *op)
+{
+    struct yokei_flight_file *file = yokei_process.flight;
+    op->moved = true;
+    op->warned = false;
+    op->entry->step = (int32_t)op->n_steps;
+    atomic_store_explicit(&file->step, op->n_steps, memory_order_relaxed);
+}
+
+/* Work on the operation at the head of the communicator's queue; whether anything moved. */
+static bool comm_progress(yoke_comm *comm)
+{
+    struct yokei_op *op = comm->queue;
+    if (!op || atomic_load_explicit(&comm->error, memory_order_relaxed)) return false;
+    if (!op->begun) {
+        bool ready = true;
+        if (op->is_async && yoke_event_query(op->ready, &ready)) {
+            yokei_comm_fail(comm, YOKE_EBACKEND, comm->peers[comm->rank].info.world_rank,
+                            "communicator \"%s\": the stream's work before %s failed: %s", comm->name,
+                            yokei_kind_name(op->kind), yoke_last_error());
+            return true;
+        }
+        if (!ready) return false;
+        op_begin(op);
+    }
+    bool moved = false;
+    for (int i = 0; i < op->n_lanes; i++) {
+        if (op->lanes[i]->phase == YOKEI_LANE_DONE) continue;
+        const yoke_status status = lane_work(op, op->lanes[i], &moved);
+        if (status) { /* a step's own fault, such as a copy that the driver refused, is the communicator's too */
+            if (!atomic_load(&comm->error))
+                yokei_comm_fail(comm, status, comm->peers[comm->rank].info.world_rank, "communicator \"%s\": %s: %s",
+                                comm->name, yokei_kind_name(op->kind), yoke_last_error());
+            return true;
+        }
+    }
+    if (moved) record_progress(op);
+    if (op->n_lanes_done == op->n_lanes) op_end(op, YOKE_OK);
+    return moved;
+}
+
+bool yokei_progress(void)
+{
+    bool moved = false;
+    for (yoke_comm *comm = yokei_process.comms, *next; comm; comm = next) {
+        next = comm->next;
+        if (!comm->queue) continue;
+        if (comm_progress(comm)) {
+            comm->n_polls = 0;
+            moved = true;
+        } else if (++comm->n_polls % 16 == 0) {
+            yokei_watch(comm);
+        }
+    }
+    return moved;
+}
+
+yoke_status yokei_wait_for(struct yokei_op *const ops[], int n_ops)
+{
+    struct yokei_process *process = &yokei_process;
+    if (!n_ops) return YOKE_OK;
+    struct yokei_wait wait = ops[0]->comm->wait;
+    for (;;) {
+        bool all = true;
+        pthread_mutex_lock(&process->lock);
+        const bool moved = yokei_progress();
+        for (int i = 0; i < n_ops; i++) all &= atomic_load_explicit(&ops[i]->ended, memory_order_relaxed);
+        if (all) break;
+        pthread_mutex_unlock(&process->lock);
+        if (moved)
+            yokei_wait_progress(&wait);
+        else
+            yokei_wait_idle(&wait);
+    }
+    yoke_status status = YOKE_OK;
+    for (int i = 0; i < n_ops; i++) {
+        if (ops[i]->status && !status) status = yokei_sticky(ops[i]->comm);
+        if (ops[i]->status) yokei_tell_late(ops[i]->comm);
+        yokei_op_free(ops[i]);
+    }
+    pthread_mutex_unlock(&process->lock);
+    return status;
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "collectives/flight.h"
+#include "core/base/base.h"
+
+static const char *const kind_names[YOKEI_N_KINDS] = {
+    "all_reduce", "reduce_scatter", "all_gather", "broadcast", "send", "recv", "barrier", "group", "comm_destroy",
+};
+
+const char *yokei_kind_name(unsigned kind) { return kind < YOKEI_N_KINDS ? kind_names[kind] : "?"; }
+
+void yokei_flight_name(int rank, char *name_out, size_t bytes) { yokei_text(name_out, bytes, "flight-%05d.bin", rank); }
+
+static void flight_path(const char *folder, int rank, char path[4096])
+{
+    char name[32];
+    yokei_flight_name(rank, name, sizeof name);
+    yokei_text(path, 4096, "%s/%s", folder, name);
+}
+
+/* Give the file behind `fd` its size and map it; `name` is for messages. */
+static yoke_status map_for_writing(int fd, const char *name, int rank, struct yokei_flight_file **file_out)
+{
+    /* A full disk is an error here, not a fault at the first write. */
+    int error = posix_fallocate(fd, 0, sizeof(struct yokei_flight_file));
+    if (error)
+        return yoke_fail(YOKE_EIO, "flight record %s: no room for %zu bytes: %s", name, sizeof(struct yokei_flight_file),
+                         strerror(error));
+    struct yokei_flight_file *file = mmap(NULL, sizeof *file, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (file == MAP_FAILED) return yoke_fail(YOKE_EIO, "flight record %s: cannot be mapped: %s", name, strerror(errno));
+    if (atomic_load(&file->magic) != YOKEI_FLIGHT_MAGIC) {
+        file->bytes = sizeof *file;
+        file->n_entries = YOKEI_FLIGHT_ENTRIES;
+        file->rank = rank;
+        atomic_store(&file->waits_for, -1);
+        atomic_store(&file->culprit, -1);
+        atomic_store(&file->magic, YOKEI_FLIGHT_MAGIC);
+    }
+    *file_out = file;
+    return YOKE_OK;
+}
+
+yoke_status yokei_flight_create(const char *folder, int rank, bool fresh, struct yokei_flight_file **file_out)
+{
+    char path[4096];
+    flight_path(folder, rank, path);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | (fresh ? O_TRUNC : 0), 0600);
+    if (fd < 0) return yoke_fail(YOKE_EIO, "flight record %s: cannot be created: %s", path, strerror(errno));
+    const yoke_status status = map_for_writing(fd, path, rank, file_out);
+    close(fd);
+    return status;
+}
+
+yoke_status yokei_flight_create_memory(int rank, int *fd_out, struct yokei_flight_file **file_out)
+{
+    int fd = memfd_create("yoke-flight", MFD_CLOEXEC);
+    if (fd < 0) return yoke_fail(YOKE_EIO, "flight record: memfd_create: %s", strerror(errno));
+    const yoke_status status = fchmod(fd, 0600) ? yoke_fail(YOKE_EIO, "flight record: fchmod: %s", strerror(errno))
+                                                : map_for_writing(fd, "in memory", rank, file_out);
+    if (status)
+        close(fd);
+    else
+        *fd_out = fd;
+    return status;
+}
+
+static yoke_status open_path(const char *path, int flags, const struct yokei_flight_file **file_out)
+{
+    /* Another process's descriptor may be anything: never block on it. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
+    if (fd < 0) return yoke_fail(YOKE_EIO, "flight record %s: cannot be opened: %s", path, strerror(errno));
+    struct stat st;
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(struct yokei_flight_file)) {
+        close(fd);
+        return yoke_fail(YOKE_EDATA, "flight record %s: shorter than %zu bytes", path, sizeof(struct yokei_flight_file));
+    }
+    const struct yokei_flight_file *file = mmap(NULL, sizeof *file, PROT_READ, MAP_SHARED, fd, 0);
+    int error = errno;
+    close(fd);
+    if (file == MAP_FAILED) return yoke_fail(YOKE_EIO, "flight record %s: cannot be mapped: %s", path, strerror(error));
+    if (atomic_load(&file->magic) != YOKEI_FLIGHT_MAGIC || file->bytes != sizeof *file) {
+        yokei_flight_close(file);
+        return yoke_fail(YOKE_EDATA, "flight record %s: not a flight record of this version", path);
+    }
+    *file_out = file;
+    return YOKE_OK;
+}
+
+yoke_status yokei_flight_open(const char *folder, int rank, const struct yokei_flight_file **file_out)
+{
+    char path[4096];
+    flight_path(folder, rank, path);
+    return open_path(path, O_NOFOLLOW, file_out);
+}
+
+yoke_status yokei_flight_open_memory(int pid, int fd, const struct yokei_flight_file **file_out)
+{
+    char path[64];
+    yokei_text(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
+    return open_path(path, 0, file_out); /* such an entry is a link by nature */
+}
+
+void yokei_flight_close(const struct yokei_flight_file *file)
+{
+    if (file) munmap((void *)(uintptr_t)file, sizeof *file);
+}
+
+void yokei_flight_set_agent(struct yokei_flight_file *file, enum yokei_agent_state state, int pid, int signal,
+                            int exit_code)
+{
+    uint64_t word = (uint64_t)(state & 0xff) | (uint64_t)(signal & 0xff) << 8 | (uint64_t)(exit_code & 0xffff) << 16 |
+                    (uint64_t)(uint32_t)pid << 32;
+    atomic_store_explicit(&file->agent_ns, yokei_now_ns(), memory_order_relaxed);
+    atomic_store_explicit(&file->agent, word, memory_order_release);
+}
+
+struct yokei_agent_verdict yokei_flight_agent(const struct yokei_flight_file *file)
+{
+    uint64_t word = atomic_load_explicit(&file->agent, memory_order_acquire);
+    uint64_t now = yokei_now_ns(), then = atomic_load_explicit(&file->agent_ns, memory_order_relaxed);
+    return (struct yokei_agent_verdict){ .state = (enum yokei_agent_state)(word & 0xff),
+                                         .pid = (int)(word >> 32),
+                                         .signal = (int)(word >> 8 & 0xff),
+                                         .exit_code = (int)(word >> 16 & 0xffff),
+                                         .age_ns = now > then ? now - then : 0 };
+}
+
+void yokei_agent_verdict_text(const struct yokei_agent_verdict *verdict, char *text_out, size_t bytes)
+{
+    if (verdict->state == YOKEI_AGENT_DEAD && verdict->signal)
+        yokei_text(text_out, bytes, "died by signal %d (%s)", verdict->signal, strsignal(verdict->signal));
+    else if (verdict->state == YOKEI_AGENT_DEAD)
+        yokei_text(text_out, bytes, "exited with code %d", verdict->exit_code);
+    else if (verdict->state == YOKEI_AGENT_STOPPED)
+        yokei_text(text_out, bytes, "was stopped by signal %d (%s)", verdict->signal, strsignal(verdict->signal));
+    else
+        yokei_text(text_out, bytes, "runs");
+}
+
+/* The time since `then`, for people. */
+static void age_text(uint64_t then, char *text_out, size_t bytes)
+{
+    uint64_t now = yokei_now_ns();
+    yokei_text(text_out, bytes, "%.1f s", now > then ? (double)(now - then) * 1e-9 : 0.0);
+}
+
+static void describe_inside(const struct yokei_flight_file *file, char *text_out, size_t bytes)
+{
+    char age[32], waits[48] = "";
+    age_text(atomic_load(&file->progress_ns), age, sizeof age);
+    int waits_for = atomic_load(&file->waits_for);
+    if (waits_for >= 0) yokei_text(waits, sizeof waits, ", waiting for rank %d", waits_for);
+    yokei_text(text_out, bytes, "in %s #%u of \"%.31s\", step %u%s, last step %s ago",
+               yokei_kind_name(atomic_load(&file->kind)), atomic_load(&file->sequence), file->comm_name,
+               atomic_load(&file->step), waits, age);
+}
+
+void yokei_flight_describe(const struct yokei_flight_file *file, char *text_out, size_t bytes)
+{
+    char age[32];
+    age_text(atomic_load(&file->heartbeat_ns), age, sizeof age);
+    switch (atomic_load_explicit(&file->state, memory_order_acquire)) {
+    case YOKEI_RANK_UNBORN: yokei_text(text_out, bytes, "before its first collective"); return;
+    case YOKEI_RANK_INSIDE: describe_inside(file, text_out, bytes); return;
+    case YOKEI_RANK_BUSY: yokei_text(text_out, bytes, "busy for %s: %.63s", age, file->busy); return;
+    case YOKEI_RANK_FAILED: yokei_text(text_out, bytes, "failed: %.1023s", file->error); return;
+    case YOKEI_RANK_LEFT: yokei_text(text_out, bytes, "done with all collectives"); return;
+    default: break;
+    }
+    if (atomic_load(&file->n_operations) == 0) {
+        yokei_text(text_out, bytes, "outside collectives, none called yet");
+        return;
+    }
+    yokei_text(text_out, bytes, "outside collectives for %s, the last was %s #%u of \"%.31s\"", age,
+               yokei_kind_name(atomic_load(&file->kind)), atomic_load(&file->sequence), file->comm_name);
+}
+
+/* Follow waits_for from `from` to the rank that waits for nobody; in a circle, the one that made no step for longest. */
+static int chain_end(const struct yokei_flight_file *const files[], int n, int from)
+{
+    int at = from, oldest = from;
+    for (int hops = 0; hops < n; hops++) {
+        if (!files[at]) return at;
+        if (atomic_load(&files[at]->progress_ns) < atomic_load(&files[oldest]->progress_ns)) oldest = at;
+        int next = atomic_load(&files[at]->waits_for);
+        if (atomic_load(&files[at]->state) != YOKEI_RANK_INSIDE || next < 0 || next >= n || next == at) return at;
+        at = next;
+    }
+    return oldest;
+}
+
+int yokei_flight_culprit(const struct yokei_flight_file *const files[], int n, int from)
+{
+    int stopped = -1, failed = -1;
+    for (int rank = 0; rank < n; rank++) {
+        if (!files[rank]) continue;
+        struct yokei_agent_verdict verdict = yokei_flight_agent(files[rank]);
+        uint32_t state = atomic_load(&files[rank]->state);
+        /* A rank that returned an error and then ended is a witness, not the cause. */
+        if (verdict.state == YOKEI_AGENT_DEAD && (verdict.signal || verdict.exit_code) && state != YOKEI_RANK_FAILED)
+            return rank;
+        if (verdict.state == YOKEI_AGENT_STOPPED && stopped < 0) stopped = rank;
+        if (state == YOKEI_RANK_FAILED && failed < 0) failed = rank;
+    }
+    if (stopped >= 0) return stopped;
+    if (failed >= 0) {
+        int named = atomic_load(&files[failed]->culprit);
+        return named >= 0 && named < n ? named : failed;
+    }
+    if (from < 0) {
+        uint64_t oldest = UINT64_MAX;
+        for (int rank = 0; rank < n; rank++)
+            if (files[rank] && atomic_load(&files[rank]->state) == YOKEI_RANK_INSIDE &&
+                atomic_load(&files[rank]->progress_ns) < oldest) {
+                oldest = atomic_load(&files[rank]->progress_ns);
+                from = rank;
+            }
+    }
+    return from >= 0 && from < n ? chain_end(files, n, from) : -1;
+}
+
+char yokei_process_state(int pid, uint64_t *start_time_out)
+{
+    char path[64], line[1024];
+    yokei_text(path, sizeof path, "/proc/%d/stat", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return '\0';
+    ssize_t length = read(fd, line, sizeof line - 1);
+    close(fd);
+    if (length <= 0) return '\0';
+    line[length] = '\0';
+    /* The name in field 2 may hold anything: the fields after it are counted from its last bracket. */
+    const char *after = strrchr(line, ')');
+    char state;
+    unsigned long long start;
+    if (!after || sscanf(after + 1,
+                         " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &state,
+                         &start) != 2)
+        return '\0';
+    if (start_time_out) *start_time_out = start;
+    return state;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Flight records: one small mapped file per rank in the run directory. It says who a rank is, what it is doing, whom it
+ * waits for, and its last 1,024 operations; and it carries the verdict of the rank's agent. It outlives a SIGKILL.
+ *
+ * Three kinds of processes use it, so this header knows neither MPI nor devices:
+ *   the agent  (`yoke rank`)  creates the file, starts the rank, and writes `agent` when the rank stops, goes on or ends;
+ *   the rank   (libyoke-comm) creates it too when there is no agent, and writes everything else;
+ *   peers and the supervisor (`yoke run`) only read: peers while they wait, the supervisor at the end.
+ * Every word that is read while it may be written is atomic and has one writer. Texts are written before the state that
+ * makes them valid. Times are CLOCK_MONOTONIC nanoseconds of the writing host.
+ */
+#ifndef COLLECTIVES_FLIGHT_H
+#define COLLECTIVES_FLIGHT_H
+
+#include <stdatomic.h>
+#include <yoke/base.h>
+
+#define YOKEI_FLIGHT_MAGIC 0x316c66656b6f79ull /* "yokefl1" */
+#define YOKEI_FLIGHT_ENTRIES 1024
+
+/** The agent's word on its rank. */
+enum yokei_agent_state { YOKEI_AGENT_NONE, YOKEI_AGENT_ALIVE, YOKEI_AGENT_STOPPED, YOKEI_AGENT_DEAD };
+
+/** The rank's word on itself. */
+enum yokei_rank_state {
+    YOKEI_RANK_UNBORN = 0, /* the file was made, the rank has not said anything yet */
+    YOKEI_RANK_OUTSIDE,    /* runs the caller's code */
+    YOKEI_RANK_INSIDE,     /* in a collective: see comm, sequence, step, waits_for */
+    YOKEI_RANK_BUSY,       /* in a long phase that it announced: see busy */
+    YOKEI_RANK_FAILED,     /* returned an error: see status and error */
+    YOKEI_RANK_LEFT,       /* destroyed its last communicator in order */
+};
+
+/** One operation of the record; `state` is written last. */
+struct yokei_flight_entry {
+    uint64_t start_ns, end_ns; /* end_ns 0: in flight */
+    uint64_t count;
+    uint32_t sequence;         /* the communicator's number of this operation, from 1 */
+    uint32_t comm;             /* context number of the communicator */
+    uint32_t hash;             /* of the whole call, as compared between the ranks */
+    int32_t root;              /* root or peer, -1 when there is none */
+    int32_t step;              /* steps done */
+    uint8_t kind, dtype, reduction, algorithm;
+    uint32_t status;           /* yoke_status at its end */
+    _Atomic uint32_t state;    /* 0 empty, 1 in flight, 2 ended */
+};
+
+struct yokei_flight_file {
+    /* Written at creation, before `magic`. */
+    _Atomic uint64_t magic;
+    uint32_t bytes, n_entries;
+    int32_t rank;
+    uint32_t spare;
+    /* The agent's: one word, so that it changes as a whole. state | signal << 8 | exit code << 16 | pid << 32. */
+    _Atomic uint64_t agent;
+    _Atomic uint64_t agent_ns; /* when that was written */
+    /* The rank's: who it is, written before `state` leaves UNBORN. */
+    char host[64];
+    uint64_t nonce;      /* drawn by the rank; a peer that reads the same number shares memory with it */
+    uint64_t start_time; /* field 22 of /proc/PID/stat: tells a process from a later one of the same number */
+    int32_t pid, n_ranks;
+    /* The rank's: what it is doing. */
+    _Atomic uint32_t state;        /* enum yokei_rank_state */
+    _Atomic int32_t waits_for;     /* the rank of the job it waits for in a collective, -1: none */
+    _Atomic uint32_t comm, sequence, kind, step;
+    _Atomic uint64_t heartbeat_ns; /* last time that it looked after its collectives */
+    _Atomic uint64_t progress_ns;  /* last time that a step was done */
+    _Atomic uint32_t status;       /* yoke_status of FAILED */
+    _Atomic int32_t culprit;       /* the rank of the job that the error names, -1: none */
+    char comm_name[32];
+    char busy[64];
+    char error[1024];
+    _Atomic uint64_t n_operations; /* operations begun ever; entries[(n - 1) % n_entries] is the newest */
+    struct yokei_flight_entry entries[YOKEI_FLIGHT_ENTRIES];
+};
+
+/** What an agent's word means. */
+struct yokei_agent_verdict {
+    enum yokei_agent_state state;
+    int pid;         /* of the rank */
+    int signal;      /* that stopped or killed it, 0: none */
+    int exit_code;   /* when it ended by itself */
+    uint64_t age_ns; /* since it was written */
+};
+
+/** Names of kinds of operations ("all_reduce"), shared by messages, records and the command. */
+enum yokei_kind {
+    YOKEI_ALL_REDUCE, YOKEI_REDUCE_SCATTER, YOKEI_ALL_GATHER, YOKEI_BROADCAST, YOKEI_SEND, YOKEI_RECV, YOKEI_BARRIER,
+    YOKEI_GROUP, YOKEI_DESTROY, YOKEI_N_KINDS
+};
+const char *yokei_kind_name(unsigned kind);
+
+/** "flight-00003.bin": the file of a rank of the job, inside the run directory. */
+void yokei_flight_name(int rank, char *name_out, size_t bytes);
+
+/**
+ * Create the file of `rank` in `folder` (mode 0600), or open it for writing where the agent or an earlier start made
+ * it, and map it. `fresh` empties it first: the agent passes true for each start of its rank, the rank false.
+ * Errors: YOKE_EIO with path and reason (a full disk is found here, not at a later page fault).
+ */
+yoke_status yokei_flight_create(const char *folder, int rank, bool fresh, struct yokei_flight_file **file_out);
+/** Map the file of another rank for reading. YOKE_EIO when it is missing, YOKE_EDATA when it is no flight record. */
+yoke_status yokei_flight_open(const char *folder, int rank, const struct yokei_flight_file **file_out);
+/**
+ * The same without a run directory: the record lies in memory that has no name, so nothing is left behind however the
+ * processes end. Peers map it by the descriptor's entry in /proc/PID/fd. The caller closes fd_out.
+ */
+yoke_status yokei_flight_create_memory(int rank, int *fd_out, struct yokei_flight_file **file_out);
+yoke_status yokei_flight_open_memory(int pid, int fd, const struct yokei_flight_file **file_out);
+/** Unmap; NULL is allowed. */
+void yokei_flight_close(const struct yokei_flight_file *file);
+
+/** The agent's word: its rank runs (ALIVE), was stopped by `signal`, or is dead by `signal` or `exit_code`. */
+void yokei_flight_set_agent(struct yokei_flight_file *file, enum yokei_agent_state state, int pid, int signal,
+                            int exit_code);
+struct yokei_agent_verdict yokei_flight_agent(const struct yokei_flight_file *file);
+
+/** "died by signal 9 (Killed)", "exited with code 3", "was stopped by signal 19 (Stopped (signal))", "runs". */
+void yokei_agent_verdict_text(const struct yokei_agent_verdict *verdict, char *text_out, size_t bytes);
+
+/** One line on what a rank does or last did: "in all_reduce #17 of \"world\", step 3, waits for rank 1 since 2.3 s". */
+void yokei_flight_describe(const struct yokei_flight_file *file, char *text_out, size_t bytes);
+
+/**
+ * The rank to blame among files[0..n) (NULL where there is none): one that is dead or stopped by its agent's word;
+ * else the end of the wait-for chain that begins at `from` (-1: at the rank that made no progress for longest). -1: none.
+ */
+int yokei_flight_culprit(const struct yokei_flight_file *const files[], int n, int from);
+
+/** The state letter of /proc/PID/stat ('T' stopped, 'Z' ended) and its start time; '\0' when there is no such process. */
+char yokei_process_state(int pid, uint64_t *start_time_out);
+
+#endif

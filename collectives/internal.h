@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The inside of libyoke-comm.
+ *
+ * A communicator works on one operation at a time, in the order in which they were issued; different communicators
+ * work side by side. An operation runs on up to YOKEI_LANES lanes. A lane is a small sequential machine: it takes the
+ * next step from the operation's algorithm, waits until what the step needs is there, does it, and takes the next. A
+ * step is at most: receive a message, combine it with the rank's own data, store the result, send it. Lanes advance
+ * independently, which is what keeps several chunks in flight. Messages between two ranks in one lane keep their order,
+ * and every message carries the 64-byte header of the call that it belongs to.
+ *
+ *   call.c (arguments) -> engine.c (operations, lanes, steps) -> transport/ (messages)
+ *                             |-> algorithms/ (which steps)   |-> verdict.c (who is to blame when nothing moves)
+ */
+#ifndef COLLECTIVES_INTERNAL_H
+#define COLLECTIVES_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include <stdlib.h>
+
+#include <yoke/comm.h>
+
+#include "collectives/flight.h"
+#include "core/base/base.h"
+
+enum {
+    YOKEI_LANES = 8,          /* of the collectives; lane number YOKEI_LANES carries send and recv */
+    YOKEI_LANE_KINDS = 16,    /* tags per communicator: lanes, and CONTROL */
+    YOKEI_LANE_PAIR = YOKEI_LANES,
+    YOKEI_LANE_CONTROL = YOKEI_LANES + 1,
+    YOKEI_SLOTS = 2,          /* send slots per lane */
+    YOKEI_RECENT = 64,        /* calls remembered for the call check */
+    YOKEI_PAIR_CHUNK = 64 << 10,
+};
+
+/** What a message says of the call that it belongs to; compared field by field on arrival. */
+struct yokei_header {
+    uint32_t magic;    /* and version of this format */
+    uint32_t comm;     /* context number */
+    uint32_t sequence; /* of the communicator's collectives, from 1; of the pair's messages for send and recv */
+    uint8_t kind, dtype, reduction, algorithm;
+    int32_t root;
+    uint32_t counts_hash;
+    uint64_t count;
+    uint32_t history;  /* of all collectives before this one */
+    /* The call before this one: named when `history` differs. */
+    uint32_t last_sequence;
+    uint64_t last_count;
+    int32_t last_root;
+    uint8_t last_kind, last_dtype, last_reduction, last_algorithm;
+    uint32_t zero;
+    uint32_t bytes;    /* of this message behind the header; the only field that differs between its messages */
+};
+_Static_assert(sizeof(struct yokei_header) == 64, "the header of a message has 64 bytes");
+
+/** One step of a lane. Pointers are the caller's buffers, of the communicator's device. */
+struct yokei_step {
+    int from, to;        /* ranks of the communicator, -1: no receive, no send */
+    size_t n;            /* elements */
+    yoke_dtype dtype;    /* of the caller's buffers */
+    yoke_dtype in, out;  /* of the message that comes and of the one that goes */
+    const void *own;     /* the rank's own data, NULL: not used */
+    void *store;         /* where the result goes, NULL: nowhere */
+    bool use_acc;        /* the rank's own data is the lane's accumulator */
+    bool store_acc;      /* the result goes there too */
+    bool own_first;      /* own OP message instead of message OP own */
+    bool finish;         /* the reduction ends here: scale for avg, round to dtype */
+    bool canonical;      /* several ranks compute this result: NaN gets one bit pattern, for equal bits */
+    const struct yokei_header *header;
+};
+
+struct yokei_op;
+
+enum yokei_lane_phase { YOKEI_LANE_NEXT, YOKEI_LANE_WORK, YOKEI_LANE_STORING, YOKEI_LANE_DONE };
+
+/** One lane: its place in the algorithm, and library-owned buffers for staging. */
+struct yokei_lane {
+    int id;                       /* number of its message streams: the tag, the shared slots */
+    enum yokei_lane_phase phase;
+    size_t round;                 /* the algorithm's own counters */
+    int stage;
+    struct yokei_step step;
+    struct yokei_transfer *transfer; /* of YOKEI_PAIRS: the one at work */
+    void *acc;                    /* one chunk, of the collective lanes */
+    /* Staging of device memory that the host does not see: the rank's own data on its way out, results on their way in. */
+    void *own_copy, *result_copy;
+    yoke_event *own_event, *result_event;
+    bool own_fetched, result_pending;
+    struct yokei_mpi_lane *mpi;   /* transport/mpi.c */
+    uint32_t shm_at;              /* transport/shm.c: the send slot that comes next */
+};
+
+/** One transfer of a send, a recv or a group of them. */
+struct yokei_transfer {
+    bool is_send;
+    int peer;
+    size_t count;
+    yoke_dtype dtype;
+    void *data;
+    struct yokei_header header;
+    struct yokei_transfer *next; /* the next one with the same peer in the same direction */
+};
+
+/** An algorithm makes the steps of an operation, lane by lane. */
+struct yokei_algorithm {
+    const char *name;
+    /* Fill the lane's next step and move its counters on; false when the lane has nothing more to do. */
+    bool (*next)(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step);
+};
+enum yokei_algorithm_id {
+    YOKEI_RING, YOKEI_DOUBLING, YOKEI_CHAIN, YOKEI_DISSEMINATION, YOKEI_PAIRS, YOKEI_N_ALGORITHMS
+};
+extern const struct yokei_algorithm yokei_ring, yokei_doubling, yokei_chain, yokei_dissemination, yokei_pairs;
+const struct yokei_algorithm *yokei_algorithm(unsigned id);
+
+struct yokei_op {
+    struct yokei_op *next; /* in the communicator's queue, or its list of free ones */
+    yoke_comm *comm;
+    enum yokei_kind kind;
+    yoke_dtype dtype, wire; /* of the caller's data; of partial sums on the way */
+    yoke_reduction reduction;
+    size_t count;           /* elements: of the whole buffer (all_reduce, broadcast) or the sum of the slices */
+    int root;
+    const void *send;
+    void *recv;
+    size_t *slices;         /* [size + 1] offsets of the ranks' slices in elements, of the ring; else NULL */
+    size_t *slices_room;    /* owned by the operation */
+    size_t chunk;           /* elements per message, at most */
+    size_t n_rounds;
+    const struct yokei_algorithm *algorithm;
+    struct yokei_header header;
+    struct yokei_lane **lanes, **pair_lanes; /* pair_lanes: owned by the operation, of sends and receives */
+    int n_lanes, n_lanes_done;
+    uint32_t n_steps;
+    bool moved; /* since it was last watched */
+    struct yokei_transfer *transfers; /* of YOKEI_PAIRS; owned by the operation */
+    int n_transfers;
+    bool staged;            /* the buffers are device memory that the host does not see */
+    yoke_event *ready, *done; /* of an asynchronous operation: begin when ready, signal done */
+    bool is_async, begun;
+    atomic_bool ended;
+    yoke_status status;
+    struct yokei_flight_entry *entry;
+    uint64_t begun_ns, progress_ns;
+    uint64_t probed_ns;
+    bool warned;
+    int waits_for;          /* rank of the communicator, of the lane that was looked at last */
+};
+
+/** What every rank tells every other when a communicator is made. */
+struct yokei_peer_info {
+    char host[64];
+    char name[32];
+    uint64_t nonce, start_time;
+    int32_t pid, world_rank;
+    int32_t flight_fd;       /* of the record, when it lies in a memfd; -1: in the run directory */
+    int32_t segment_fd;      /* of the shared slots, -1: none */
+    uint64_t segment_nonce;
+    uint32_t uid;
+    uint32_t next_context;
+    int32_t status;          /* what failed on this rank so far */
+    char reason[192];
+    /* The configuration, compared. */
+    uint32_t version, accum, no_check;
+    int32_t algorithm;
+    int64_t timeout_ms, stall_ms;
+    uint64_t chunk_bytes;
+};
+
+/** A rank of the communicator, as seen from here. */
+struct yokei_peer {
+    struct yokei_peer_info info;
+    const struct yokei_flight_file *flight; /* NULL: on another host */
+    const struct yokei_transport *transport;
+    void *segment;                           /* its shared slots, mapped; NULL: none */
+    uint32_t taken[YOKEI_LANES + 1];         /* messages read from there, per lane */
+    uint32_t pair_sent, pair_received;       /* sequence numbers of send and recv */
+    uint64_t suspect_ns;                     /* since when it looks stopped or dead */
+    char suspect_state;
+    /* What it answered last, when it is on another host. */
+    uint64_t view_ns;
+    int32_t view_waits_for, view_state;
+    uint32_t view_sequence;
+};
+
+/** How messages get from one rank to another. A lane has at most one message at a time in each function's hands. */
+struct yokei_transport {
+    const char *name;
+    /* Room for the lane's next message to `to`; *room_out NULL when there is none yet. */
+    yoke_status (*reserve)(yoke_comm *comm, struct yokei_lane *lane, int to, void **room_out);
+    /* Send what was written there. */
+    yoke_status (*post)(yoke_comm *comm, struct yokei_lane *lane, int to, size_t bytes);
+    /* The next message from `from`; *message_out NULL when it is not there yet. */
+    yoke_status (*poll)(yoke_comm *comm, struct yokei_lane *lane, int from, const void **message_out, size_t *bytes_out);
+    /* The message was read. */
+    void (*release)(yoke_comm *comm, struct yokei_lane *lane, int from);
+    /* Whether all that the lane sent is on its way without help from this rank. */
+    yoke_status (*drained)(yoke_comm *comm, struct yokei_lane *lane, bool *drained_out);
+};
+extern const struct yokei_transport yokei_mpi_transport, yokei_shm_transport;
+
+/** Sends and receives of one set of processes: one duplicate of MPI's communicator serves all of Yoke's over it. */
+struct yokei_process_set {
+    struct yokei_process_set *next;
+    MPI_Comm mpi;
+    uint32_t next_context;
+    int n_comms;
+};
+
+/** All that the process has once. */
+struct yokei_process {
+    pthread_mutex_t lock;     /* of everything below, of every communicator, and of all calls of MPI */
+    struct yokei_process_set *sets;
+    yoke_comm *comms;
+    int n_comms;
+    bool faulted;             /* an operation failed: MPI is not finalised any more */
+    bool any_thread;          /* MPI_THREAD_MULTIPLE */
+    pthread_t main_thread;    /* that made the first communicator */
+    struct yokei_flight_file *flight;
+    int flight_fd, world_rank, n_world;
+    uint64_t nonce, start_time;
+    char host[64], run_dir[4096];
+    int n_cores;
+    /* The progress thread, for asynchronous operations. */
+    pthread_t thread;
+    pthread_cond_t wake;
+    bool thread_runs, thread_ends;
+    int n_async;              /* operations that it looks after */
+};
+extern struct yokei_process yokei_process;
+
+struct yoke_comm {
+    struct yoke_comm *next;
+    struct yokei_process_set *set;
+    uint32_t context;
+    int rank, size;
+    int *set_rank;            /* [size] rank of the process set */
+    char name[32];
+    yoke_device *device;      /* NULL: host memory */
+    yoke_stream *copy_stream; /* of staged copies */
+    enum yoke_accum accum;
+    struct yokei_wait wait;
+    int64_t timeout_ms, stall_ms;
+    size_t chunk_bytes;       /* of a message's data, at most; a multiple of 64 */
+    bool chunk_is_forced;
+    int forced_algorithm;     /* -1: chosen by size */
+    bool no_check, no_shared;
+    bool all_shared;           /* every pair of ranks shares slots */
+    int n_on_host;
+    struct yokei_peer *peers; /* [size] */
+    struct yokei_lane lanes[YOKEI_LANES], **pair_send, **pair_recv; /* [size], made when first used */
+    struct yokei_lane *lane_list[YOKEI_LANES];
+    struct yokei_op *queue, **queue_end, *free_ops;
+    uint32_t sequence, history;
+    struct yokei_header recent[YOKEI_RECENT]; /* of the calls begun, by sequence */
+    struct yokei_segment *segment; /* this rank's shared slots */
+    int segment_fd;
+    uint64_t segment_nonce;
+    struct yokei_mpi_control *control;
+    atomic_int error;         /* yoke_status, sticky */
+    char error_text[1024];
+    int culprit;              /* rank of the job that the error names */
+    bool untold;              /* it failed by a thread that may not call MPI: the others are told later */
+    uint64_t watched_ns, proc_ns;
+    uint32_t n_polls;
+};
+
+/* ---- process.c: the process's own state, creation of its flight record ---- */
+yoke_status yokei_process_begin(void);
+void yokei_process_end(void); /* when the last communicator is gone */
+/** Start the progress thread, if it does not run, and wake it. The lock is held. */
+yoke_status yokei_thread_start(void);
+/** End it, if it runs. The lock is not held. */
+void yokei_thread_end(void);
+/** The barrier of yoke_comm_destroy. */
+yoke_status yokei_final_barrier(yoke_comm *comm);
+
+/* ---- setup.c: what the ranks tell each other when a communicator is made ---- */
+/** Collective. `status` is what this rank came to so far: all ranks fail when one has. */
+yoke_status yokei_setup(yoke_comm *comm, MPI_Comm mpi_comm, yoke_status status);
+/** Leave the process set and unmap the peers. */
+void yokei_setup_undo(yoke_comm *comm);
+
+/* ---- sum.c: the arithmetic, the same on every rank ---- */
+/** The type in which partial results of a reduction travel. */
+yoke_dtype yokei_wire_dtype(yoke_dtype dtype, yoke_reduction reduction, enum yoke_accum accum);
+/** target = message OP own (either may be NULL: then the other as it is), in up to three places, in one pass. */
+struct yokei_combine {
+    size_t n;
+    yoke_reduction reduction;
+    const void *a, *b;        /* operands in their order; b may be NULL */
+    yoke_dtype a_dtype, b_dtype;
+    bool finish;              /* avg: times 1/size */
+    bool canonical;           /* NaN becomes the quiet one without payload */
+    int size;
+    void *out[3];             /* NULL: not written */
+    yoke_dtype out_dtype[3];
+};
+void yokei_combine(const struct yokei_combine *c);
+
+/* ---- check.c: the call check ---- */
+void yokei_header_begin(yoke_comm *comm, struct yokei_op *op);
+void yokei_header_transfer(yoke_comm *comm, struct yokei_transfer *transfer, uint32_t sequence);
+uint32_t yokei_hash32(const void *data, size_t bytes, uint32_t seed);
+/** Compare what came from `from` with what was called here; on a mismatch the communicator fails, and that is returned. */
+yoke_status yokei_check(yoke_comm *comm, int from, const struct yokei_header *here, const struct yokei_header *there);
+
+/** The same for a call that a waiting rank asks about: compared when it was made here too. */
+yoke_status yokei_check_probe(yoke_comm *comm, int from, const struct yokei_header *there);
+
+/* ---- engine.c ---- */
+/** A fresh operation, from the communicator's list. The lock is held. */
+yoke_status yokei_op_new(yoke_comm *comm, enum yokei_kind kind, struct yokei_op **op_out);
+/** Give it back. The lock is held. */
+void yokei_op_free(struct yokei_op *op);
+/** Append to the communicator's queue. The lock is held. */
+yoke_status yokei_submit(struct yokei_op *op);
+/** Work on all operations of all communicators once; whether anything moved. The lock is held. */
+bool yokei_progress(void);
+/** Work until all the operations have ended; take them back; the first error. The lock is not held. */
+yoke_status yokei_wait_for(struct yokei_op *const ops[], int n_ops);
+/** End every operation of the communicator with its sticky error. The lock is held. */
+void yokei_end_all(yoke_comm *comm);
+/** The communicator's sticky error, written to the thread's error text. */
+yoke_status yokei_sticky(yoke_comm *comm);
+
+/* ---- stage.c: device memory that the host does not see ---- */
+bool yokei_is_staged(const yoke_comm *comm, const void *address);
+yoke_status yokei_stage_fetch(yoke_comm *comm, struct yokei_lane *lane, bool *ready_out);
+yoke_status yokei_stage_store_ready(yoke_comm *comm, struct yokei_lane *lane, bool *ready_out);
+yoke_status yokei_stage_store(yoke_comm *comm, struct yokei_lane *lane);
+yoke_status yokei_stage_reserve(yoke_comm *comm, struct yokei_lane *lane);
+void yokei_stage_free(yoke_comm *comm, struct yokei_lane *lane);
+
+/* ---- verdict.c ---- */
+/** Fail the communicator, once: tell the other ranks, end its operations, touch its MPI messages no more. Returns status. */
+yoke_status yokei_comm_fail(yoke_comm *comm, yoke_status status, int culprit, const char *format, ...) YOKE_PRINTF(4, 5);
+/** Tell the others now, if the thread that failed the communicator could not. The lock is held. */
+void yokei_tell_late(yoke_comm *comm);
+/** Look who is to blame, when the head of the queue made no progress for a while. The lock is held. */
+void yokei_watch(yoke_comm *comm);
+/** A control message that came. */
+struct yokei_control {
+    uint32_t kind; /* enum yokei_control_kind */
+    int32_t origin, culprit, status, waits_for, state;
+    struct yokei_header header;
+    char text[1024];
+};
+enum yokei_control_kind { YOKEI_CONTROL_PROBE = 1, YOKEI_CONTROL_STATE, YOKEI_CONTROL_ERROR };
+void yokei_control_arrived(yoke_comm *comm, const struct yokei_control *message);
+
+/* ---- transport/mpi.c: the only calls of MPI but those of setup.c ---- */
+yoke_status yokei_mpi_lane_begin(yoke_comm *comm, struct yokei_lane *lane, size_t message_bytes);
+void yokei_mpi_lane_end(yoke_comm *comm, struct yokei_lane *lane);
+yoke_status yokei_mpi_control_begin(yoke_comm *comm);
+void yokei_mpi_control_end(yoke_comm *comm);
+/** Receive control messages, if any came. */
+void yokei_mpi_control_poll(yoke_comm *comm);
+/** Send one to a rank of the communicator, if a slot is free; false when not. */
+bool yokei_mpi_control_send(yoke_comm *comm, int to, const struct yokei_control *message);
+/** Push pending control messages for at most `ns`. */
+void yokei_mpi_control_flush(yoke_comm *comm, uint64_t ns);
+
+/* ---- transport/shm.c ---- */
+yoke_status yokei_shm_create(yoke_comm *comm);                 /* this rank's segment, and its descriptor */
+bool yokei_shm_map(yoke_comm *comm, int peer);                 /* a peer's segment, by its process's descriptor */
+void yokei_shm_close_fd(yoke_comm *comm);                      /* all peers have mapped it */
+void yokei_shm_destroy(yoke_comm *comm);
+
+#endif

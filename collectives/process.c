@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a process has once: who it is, its flight record, its progress thread. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "collectives/internal.h"
+
+struct yokei_process yokei_process = { .lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER, .flight_fd = -1 };
+
+static yoke_status open_record(void)
+{
+    struct yokei_process *p = &yokei_process;
+    const char *folder = getenv("YOKE_RUN_DIR");
+    p->run_dir[0] = '\0';
+    p->flight_fd = -1;
+    if (!folder || !*folder) return yokei_flight_create_memory(p->world_rank, &p->flight_fd, &p->flight);
+    if (strlen(folder) >= sizeof p->run_dir)
+        return yoke_fail(YOKE_EIO, "YOKE_RUN_DIR: longer than %zu letters", sizeof p->run_dir - 1);
+    yokei_text(p->run_dir, sizeof p->run_dir, "%s", folder);
+    return yokei_flight_create(folder, p->world_rank, false, &p->flight);
+}
+
+yoke_status yokei_process_begin(void)
+{
+    struct yokei_process *p = &yokei_process;
+    if (p->flight) return YOKE_OK;
+    int initialised = 0, finalised = 0, level = MPI_THREAD_SINGLE;
+    PMPI_Initialized(&initialised);
+    PMPI_Finalized(&finalised);
+    if (!initialised || finalised)
+        return yoke_fail(YOKE_EINVAL, "yoke_comm_create: MPI is not initialised: call yoke_mpi_start or MPI_Init_thread first");
+    PMPI_Query_thread(&level);
+    PMPI_Comm_rank(MPI_COMM_WORLD, &p->world_rank);
+    PMPI_Comm_size(MPI_COMM_WORLD, &p->n_world);
+    p->any_thread = level == MPI_THREAD_MULTIPLE;
+    p->main_thread = pthread_self();
+    struct yokei_topology topology;
+    p->n_cores = yokei_topology(&topology) ? (int)sysconf(_SC_NPROCESSORS_ONLN) : topology.n_cores;
+    if (getrandom(&p->nonce, sizeof p->nonce, 0) != sizeof p->nonce)
+        return yoke_fail(YOKE_EIO, "yoke_comm_create: no random number: %s", strerror(errno));
+    gethostname(p->host, sizeof p->host - 1);
+    yokei_process_state(getpid(), &p->start_time);
+    YOKE_TRY(open_record());
+    struct yokei_flight_file *f = p->flight;
+    memcpy(f->host, p->host, sizeof f->host);
+    f->nonce = p->nonce;
+    f->start_time = p->start_time;
+    f->pid = getpid();
+    f->n_ranks = p->n_world;
+    atomic_store(&f->heartbeat_ns, yokei_now_ns());
+    atomic_store_explicit(&f->state, YOKEI_RANK_OUTSIDE, memory_order_release);
+    return YOKE_OK;
+}
+
+void yokei_process_end(void)
+{
+    struct yokei_process *p = &yokei_process;
+    if (!p->flight) return;
+    if (atomic_load(&p->flight->state) != YOKEI_RANK_FAILED)
+        atomic_store_explicit(&p->flight->state, YOKEI_RANK_LEFT, memory_order_release);
+    yokei_flight_close(p->flight);
+    p->flight = NULL;
+    if (p->flight_fd >= 0) close(p->flight_fd);
+    p->flight_fd = -1;
+}
+
+/* ---- the progress thread ---- */
+
+static void *progress_thread(void *unused)
+{
+    (void)unused;
+    struct yokei_process *p = &yokei_process;
+    struct yokei_wait wait;
+    yokei_wait_init(&wait, YOKEI_WAIT_SLEEP, 1, 1);
+    pthread_mutex_lock(&p->lock);
+    while (!p->thread_ends) {
+        if (!p->n_async) {
+            pthread_cond_wait(&p->wake, &p->lock);
+            continue;
+        }
+        const bool moved = yokei_progress();
+        pthread_mutex_unlock(&p->lock);
+        if (moved)
+            yokei_wait_progress(&wait);
+        else
+            yokei_wait_idle(&wait);
+        pthread_mutex_lock(&p->lock);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return NULL;
+}
+
+yoke_status yokei_thread_start(void)
+{
+    struct yokei_process *p = &yokei_process;
+    if (!p->thread_runs) {
+        p->thread_ends = false;
+        const int error = pthread_create(&p->thread, NULL, progress_thread, NULL);
+        if (error) return yoke_fail(YOKE_ENOMEM, "the progress thread could not be started: %s", strerror(error));
+        p->thread_runs = true;
+    }
+    pthread_cond_signal(&p->wake);
+    return YOKE_OK;
+}
+
+void yokei_thread_end(void)
+{
+    struct yokei_process *p = &yokei_process;
+    pthread_mutex_lock(&p->lock);
+    const bool runs = p->thread_runs;
+    p->thread_runs = false;
+    p->thread_ends = true;
+    pthread_cond_signal(&p->wake);
+    pthread_mutex_unlock(&p->lock);
+    if (runs) pthread_join(p->thread, NULL);
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the ranks tell each other when a communicator is made: who they are, how they are configured, and what they can
+ * share. Every decision after it follows from what all of them know. Waiting is polite here too.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "collectives/internal.h"
+
+static yoke_status mpi_failed(const char *call, int code)
+{
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+    PMPI_Error_string(code, text, &length);
+    return yoke_fail(YOKE_EBACKEND, "yoke_comm_create: %s: %s", call, text);
+}
+
+/* Wait for a non-blocking collective of MPI, at most timeout_ms. */
+static yoke_status finish(yoke_comm *comm, MPI_Request *request, const char *what)
+{
+    struct yokei_wait wait = comm->wait;
+    const uint64_t begin = yokei_now_ns();
+    for (;;) {
+        int complete = 0;
+        const int code = PMPI_Test(request, &complete, MPI_STATUS_IGNORE);
+        if (code) return mpi_failed(what, code);
+        if (complete) return YOKE_OK;
+        yokei_wait_idle(&wait);
+        if (yokei_now_ns() - begin > (uint64_t)comm->timeout_ms * 1000000) {
+            yokei_process.faulted = true;
+            return yoke_fail(YOKE_ETIMEOUT, "yoke_comm_create: communicator \"%s\": not all of its %d ranks called within "
+                             "%lld ms", comm->name, comm->size, (long long)comm->timeout_ms);
+        }
+    }
+}
+
+/* The set of these processes, found or made. */
+static yoke_status join_set(yoke_comm *comm, MPI_Comm mpi_comm)
+{
+    struct yokei_process *p = &yokei_process;
+    for (struct yokei_process_set *set = p->sets; set; set = set->next) {
+        int result = MPI_UNEQUAL;
+        PMPI_Comm_compare(mpi_comm, set->mpi, &result);
+        if (result != MPI_IDENT && result != MPI_CONGRUENT) continue;
+        set->n_comms++;
+        comm->set = set;
+        return YOKE_OK;
+    }
+    struct yokei_process_set *set = calloc(1, sizeof *set);
+    if (!set) return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory");
+    MPI_Request request;
+    const int code = PMPI_Comm_idup(mpi_comm, &set->mpi, &request);
+    yoke_status status = code ? mpi_failed("MPI_Comm_idup", code) : finish(comm, &request, "MPI_Comm_idup");
+    if (status) {
+        free(set);
+        return status;
+    }
+    PMPI_Comm_set_errhandler(set->mpi, MPI_ERRORS_RETURN);
+    set->n_comms = 1;
+    set->next = p->sets;
+    p->sets = set;
+    comm->set = set;
+    return YOKE_OK;
+}
+
+static void leave_set(yoke_comm *comm)
+{
+    struct yokei_process_set **place = &yokei_process.sets, *set = comm->set;
+    comm->set = NULL;
+    if (!set || --set->n_comms) return;
+    while (*place != set) place = &(*place)->next;
+    *place = set->next;
+    if (!yokei_process.faulted) PMPI_Comm_free(&set->mpi);
+    free(set);
+}
+
+static void describe_self(yoke_comm *comm, struct yokei_peer_info *info, yoke_status status)
+{
+    const struct yokei_process *p = &yokei_process;
+    *info = (struct yokei_peer_info){
+        .nonce = p->nonce, .start_time = p->start_time, .pid = getpid(), .world_rank = p->world_rank,
+        .flight_fd = p->flight_fd, .segment_fd = comm->segment_fd, .segment_nonce = comm->segment_nonce,
+        .next_context = comm->set->next_context, .status = status, .version = YOKE_VERSION_MAJOR << 16 | YOKE_VERSION_MINOR,
+        .accum = comm->accum, .no_check = comm->no_check, .algorithm = comm->forced_algorithm,
+        .timeout_ms = comm->timeout_ms, .stall_ms = comm->stall_ms,
+        .chunk_bytes = comm->chunk_is_forced ? comm->chunk_bytes : 0,
+    };
+    memcpy(info->host, p->host, sizeof info->host);
+    memcpy(info->name, comm->name, sizeof info->name);
+    if (status) yokei_text(info->reason, sizeof info->reason, "%s", yoke_last_error());
+}
+
+static yoke_status exchange(yoke_comm *comm, const void *mine, void *all, size_t bytes)
+{
+    MPI_Request request;
+    const int code = PMPI_Iallgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, comm->set->mpi, &request);
+    return code ? mpi_failed("MPI_Iallgather", code) : finish(comm, &request, "MPI_Iallgather");
+}
+
+/* The first difference of rank r's configuration to rank 0's, the same text on every rank. */
+static yoke_status compare(const yoke_comm *comm, int r)
+{
+    const struct yokei_peer_info *a = &comm->peers[0].info, *b = &comm->peers[r].info;
+    const struct { const char *what; long long a, b; } fields[] = {
+        { "version", a->version, b->version },          { "accum", a->accum, b->accum },
+        { "no_check", a->no_check, b->no_check },       { "algorithm", a->algorithm, b->algorithm },
+        { "timeout_ms", a->timeout_ms, b->timeout_ms }, { "stall_ms", a->stall_ms, b->stall_ms },
+        { "chunk_bytes", (long long)a->chunk_bytes, (long long)b->chunk_bytes },
+    };
+    if (strcmp(a->name, b->name))
+        return yoke_fail(YOKE_EMISMATCH, "yoke_comm_create: rank 0 names the communicator \"%s\", rank %d \"%s\"", a->name,
+                         r, b->name);
+    for (size_t i = 0; i < YOKE_COUNT(fields); i++)
+        if (fields[i].a != fields[i].b)
+            return yoke_fail(YOKE_EMISMATCH, "yoke_comm_create: communicator \"%s\": %s is %lld on rank 0 and %lld on rank "
+                             "%d; all ranks need the same configuration", comm->name, fields[i].what, fields[i].a,
+                             fields[i].b, r);
+    return YOKE_OK;
+}
+
+/* Map the record of a rank that seems to be on this host; it is when the record carries its nonce. */
+static void map_record(yoke_comm *comm, int r)
+{
+    const struct yokei_process *p = &yokei_process;
+    struct yokei_peer *peer = &comm->peers[r];
+    if (r == comm->rank) {
+        peer->flight = p->flight;
+        return;
+    }
+    if (strcmp(peer->info.host, p->host)) return;
+    const struct yokei_flight_file *file;
+    const yoke_status status = peer->info.flight_fd >= 0
+                                   ? yokei_flight_open_memory(peer->info.pid, peer->info.flight_fd, &file)
+                                   : yokei_flight_open(p->run_dir, peer->info.world_rank, &file);
+    if (status) return;
+    if (file->nonce == peer->info.nonce && file->pid == peer->info.pid)
+        peer->flight = file;
+    else
+        yokei_flight_close(file);
+}
+
+/* Pairs that mapped each other's slots use them. may[a * size + b]: rank a mapped those of rank b. */
+static yoke_status choose_transports(yoke_comm *comm)
+{
+    const size_t size = (size_t)comm->size, rank = (size_t)comm->rank;
+    char *mine = calloc(size, 1), *may = malloc(size * size);
+    yoke_status status = mine && may ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory");
+    if (!status) {
+        for (size_t r = 0; r < size; r++)
+            mine[r] = r != rank && comm->peers[r].flight && yokei_shm_map(comm, (int)r);
+        status = exchange(comm, mine, may, size);
+    }
+    for (size_t r = 0; r < size && !status; r++)
+        comm->peers[r].transport = may[r * size + rank] && mine[r] ? &yokei_shm_transport : &yokei_mpi_transport;
+    yokei_shm_close_fd(comm);
+    comm->all_shared = !status && size > 1;
+    for (size_t a = 0; a < size && !status; a++)
+        for (size_t b = 0; b < size; b++) comm->all_shared &= a == b || may[a * size + b];
+    free(mine);
+    free(may);
+    return status;
+}
+
+/* What is known of all ranks, by the same rules on each. */
+static yoke_status agree(yoke_comm *comm)
+{
+    for (int r = 0; r < comm->size; r++) {
+        const struct yokei_peer_info *info = &comm->peers[r].info;
+        if (info->status && r != comm->rank)
+            return yoke_fail((yoke_status)info->status, "yoke_comm_create: rank %d: %s", r, info->reason);
+        if (info->status) return (yoke_status)info->status;
+    }
+    for (int r = 1; r < comm->size; r++) YOKE_TRY(compare(comm, r));
+    comm->context = 0;
+    for (int r = 0; r < comm->size; r++) comm->context = YOKE_MAX(comm->context, comm->peers[r].info.next_context);
+    comm->set->next_context = comm->context + 1;
+    int *most = NULL, found = 0;
+    PMPI_Comm_get_attr(comm->set->mpi, MPI_TAG_UB, &most, &found);
+    if (found && most && comm->context >= (uint32_t)*most / YOKEI_LANE_KINDS - 1)
+        return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: all %d communicators that MPI has tags for were used",
+                         *most / YOKEI_LANE_KINDS);
+    return YOKE_OK;
+}
+
+static int local_ranks(const yoke_comm *comm)
+{
+    int n = 0;
+    for (int r = 0; r < comm->size; r++) n += comm->peers[r].flight != NULL;
+    const char *launched = getenv("MPI_LOCALNRANKS"); /* hydra's word on the whole job, of which this may be a part */
+    return YOKE_MAX(n, launched ? atoi(launched) : 0);
+}
+
+yoke_status yokei_setup(yoke_comm *comm, MPI_Comm mpi_comm, yoke_status status)
+{
+    const size_t size = (size_t)comm->size;
+    YOKE_TRY(join_set(comm, mpi_comm));
+    struct yokei_peer_info mine, *all = malloc(size * sizeof *all);
+    if (!all) return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory for %zu ranks", size);
+    describe_self(comm, &mine, status);
+    status = exchange(comm, &mine, all, sizeof mine);
+    for (size_t r = 0; r < size && !status; r++) {
+        comm->peers[r].info = all[r];
+        comm->set_rank[r] = (int)r;
+    }
+    free(all);
+    YOKE_TRY(status);
+    YOKE_TRY(agree(comm));
+    for (int r = 0; r < comm->size; r++) map_record(comm, r);
+    comm->n_on_host = local_ranks(comm);
+    return choose_transports(comm);
+}
+
+void yokei_setup_undo(yoke_comm *comm)
+{
+    for (int r = 0; r < comm->size && comm->peers; r++)
+        if (r != comm->rank) yokei_flight_close(comm->peers[r].flight);
+    leave_set(comm);
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The arithmetic of the reductions. It is ours on every rank, whatever its device, so that all ranks get the same bits.
+ * Sixteen-bit data is widened to f32 for the operation, which is exact, and rounded where the result is written.
+ */
+#include <string.h>
+
+#include "collectives/internal.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
+
+typedef void binary(const void *a, const void *b, void *out, size_t n);
+
+struct kernels {
+    binary *f32[YOKE_N_REDUCTIONS], *f64[YOKE_N_REDUCTIONS], *i32[YOKE_N_REDUCTIONS];
+    void (*scale_f32)(void *x, double factor, size_t n), (*scale_f64)(void *x, double factor, size_t n);
+    void (*canonical_f32)(void *x, size_t n), (*canonical_f64)(void *x, size_t n);
+    void (*widen_bf16)(const uint16_t *h, float *x, size_t n), (*widen_f16)(const uint16_t *h, float *x, size_t n);
+    void (*narrow_bf16)(const float *x, uint16_t *h, size_t n), (*narrow_f16)(const float *x, uint16_t *h, size_t n);
+};
+
+#define KERNEL(name) base_##name
+#define TARGET
+#include "collectives/sum_kernels.h"
+#undef KERNEL
+#undef TARGET
+
+#if defined(__x86_64__)
+#define HAVE_F16C
+#define KERNEL(name) avx2_##name
+#define TARGET __attribute__((target("avx2,f16c")))
+#include "collectives/sum_kernels.h"
+#undef KERNEL
+#undef TARGET
+
+#define KERNEL(name) avx512_##name
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx2,f16c")))
+#include "collectives/sum_kernels.h"
+#undef KERNEL
+#undef TARGET
+#undef HAVE_F16C
+#endif
+
+static const struct kernels *choose_kernels(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    unsigned a, b, c = 0, d;
+    const bool f16c = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+    const bool avx2 = f16c && __builtin_cpu_supports("avx2");
+    if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+        return &avx512_table;
+    if (avx2) return &avx2_table;
+#endif
+    return &base_table;
+}
+
+static const struct kernels *kernels(void)
+{
+    static const struct kernels *_Atomic chosen; /* any thread finds the same */
+    const struct kernels *k = atomic_load_explicit(&chosen, memory_order_relaxed);
+    if (!k) {
+        k = choose_kernels();
+        atomic_store_explicit(&chosen, k, memory_order_relaxed);
+    }
+    return k;
+}
+
+yoke_dtype yokei_wire_dtype(yoke_dtype dtype, yoke_reduction reduction, enum yoke_accum accum)
+{
+    const bool narrow = dtype == YOKE_F16 || dtype == YOKE_BF16;
+    /* The least and the greatest need no rounding, so they travel as they are. */
+    if (!narrow || accum == YOKE_ACCUM_NATIVE || reduction == YOKE_MIN || reduction == YOKE_MAX) return dtype;
+    return YOKE_F32;
+}
+
+static void convert(const struct kernels *k, yoke_dtype from, const void *source, yoke_dtype to, void *target, size_t n)
+{
+    if (from == to) {
+        if (source != target) memcpy(target, source, n * yoke_dtype_bytes(from));
+    } else if (from == YOKE_BF16 && to == YOKE_F32) {
+        k->widen_bf16(source, target, n);
+    } else if (from == YOKE_F16 && to == YOKE_F32) {
+        k->widen_f16(source, target, n);
+    } else if (from == YOKE_F32 && to == YOKE_BF16) {
+        k->narrow_bf16(source, target, n);
+    } else if (from == YOKE_F32 && to == YOKE_F16) {
+        k->narrow_f16(source, target, n);
+    } else {
+        yoke_convert(from, source, to, target, n);
+    }
+}
+
+enum { BLOCK = 1024 }; /* elements in flight between two passes: they stay in the first cache */
+
+/* The operand in the type of the computation: itself, or widened into `room`. */
+static const void *operand(const struct kernels *k, const void *array, yoke_dtype dtype, yoke_dtype compute, size_t at,
+                           size_t n, void *room)
+{
+    const void *here = (const char *)array + at * yoke_dtype_bytes(dtype);
+    if (dtype == compute) return here;
+    convert(k, dtype, here, compute, room, n);
+    return room;
+}
+
+static void write_out(const struct kernels *k, const struct yokei_combine *c, const void *result, yoke_dtype compute,
+                      size_t at, size_t n)
+{
+    for (size_t o = 0; o < YOKE_COUNT(c->out); o++)
+        if (c->out[o])
+            convert(k, compute, result, c->out_dtype[o], (char *)c->out[o] + at * yoke_dtype_bytes(c->out_dtype[o]), n);
+}
+
+/* Where the block's result is computed: in the first output of the computation's type, else in `room`. */
+static void *result_place(const struct yokei_combine *c, yoke_dtype compute, size_t at, void *room)
+{
+    for (size_t o = 0; o < YOKE_COUNT(c->out); o++)
+        if (c->out[o] && c->out_dtype[o] == compute) return (char *)c->out[o] + at * yoke_dtype_bytes(compute);
+    return room;
+}
+
+void yokei_combine(const struct yokei_combine *c)
+{
+    const struct kernels *k = kernels();
+    _Alignas(64) double room_a[BLOCK], room_b[BLOCK], room_r[BLOCK];
+    const bool narrow = c->a_dtype == YOKE_F16 || c->a_dtype == YOKE_BF16 ||
+                        (c->b && (c->b_dtype == YOKE_F16 || c->b_dtype == YOKE_BF16));
+    const bool scale = c->finish && c->reduction == YOKE_AVG;
+    const bool canonical = c->canonical && c->a_dtype != YOKE_I32;
+    const bool moves = !c->b && !scale && !canonical; /* nothing to compute: the bits are copied where the type stays */
+    const yoke_dtype compute = moves || !narrow ? c->a_dtype : YOKE_F32;
+    binary *const *table = compute == YOKE_F64 ? k->f64 : compute == YOKE_I32 ? k->i32 : k->f32;
+    for (size_t at = 0; at < c->n; at += BLOCK) {
+        const size_t n = YOKE_MIN((size_t)BLOCK, c->n - at);
+        const void *a = operand(k, c->a, c->a_dtype, compute, at, n, room_a);
+        if (moves) {
+            write_out(k, c, a, compute, at, n);
+            continue;
+        }
+        void *r = result_place(c, compute, at, room_r);
+        if (c->b)
+            table[c->reduction](a, operand(k, c->b, c->b_dtype, compute, at, n, room_b), r, n);
+        else
+            convert(k, compute, a, compute, r, n);
+        if (scale) (compute == YOKE_F64 ? k->scale_f64 : k->scale_f32)(r, 1.0 / c->size, n);
+        if (canonical) (compute == YOKE_F64 ? k->canonical_f64 : k->canonical_f32)(r, n);
+        write_out(k, c, r, compute, at, n);
+    }
+}

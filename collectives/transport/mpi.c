@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages over MPI. Only PMPI_* and only non-blocking point-to-point calls, on a private duplicate. MPI sees nothing
+ * but memory that the library owns and, after an error, never gives back: a receive that was posted may still land.
+ * A communicator and a lane are a tag; MPI keeps the order of messages with equal tags between two ranks.
+ */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "collectives/internal.h"
+
+struct yokei_mpi_lane {
+    char *memory; /* YOKEI_SLOTS to send from, one to receive into */
+    size_t message_bytes, memory_bytes;
+    MPI_Request sends[YOKEI_SLOTS], receive;
+    int at;        /* send slot that comes next */
+    bool posted, arrived;
+    int received_bytes;
+    struct yokei_mpi_lane *next_leaked;
+};
+
+enum { CONTROL_SENDS = 64 };
+struct yokei_mpi_control {
+    struct yokei_control in, out[CONTROL_SENDS];
+    MPI_Request receive, sends[CONTROL_SENDS];
+    struct yokei_mpi_control *next_leaked;
+};
+
+/* What faults left behind: MPI may still write there. Kept reachable, so that leak checkers see that it is meant. */
+static struct yokei_mpi_lane *leaked_lanes;
+static struct yokei_mpi_control *leaked_controls;
+
+static int tag_of(const yoke_comm *comm, int lane) { return (int)(comm->context * YOKEI_LANE_KINDS + (uint32_t)lane); }
+
+static yoke_status mpi_error(yoke_comm *comm, int code, const char *call, int peer)
+{
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+    PMPI_Error_string(code, text, &length);
+    return yokei_comm_fail(comm, YOKE_EBACKEND, -1, "%s between rank %d and rank %d: %s", call, comm->rank, peer, text);
+}
+
+yoke_status yokei_mpi_lane_begin(yoke_comm *comm, struct yokei_lane *lane, size_t message_bytes)
+{
+    struct yokei_mpi_lane *m = calloc(1, sizeof *m);
+    if (!m) return yoke_fail(YOKE_ENOMEM, "communicator \"%s\": no memory for a lane", comm->name);
+    m->message_bytes = (message_bytes + 63) / 64 * 64;
+    m->memory_bytes = m->message_bytes * (YOKEI_SLOTS + 1);
+    m->memory = mmap(NULL, m->memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (m->memory == MAP_FAILED) {
+        free(m);
+        return yoke_fail(YOKE_ENOMEM, "communicator \"%s\": no memory for %zu bytes of staging: lower chunk_bytes",
+                         comm->name, (size_t)message_bytes * (YOKEI_SLOTS + 1));
+    }
+    for (int i = 0; i < YOKEI_SLOTS; i++) m->sends[i] = MPI_REQUEST_NULL;
+    m->receive = MPI_REQUEST_NULL;
+    lane->mpi = m;
+    return YOKE_OK;
+}
+
+void yokei_mpi_lane_end(yoke_comm *comm, struct yokei_lane *lane)
+{
+    struct yokei_mpi_lane *m = lane->mpi;
+    if (!m) return;
+    lane->mpi = NULL;
+    bool busy = m->posted;
+    for (int i = 0; i < YOKEI_SLOTS; i++) busy |= m->sends[i] != MPI_REQUEST_NULL;
+    if (busy && atomic_load(&comm->error)) {
+        m->next_leaked = leaked_lanes;
+        leaked_lanes = m;
+        return;
+    }
+    munmap(m->memory, m->memory_bytes);
+    free(m);
+}
+
+static yoke_status mpi_reserve(yoke_comm *comm, struct yokei_lane *lane, int to, void **room_out)
+{
+    struct yokei_mpi_lane *m = lane->mpi;
+    *room_out = NULL;
+    if (m->sends[m->at] != MPI_REQUEST_NULL) {
+        int complete = 0;
+        const int code = PMPI_Test(&m->sends[m->at], &complete, MPI_STATUS_IGNORE);
+        if (code) return mpi_error(comm, code, "MPI_Test of a send", to);
+        if (!complete) return YOKE_OK;
+    }
+    *room_out = m->memory + (size_t)m->at * m->message_bytes;
+    return YOKE_OK;
+}
+
+static yoke_status mpi_post(yoke_comm *comm, struct yokei_lane *lane, int to, size_t bytes)
+{
+    struct yokei_mpi_lane *m = lane->mpi;
+    const int code = PMPI_Isend(m->memory + (size_t)m->at * m->message_bytes, (int)bytes, MPI_BYTE, comm->set_rank[to],
+                                tag_of(comm, lane->id), comm->set->mpi, &m->sends[m->at]);
+    if (code) return mpi_error(comm, code, "MPI_Isend", to);
+    m->at = (m->at + 1) % YOKEI_SLOTS;
+    return YOKE_OK;
+}
+
+static yoke_status mpi_poll(yoke_comm *comm, struct yokei_lane *lane, int from, const void **message_out, size_t *bytes_out)
+{
+    struct yokei_mpi_lane *m = lane->mpi;
+    char *room = m->memory + YOKEI_SLOTS * m->message_bytes;
+    *message_out = NULL;
+    if (!m->posted) {
+        /* At full size, whatever is expected: what a rank sends that made another call fits and is looked at. */
+        const int code = PMPI_Irecv(room, (int)m->message_bytes, MPI_BYTE, comm->set_rank[from], tag_of(comm, lane->id),
+                                    comm->set->mpi, &m->receive);
+        if (code) return mpi_error(comm, code, "MPI_Irecv", from);
+        m->posted = true;
+        m->arrived = false;
+    }
+    if (!m->arrived) {
+        int complete = 0;
+        MPI_Status status;
+        const int code = PMPI_Test(&m->receive, &complete, &status);
+        if (code) return mpi_error(comm, code, "MPI_Test of a receive", from);
+        if (!complete) return YOKE_OK;
+        PMPI_Get_count(&status, MPI_BYTE, &m->received_bytes);
+        m->arrived = true;
+    }
+    *message_out = room;
+    *bytes_out = (size_t)m->received_bytes;
+    return YOKE_OK;
+}
+
+static void mpi_release(yoke_comm *comm, struct yokei_lane *lane, int from)
+{
+    (void)comm, (void)from;
+    lane->mpi->posted = lane->mpi->arrived = false;
+}
+
+static yoke_status mpi_drained(yoke_comm *comm, struct yokei_lane *lane, bool *drained_out)
+{
+    struct yokei_mpi_lane *m = lane->mpi;
+    *drained_out = true;
+    for (int i = 0; i < YOKEI_SLOTS; i++) {
+        if (m->sends[i] == MPI_REQUEST_NULL) continue;
+        int complete = 0;
+        const int code = PMPI_Test(&m->sends[i], &complete, MPI_STATUS_IGNORE);
+        if (code) return mpi_error(comm, code, "MPI_Test of a send", -1);
+        if (!complete) *drained_out = false;
+    }
+    return YOKE_OK;
+}
+
+const struct yokei_transport yokei_mpi_transport = { "mpi", mpi_reserve, mpi_post, mpi_poll, mpi_release, mpi_drained };
+
+/* ---- control messages ---- */
+
+static bool control_listen(yoke_comm *comm)
+{
+    struct yokei_mpi_control *c = comm->control;
+    return PMPI_Irecv(&c->in, sizeof c->in, MPI_BYTE, MPI_ANY_SOURCE, tag_of(comm, YOKEI_LANE_CONTROL), comm->set->mpi,
+                      &c->receive) == MPI_SUCCESS;
+}
+
+yoke_status yokei_mpi_control_begin(yoke_comm *comm)
+{
+    struct yokei_mpi_control *c = calloc(1, sizeof *c);
+    if (!c) return yoke_fail(YOKE_ENOMEM, "communicator \"%s\": no memory for control messages", comm->name);
+    for (int i = 0; i < CONTROL_SENDS; i++) c->sends[i] = MPI_REQUEST_NULL;
+    comm->control = c;
+    if (!control_listen(comm)) {
+        comm->control = NULL;
+        free(c);
+        return yoke_fail(YOKE_EBACKEND, "communicator \"%s\": MPI_Irecv failed", comm->name);
+    }
+    return YOKE_OK;
+}
+
+void yokei_mpi_control_end(yoke_comm *comm)
+{
+    struct yokei_mpi_control *c = comm->control;
+    if (!c) return;
+    comm->control = NULL;
+    if (atomic_load(&comm->error)) {
+        c->next_leaked = leaked_controls;
+        leaked_controls = c;
+        return;
+    }
+    /* A cancelled receive completes by this rank's doing alone. Probes that were sent were small, and are gone. */
+    PMPI_Cancel(&c->receive);
+    PMPI_Wait(&c->receive, MPI_STATUS_IGNORE);
+    bool pending = false;
+    for (int i = 0; i < CONTROL_SENDS; i++) {
+        int complete = 1;
+        if (c->sends[i] != MPI_REQUEST_NULL) PMPI_Test(&c->sends[i], &complete, MPI_STATUS_IGNORE);
+        pending |= !complete;
+    }
+    if (pending) {
+        c->next_leaked = leaked_controls;
+        leaked_controls = c;
+    } else {
+        free(c);
+    }
+}
+
+void yokei_mpi_control_poll(yoke_comm *comm)
+{
+    struct yokei_mpi_control *c = comm->control;
+    while (c && !atomic_load_explicit(&comm->error, memory_order_relaxed)) {
+        int complete = 0;
+        MPI_Status status;
+        if (PMPI_Test(&c->receive, &complete, &status) != MPI_SUCCESS || !complete) return;
+        int bytes = 0;
+        PMPI_Get_count(&status, MPI_BYTE, &bytes);
+        struct yokei_control message = c->in;
+        message.text[sizeof message.text - 1] = '\0';
+        if (!control_listen(comm)) return;
+        if (bytes == (int)sizeof message) yokei_control_arrived(comm, &message);
+    }
+}
+
+bool yokei_mpi_control_send(yoke_comm *comm, int to, const struct yokei_control *message)
+{
+    struct yokei_mpi_control *c = comm->control;
+    if (!c) return false;
+    for (int i = 0; i < CONTROL_SENDS; i++) {
+        int complete = 1;
+        if (c->sends[i] != MPI_REQUEST_NULL && PMPI_Test(&c->sends[i], &complete, MPI_STATUS_IGNORE)) return false;
+        if (!complete) continue;
+        c->out[i] = *message;
+        return PMPI_Isend(&c->out[i], sizeof c->out[i], MPI_BYTE, comm->set_rank[to], tag_of(comm, YOKEI_LANE_CONTROL),
+                          comm->set->mpi, &c->sends[i]) == MPI_SUCCESS;
+    }
+    return false;
+}
+
+void yokei_mpi_control_flush(yoke_comm *comm, uint64_t ns)
+{
+    struct yokei_mpi_control *c = comm->control;
+    const uint64_t end = yokei_now_ns() + ns;
+    for (bool pending = c != NULL; pending && yokei_now_ns() < end;) {
+        pending = false;
+        for (int i = 0; i < CONTROL_SENDS; i++) {
+            int complete = 1;
+            if (c->sends[i] != MPI_REQUEST_NULL && PMPI_Test(&c->sends[i], &complete, MPI_STATUS_IGNORE)) return;
+            pending |= !complete;
+        }
+    }
+}

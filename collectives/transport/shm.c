@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages between ranks of one host through shared memory. Each rank owns a segment that its peers map: send slots per
+ * lane, and one mailbox per peer and lane that says which slot holds the next message. A receiver reads the message
+ * where it lies, so that a sum goes from the peer's slot straight into the own one: no message is copied.
+ *
+ * The segment is a memfd that peers open through the owner's entry in /proc, so nothing is left behind however the
+ * processes end; its mode is 0600, and who maps it checks owner and nonce. Its pages are allocated before it is used:
+ * too little memory is found here, and messages then go over MPI.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "collectives/internal.h"
+
+/* Both sides of a line change together; different lines never do. */
+struct mailbox {
+    _Alignas(64) _Atomic uint32_t posted; /* messages ever put here */
+    uint32_t slot[YOKEI_SLOTS], bytes[YOKEI_SLOTS];
+};
+struct flag {
+    _Alignas(64) _Atomic uint32_t full; /* set by the owner, cleared by the reader */
+};
+
+struct yokei_segment {
+    _Alignas(64) uint64_t nonce;
+    uint64_t bytes;
+    uint32_t size, slot_bytes, pair_slot_bytes;
+    /* then: struct mailbox [size][YOKEI_LANES + 1]; struct flag [YOKEI_LANES + size][YOKEI_SLOTS]; the slots */
+};
+
+struct layout {
+    size_t mailboxes, flags, slots, pair_slots, bytes;
+    size_t slot_bytes, pair_slot_bytes;
+};
+
+static size_t up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
+
+static struct layout layout_of(const yoke_comm *comm)
+{
+    const size_t size = (size_t)comm->size;
+    struct layout l = { .slot_bytes = up(sizeof(struct yokei_header) + comm->chunk_bytes, 4096),
+                        .pair_slot_bytes = up(sizeof(struct yokei_header) + YOKEI_PAIR_CHUNK, 4096) };
+    l.mailboxes = sizeof(struct yokei_segment);
+    l.flags = l.mailboxes + size * (YOKEI_LANES + 1) * sizeof(struct mailbox);
+    l.slots = up(l.flags + (YOKEI_LANES + size) * YOKEI_SLOTS * sizeof(struct flag), 4096);
+    l.pair_slots = l.slots + YOKEI_LANES * YOKEI_SLOTS * l.slot_bytes;
+    l.bytes = l.pair_slots + size * YOKEI_SLOTS * l.pair_slot_bytes;
+    return l;
+}
+
+/* Slots and flags of one lane lie together; a pair's lane has its own per peer. */
+static struct flag *flag_at(const yoke_comm *comm, void *segment, int lane, int to, uint32_t slot)
+{
+    struct flag *flags = (struct flag *)((char *)segment + layout_of(comm).flags);
+    return &flags[(lane == YOKEI_LANE_PAIR ? YOKEI_LANES + to : lane) * YOKEI_SLOTS + (int)slot];
+}
+
+static char *slot_at(const yoke_comm *comm, void *segment, int lane, int to, uint32_t slot)
+{
+    const struct layout l = layout_of(comm);
+    if (lane == YOKEI_LANE_PAIR)
+        return (char *)segment + l.pair_slots + ((size_t)to * YOKEI_SLOTS + slot) * l.pair_slot_bytes;
+    return (char *)segment + l.slots + ((size_t)lane * YOKEI_SLOTS + slot) * l.slot_bytes;
+}
+
+static struct mailbox *mailbox_at(const yoke_comm *comm, void *segment, int lane, int to)
+{
+    return (struct mailbox *)((char *)segment + layout_of(comm).mailboxes) + to * (YOKEI_LANES + 1) + lane;
+}
+
+static yoke_status shm_reserve(yoke_comm *comm, struct yokei_lane *lane, int to, void **room_out)
+{
+    const uint32_t slot = lane->shm_at;
+    const bool full = atomic_load_explicit(&flag_at(comm, comm->segment, lane->id, to, slot)->full, memory_order_acquire);
+    *room_out = full ? NULL : slot_at(comm, comm->segment, lane->id, to, slot);
+    return YOKE_OK;
+}
+
+static yoke_status shm_post(yoke_comm *comm, struct yokei_lane *lane, int to, size_t bytes)
+{
+    struct mailbox *mailbox = mailbox_at(comm, comm->segment, lane->id, to);
+    const uint32_t slot = lane->shm_at, posted = atomic_load_explicit(&mailbox->posted, memory_order_relaxed);
+    atomic_store_explicit(&flag_at(comm, comm->segment, lane->id, to, slot)->full, 1, memory_order_relaxed);
+    mailbox->slot[posted % YOKEI_SLOTS] = slot;
+    mailbox->bytes[posted % YOKEI_SLOTS] = (uint32_t)bytes;
+    atomic_store_explicit(&mailbox->posted, posted + 1, memory_order_release);
+    lane->shm_at = (slot + 1) % YOKEI_SLOTS;
+    return YOKE_OK;
+}
+
+static yoke_status shm_poll(yoke_comm *comm, struct yokei_lane *lane, int from, const void **message_out, size_t *bytes_out)
+{
+    const struct yokei_peer *peer = &comm->peers[from];
+    struct mailbox *mailbox = mailbox_at(comm, peer->segment, lane->id, comm->rank);
+    const uint32_t taken = peer->taken[lane->id];
+    *message_out = NULL;
+    if (atomic_load_explicit(&mailbox->posted, memory_order_acquire) == taken) return YOKE_OK;
+    const uint32_t slot = mailbox->slot[taken % YOKEI_SLOTS];
+    if (slot >= YOKEI_SLOTS)
+        return yokei_comm_fail(comm, YOKE_EINTERNAL, peer->info.world_rank,
+                               "communicator \"%s\": rank %d's shared memory is damaged", comm->name, from);
+    *message_out = slot_at(comm, peer->segment, lane->id, comm->rank, slot);
+    *bytes_out = mailbox->bytes[taken % YOKEI_SLOTS];
+    return YOKE_OK;
+}
+
+static void shm_release(yoke_comm *comm, struct yokei_lane *lane, int from)
+{
+    struct yokei_peer *peer = &comm->peers[from];
+    const uint32_t taken = peer->taken[lane->id]++;
+    const uint32_t slot = mailbox_at(comm, peer->segment, lane->id, comm->rank)->slot[taken % YOKEI_SLOTS];
+    atomic_store_explicit(&flag_at(comm, peer->segment, lane->id, comm->rank, slot)->full, 0, memory_order_release);
+}
+
+/* What lies in shared memory needs nobody to push it. */
+static yoke_status shm_drained(yoke_comm *comm, struct yokei_lane *lane, bool *drained_out)
+{
+    (void)comm, (void)lane;
+    *drained_out = true;
+    return YOKE_OK;
+}
+
+const struct yokei_transport yokei_shm_transport = { "shm", shm_reserve, shm_post, shm_poll, shm_release, shm_drained };
+
+yoke_status yokei_shm_create(yoke_comm *comm)
+{
+    const struct layout l = layout_of(comm);
+    int fd = memfd_create("yoke-slots", MFD_CLOEXEC);
+    if (fd < 0) return yoke_fail(YOKE_EIO, "shared memory: memfd_create: %s", strerror(errno));
+    int error = fchmod(fd, 0600) ? errno : posix_fallocate(fd, 0, (off_t)l.bytes);
+    void *memory = error ? MAP_FAILED : mmap(NULL, l.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    uint64_t nonce;
+    if (memory == MAP_FAILED || getrandom(&nonce, sizeof nonce, 0) != sizeof nonce) {
+        if (!error) error = errno;
+        if (memory != MAP_FAILED) munmap(memory, l.bytes);
+        close(fd);
+        return yoke_fail(YOKE_ENOMEM, "shared memory: %zu bytes: %s", l.bytes, strerror(error));
+    }
+    comm->segment = memory;
+    comm->segment->nonce = comm->segment_nonce = nonce;
+    comm->segment->bytes = l.bytes;
+    comm->segment->size = (uint32_t)comm->size;
+    comm->segment_fd = fd;
+    return YOKE_OK;
+}
+
+bool yokei_shm_map(yoke_comm *comm, int r)
+{
+    struct yokei_peer *peer = &comm->peers[r];
+    const size_t bytes = layout_of(comm).bytes;
+    if (!comm->segment || peer->info.segment_fd < 0) return false;
+    char path[64];
+    yokei_text(path, sizeof path, "/proc/%d/fd/%d", peer->info.pid, peer->info.segment_fd);
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return false;
+    struct stat st;
+    void *memory = MAP_FAILED;
+    if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 0777) == 0600 &&
+        st.st_size == (off_t)bytes)
+        memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (memory == MAP_FAILED) return false;
+    const struct yokei_segment *segment = memory;
+    if (segment->nonce == peer->info.segment_nonce && segment->bytes == bytes) {
+        peer->segment = memory;
+        return true;
+    }
+    munmap(memory, bytes);
+    return false;
+}
+
+void yokei_shm_close_fd(yoke_comm *comm)
+{
+    if (comm->segment_fd >= 0) close(comm->segment_fd);
+    comm->segment_fd = -1;
+}
+
+void yokei_shm_destroy(yoke_comm *comm)
+{
+    const size_t bytes = layout_of(comm).bytes;
+    for (int r = 0; r < comm->size && comm->peers; r++)
+        if (comm->peers[r].segment) munmap(comm->peers[r].segment, bytes);
+    if (comm->segment) munmap(comm->segment, bytes);
+    comm->segment = NULL;
+    yokei_shm_close_fd(comm);
+}

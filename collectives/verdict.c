@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every wait ends. A rank that makes no progress looks, every few milliseconds, at its peers: at their agents' words
+ * and their own records where they are on this host, at their answers to probes where they are not. The verdicts:
+ *   dead     the agent, or /proc, says that the process ended; known at once
+ *   stopped  the same for a stopped process, after a second in which it may be continued
+ *   stuck    it entered, and neither it nor the ranks that it waits for make a step for stall_ms
+ *   late     it lives, but has not called; a warning after stall_ms, an error after timeout_ms
+ * Whoever reaches a verdict tells all the others, so that all name the same rank.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <signal.h>
+
+#include "collectives/internal.h"
+
+static const uint64_t MS = 1000000;
+static const uint64_t WATCH_EVERY = 2, PROC_AFTER = 50, PROC_EVERY = 50, PROBE_AFTER = 100, PROBE_EVERY = 500,
+                      DEAD_GRACE = 10, STOP_GRACE = 1000, FOREIGN_FAILURE_AFTER = 200;
+
+/* ---- failing ---- */
+
+static void record_failure(const yoke_comm *comm, yoke_status status)
+{
+    struct yokei_flight_file *file = yokei_process.flight;
+    memcpy(file->error, comm->error_text, sizeof file->error);
+    atomic_store(&file->status, (uint32_t)status);
+    atomic_store(&file->culprit, comm->culprit);
+    atomic_store(&file->comm, comm->context);
+    atomic_store(&file->heartbeat_ns, yokei_now_ns());
+    atomic_store_explicit(&file->state, YOKEI_RANK_FAILED, memory_order_release);
+}
+
+static void tell_others(yoke_comm *comm, yoke_status status)
+{
+    struct yokei_control message = { .kind = YOKEI_CONTROL_ERROR, .origin = comm->rank, .culprit = comm->culprit,
+                                     .status = (int32_t)status };
+    memcpy(message.text, comm->error_text, sizeof message.text);
+    comm->untold = !yokei_process.any_thread && !pthread_equal(pthread_self(), yokei_process.main_thread);
+    if (comm->untold) return;
+    for (int r = 0; r < comm->size; r++) {
+        const bool is_culprit = status == YOKE_EDEAD && comm->peers[r].info.world_rank == comm->culprit;
+        if (r != comm->rank && !is_culprit) yokei_mpi_control_send(comm, r, &message);
+    }
+    yokei_mpi_control_flush(comm, 20 * MS);
+}
+
+/* Everything that a failure does, but for telling the others. */
+static void fail_here(yoke_comm *comm, yoke_status status, int culprit, const char *text)
+{
+    yokei_text(comm->error_text, sizeof comm->error_text, "%s", text);
+    comm->culprit = culprit;
+    yokei_process.faulted = true;
+    atomic_store(&comm->error, status);
+    yokei_end_all(comm);
+    record_failure(comm, status);
+    yoke_log(YOKE_LOG_ERROR, "%s", text);
+}
+
+yoke_status yokei_comm_fail(yoke_comm *comm, yoke_status status, int culprit, const char *format, ...)
+{
+    if (!atomic_load(&comm->error)) {
+        char text[sizeof comm->error_text];
+        va_list args;
+        va_start(args, format);
+        vsnprintf(text, sizeof text, format, args);
+        va_end(args);
+        fail_here(comm, status, culprit, text);
+        tell_others(comm, status);
+    }
+    return yokei_sticky(comm);
+}
+
+void yokei_tell_late(yoke_comm *comm)
+{
+    if (comm->untold) tell_others(comm, (yoke_status)atomic_load(&comm->error));
+}
+
+/* ---- control messages ---- */
+
+static void fill_state(const yoke_comm *comm, struct yokei_control *message)
+{
+    const struct yokei_op *op = comm->queue;
+    message->origin = comm->rank;
+    message->state = op ? YOKEI_RANK_INSIDE : YOKEI_RANK_OUTSIDE;
+    message->waits_for = op ? op->waits_for : -1;
+    if (op) message->header = op->header;
+}
+
+void yokei_control_arrived(yoke_comm *comm, const struct yokei_control *message)
+{
+    const int from = message->origin;
+    if (from < 0 || from >= comm->size || atomic_load(&comm->error)) return;
+    struct yokei_peer *peer = &comm->peers[from];
+    if (message->kind == YOKEI_CONTROL_ERROR) {
+        fail_here(comm, (yoke_status)message->status, message->culprit, message->text);
+        return;
+    }
+    peer->view_ns = yokei_now_ns();
+    peer->view_waits_for = message->waits_for;
+    peer->view_state = message->state;
+    peer->view_sequence = message->header.sequence;
+    if (message->header.kind != YOKEI_SEND && message->header.sequence &&
+        yokei_check_probe(comm, from, &message->header))
+        return;
+    if (message->kind == YOKEI_CONTROL_PROBE) {
+        struct yokei_control answer = { .kind = YOKEI_CONTROL_STATE };
+        fill_state(comm, &answer);
+        yokei_mpi_control_send(comm, from, &answer);
+    }
+}
+
+/* Ask all members what they call, and whom they wait for. */
+static void probe(yoke_comm *comm, struct yokei_op *op, uint64_t now)
+{
+    struct yokei_control message = { .kind = YOKEI_CONTROL_PROBE };
+    fill_state(comm, &message);
+    for (int r = 0; r < comm->size; r++)
+        if (r != comm->rank && (!op->probed_ns || r == op->waits_for || !comm->peers[r].flight))
+            yokei_mpi_control_send(comm, r, &message);
+    op->probed_ns = now;
+}
+
+/* ---- verdicts ---- */
+
+/* "all_reduce #17 of communicator "world", step 5 of rank 0": what this rank was doing. */
+static void here_text(const yoke_comm *comm, const struct yokei_op *op, char *text, size_t bytes)
+{
+    yokei_text(text, bytes, "%s #%u of communicator \"%s\", step %u of rank %d", yokei_kind_name(op->kind),
+               op->transfers ? op->transfers[0].header.sequence : op->header.sequence, comm->name, op->n_steps,
+               comm->rank);
+}
+
+/* "rank 2 (host alpha, pid 123)" */
+static void rank_text(const yoke_comm *comm, int rank, char *text, size_t bytes)
+{
+    const struct yokei_peer_info *info = &comm->peers[rank].info;
+    if (info->world_rank == rank)
+        yokei_text(text, bytes, "rank %d (host %s, pid %d)", rank, info->host, info->pid);
+    else
+        yokei_text(text, bytes, "rank %d (rank %d of the job, host %s, pid %d)", rank, info->world_rank, info->host,
+                   info->pid);
+}
+
+/* "; it was in all_reduce #3 of …": what the record says that a rank did. */
+static void did_text(const yoke_comm *comm, int rank, char *text, size_t bytes)
+{
+    text[0] = '\0';
+    if (!comm->peers[rank].flight) return;
+    char what[512];
+    yokei_flight_describe(comm->peers[rank].flight, what, sizeof what);
+    yokei_text(text, bytes, "; it was %s", what);
+}
+
+static bool blame(yoke_comm *comm, const struct yokei_op *op, yoke_status status, int rank, const char *what)
+{
+    char here[160], who[192], did[600];
+    here_text(comm, op, here, sizeof here);
+    rank_text(comm, rank, who, sizeof who);
+    did_text(comm, rank, did, sizeof did);
+    yokei_comm_fail(comm, status, comm->peers[rank].info.world_rank, "%s: %s %s%s", here, who, what, did);
+    return true;
+}
+
+/* What /proc says of a peer on this host that has no agent: dead, stopped, or alive. */
+static enum yokei_agent_state proc_verdict(const struct yokei_peer *peer)
+{
+    uint64_t start = 0;
+    const char state = yokei_process_state(peer->info.pid, &start);
+    if (!state || state == 'Z' || state == 'X' || start != peer->info.start_time) return YOKEI_AGENT_DEAD;
+    return state == 'T' || state == 't' ? YOKEI_AGENT_STOPPED : YOKEI_AGENT_ALIVE;
+}
+
+/* A peer's record: did it fail, did it end, was it stopped? Returns true when the communicator failed. */
+static bool look_at_peer(yoke_comm *comm, struct yokei_op *op, int rank, bool look_at_proc, uint64_t now)
+{
+    struct yokei_peer *peer = &comm->peers[rank];
+    const struct yokei_flight_file *file = peer->flight;
+    if (atomic_load_explicit(&file->state, memory_order_acquire) == YOKEI_RANK_FAILED &&
+        (atomic_load(&file->comm) == comm->context || now - op->progress_ns > FOREIGN_FAILURE_AFTER * MS)) {
+        char text[sizeof file->error];
+        memcpy(text, file->error, sizeof text);
+        text[sizeof text - 1] = '\0';
+        fail_here(comm, (yoke_status)atomic_load(&file->status), atomic_load(&file->culprit), text);
+        return true;
+    }
+    struct yokei_agent_verdict verdict = yokei_flight_agent(file);
+    if (verdict.state == YOKEI_AGENT_NONE) {
+        if (look_at_proc) peer->suspect_state = (char)proc_verdict(peer);
+        verdict.state = (enum yokei_agent_state)peer->suspect_state;
+    }
+    if (verdict.state != YOKEI_AGENT_DEAD && verdict.state != YOKEI_AGENT_STOPPED) {
+        peer->suspect_ns = 0;
+        return false;
+    }
+    /* What a dead rank sent before may still be on its way; a stopped one may be continued. */
+    if (!peer->suspect_ns) peer->suspect_ns = now;
+    const uint64_t quiet_since = YOKE_MAX(peer->suspect_ns, op->progress_ns);
+    if (verdict.state == YOKEI_AGENT_DEAD) {
+        if (now - quiet_since < DEAD_GRACE * MS) return false;
+        char how[128] = "died (its process is gone)";
+        if (verdict.pid) yokei_agent_verdict_text(&verdict, how, sizeof how);
+        return blame(comm, op, YOKE_EDEAD, rank, how);
+    }
+    if (now - quiet_since < STOP_GRACE * MS) return false;
+    char how[128] = "was stopped (SIGSTOP or a debugger)";
+    if (verdict.pid) yokei_agent_verdict_text(&verdict, how, sizeof how);
+    return blame(comm, op, YOKE_EDEAD, rank, how);
+}
+
+/* Whom a rank waits for, as far as it can be seen from here; -1: nobody, or it is not in this communicator's call. */
+static int waits_for(const yoke_comm *comm, int rank, uint64_t now, bool *inside_out)
+{
+    const struct yokei_peer *peer = &comm->peers[rank];
+    *inside_out = false;
+    if (peer->flight) {
+        if (atomic_load(&peer->flight->state) != YOKEI_RANK_INSIDE) return -1;
+        *inside_out = true;
+        const int world = atomic_load(&peer->flight->waits_for);
+        for (int r = 0; r < comm->size; r++)
+            if (world >= 0 && comm->peers[r].info.world_rank == world) return r;
+        return -1;
+    }
+    if (!peer->view_ns || now - peer->view_ns > 4 * PROBE_EVERY * MS || peer->view_state != YOKEI_RANK_INSIDE) return -1;
+    *inside_out = true;
+    return peer->view_waits_for;
+}
+
+/* Follow the chain of who waits for whom to its end. A circle ends at this rank's own peer. */
+static int chain_end(const yoke_comm *comm, int from, uint64_t now, bool *inside_out)
+{
+    int at = from;
+    for (int hops = 0; hops < comm->size; hops++) {
+        const int next = waits_for(comm, at, now, inside_out);
+        if (next < 0 || next == at || next >= comm->size) return at;
+        if (next == comm->rank) return from;
+        at = next;
+    }
+    return from;
+}
+
+/* Nothing moved for long, and nobody is known to be dead: who holds it up, and is that an error yet? */
+static void judge(yoke_comm *comm, struct yokei_op *op, uint64_t now)
+{
+    const uint64_t idle = now - op->progress_ns;
+    if (idle < (uint64_t)comm->stall_ms * MS) return;
+    bool inside = false;
+    const int rank = op->waits_for >= 0 ? chain_end(comm, op->waits_for, now, &inside) : comm->rank;
+    const struct yokei_flight_file *file = comm->peers[rank].flight;
+    char what[256], who[192], here[160], did[600];
+    if (inside || rank == comm->rank) {
+        yokei_text(what, sizeof what, "is stuck: no step for %.1f s (stall_ms %lld)", (double)idle * 1e-9,
+                   (long long)comm->stall_ms);
+        blame(comm, op, YOKE_ETIMEOUT, rank, what);
+        return;
+    }
+    const bool busy = file && atomic_load(&file->state) == YOKEI_RANK_BUSY;
+    if (idle > (uint64_t)comm->timeout_ms * MS) {
+        yokei_text(what, sizeof what, "has not called for %.1f s (timeout_ms %lld)", (double)idle * 1e-9,
+                   (long long)comm->timeout_ms);
+        blame(comm, op, YOKE_ETIMEOUT, rank, what);
+        return;
+    }
+    if (busy || op->warned) return;
+    op->warned = true;
+    here_text(comm, op, here, sizeof here);
+    rank_text(comm, rank, who, sizeof who);
+    did_text(comm, rank, did, sizeof did);
+    yoke_log(YOKE_LOG_WARN, "%s: %s is late, waiting for it since %.1f s%s", here, who, (double)idle * 1e-9, did);
+}
+
+static void record_wait(const yoke_comm *comm, const struct yokei_op *op, uint64_t now)
+{
+    struct yokei_flight_file *file = yokei_process.flight;
+    const int rank = op->waits_for >= 0 ? comm->peers[op->waits_for].info.world_rank : -1;
+    atomic_store_explicit(&file->waits_for, rank, memory_order_relaxed);
+    atomic_store_explicit(&file->heartbeat_ns, now, memory_order_relaxed);
+    atomic_store_explicit(&file->progress_ns, op->progress_ns, memory_order_relaxed);
+}
+
+void yokei_watch(yoke_comm *comm)
+{
+    struct yokei_op *op = comm->queue;
+    const uint64_t now = yokei_now_ns();
+    if (!op->begun || now - comm->watched_ns < WATCH_EVERY * MS) return;
+    comm->watched_ns = now;
+    if (op->moved) op->progress_ns = now;
+    op->moved = false;
+    record_wait(comm, op, now);
+    yokei_mpi_control_poll(comm);
+    if (atomic_load(&comm->error)) return;
+    const uint64_t idle = now - op->progress_ns;
+    const bool look_at_proc = idle > PROC_AFTER * MS && now - comm->proc_ns > PROC_EVERY * MS;
+    if (look_at_proc) comm->proc_ns = now;
+    for (int r = 0; r < comm->size; r++)
+        if (r != comm->rank && comm->peers[r].flight && look_at_peer(comm, op, r, look_at_proc, now)) return;
+    if (idle > PROBE_AFTER * MS && (!op->probed_ns || now - op->probed_ns > PROBE_EVERY * MS)) probe(comm, op, now);
+    judge(comm, op, now);
+}

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Conformance of attention. u: unit roundoff of the stored type; eta its underflow (2^-126 at least, see below).
+ *
+ * Forward. A score s = scale q.k is a sum of D products:  ds = gamma(D+2) |scale| |q|.|k|.
+ * p = exp(s - m) relative to 1: ds, the argument's rounding u32 |s - m|, exp 6 u32, together rho. Through the softmax,
+ * whose derivative of O by s_j is P_j (v_j - O):  sum_j P_j rho_j (|v_j| + |O|).
+ * P rounded to the stored type before P V (its sum is not): u sum_j P_j |v_j|, and eta |v_j| / l where l = sum exp(s - m) >= 1.
+ * Sums over T keys with a rescaling per block, at most one per key: gamma(2T+8) (sum P |v| + |O|). O rounded once.
+ * lse = m + log l: sum_j P_j rho_j + gamma(2T+8) + 4 u32 |log l| + u32 |lse|.
+ *
+ * Backward. p = exp(s - lse): rho = ds + u32 |s - lse| + 8 u32. With R = rows that see key j, over all heads of the group:
+ *   dV:  sum p (rho + u + gamma(R)) |do| + eta sum |do|
+ *   dP = do.v, delta = do.o:  gamma(D+1) (|do|.|v| + |do|.|o|) =: ddp
+ *   dS = p (dP - delta):  e = |dS| (rho + 3 u32) + p ddp;  rounded to the stored type: e + u (|dS| + e) + eta
+ *   dQ:  |scale| sum_j (e_j |k| + gamma(T+2) |dS| |k|);  dK: |scale| sum_rows (e |q| + gamma(R+2) |dS| |q|)
+ * each rounded once. eta is at least 2^-126, since exp and bf16 matrix units may flush subnormal numbers.
+ * A causal row t depends on keys up to t alone: NaN in a later key or value must not reach it, nor NaN in an earlier row
+ * of q or do the keys after it.
+ */
+#include "conform/trial.h"
+
+#include <stdlib.h>
+
+struct shape {
+    int64_t B, T, H, Hkv, D;
+    bool causal, packed;
+    double size; /* of q: greater makes the softmax sharper */
+    enum flavour flavour;
+    enum { IN_KV, IN_Q } special; /* where NANS and INFS go */
+    float scale;                  /* 0: 1 / sqrt(D) */
+    bool no_lse;
+};
+
+static const struct shape shapes[] = {
+    { 1, 1, 1, 1, 8, true, false, 1 },
+    { 1, 5, 2, 2, 8, true, false, 1 },
+    { 2, 17, 4, 2, 16, true, true, 1 },
+    { 1, 33, 3, 1, 24, false, false, 1, .no_lse = true },
+    { 1, 65, 2, 2, 64, true, true, 1 },
+    { 1, 129, 2, 1, 32, true, false, 3 },
+    { 1, 100, 1, 1, 128, false, true, 1 },
+    { 2, 40, 6, 3, 24, false, true, 1 },
+    { 1, 37, 1, 1, 5, true, false, 1 },
+    { 3, 16, 2, 2, 32, true, true, 10 },
+    { 1, 257, 1, 1, 16, true, false, 1 },
+    { 1, 31, 2, 1, 64, true, false, 0.3, .scale = 1 },
+    { 0, 16, 2, 2, 16, true, false, 1 },
+    { 1, 0, 2, 2, 16, true, true, 1 },
+    { 1, 48, 2, 1, 16, true, false, 1, WIDE },
+    { 1, 48, 2, 1, 16, true, false, 1, SUBNORMAL },
+    { 1, 48, 2, 1, 16, true, false, 1, ZEROS },
+    { 1, 48, 2, 1, 16, true, false, 1, NANS, IN_KV },
+    { 1, 48, 2, 2, 32, true, true, 1, NANS, IN_Q },
+    { 1, 48, 2, 1, 16, false, false, 1, NANS, IN_Q },
+    { 1, 48, 2, 2, 16, true, false, 1, INFS, IN_KV },
+};
+
+static struct shape shape_of(const struct trial *t)
+{
+    struct shape s;
+    if ((size_t)t->index < YOKE_COUNT(shapes)) {
+        s = shapes[t->index];
+    } else {
+        const int64_t Hkv = 1 + trial_random(t, "Hkv", 0, 3);
+        s = (struct shape){ .B = 1 + trial_random(t, "B", 0, 2), .T = 1 + trial_random(t, "T", 0, 90), .H = Hkv * (1 + trial_random(t, "G", 0, 3)),
+                            .Hkv = Hkv, .D = 8 * (1 + trial_random(t, "D", 0, 8)), .causal = trial_random(t, "causal", 0, 2),
+                            .packed = trial_random(t, "packed", 0, 2), .size = 1 };
+    }
+    if (s.scale == 0) s.scale = (float)(1 / sqrt((double)s.D));
+    return s;
+}
+
+/* q, k, v lie in three tensors, or side by side in one; likewise the gradients. An operand is where one of them lies. */
+enum { Q, K, V, O, LSE, DO, DQ, DK, DV };
+struct operand {
+    int id;
+    int64_t offset, ld;
+};
+
+static struct operand operand_of(const struct trial *t, const struct shape *s, int which)
+{
+    if (!s->packed || which == O || which == DO) return (struct operand){ which, 0, t->tensor[which].ld };
+    const int id = which >= DQ ? DQ : Q, part = which - id;
+    return (struct operand){ id, part ? (s->H + (part - 1) * s->Hkv) * s->D : 0, t->tensor[id].ld };
+}
+
+static int64_t element(const struct shape *s, struct operand x, int64_t b, int64_t row, int64_t h, int64_t d)
+{
+    return x.offset + (b * s->T + row) * x.ld + h * s->D + d;
+}
+
+/* ---- set-up ---- */
+
+static void declare(struct trial *t, const struct shape *s, int first, enum role role, bool forward)
+{
+    static const char *const names[2][4] = { { "q", "k", "v", "qkv" }, { "dq", "dk", "dv", "dqkv" } };
+    const char *const *name = names[first == DQ];
+    const int64_t rows = s->B * s->T, q = s->H * s->D, kv = s->Hkv * s->D;
+    if (s->packed) {
+        trial_matrix(t, first, name[3], role, t->dtype, rows, q + 2 * kv, q + 2 * kv);
+        return;
+    }
+    trial_matrix(t, first, name[0], role, t->dtype, rows, q, q + (forward ? 0 : 3));
+    trial_matrix(t, first + 1, name[1], role, t->dtype, rows, kv, kv + 2);
+    trial_matrix(t, first + 2, name[2], role, t->dtype, rows, kv, kv + 5);
+}
+
+static void set(struct trial *t, const struct shape *s, int which, int64_t row, int64_t h, int64_t d, double value)
+{
+    const struct operand x = operand_of(t, s, which);
+    trial_set(t, x.id, element(s, x, 0, row, h, d), value);
+}
+
+/* Specials go into the middle of the sequence, so that there are rows that must not see them. */
+static void place_specials(struct trial *t, const struct shape *s)
+{
+    const double special = s->flavour == NANS ? NAN : INFINITY;
+    const int64_t middle = s->T / 2;
+    if (s->special == IN_Q) {
+        set(t, s, Q, middle, 0, 1, special);
+        return;
+    }
+    set(t, s, K, middle, 0, 1, special);
+    set(t, s, V, middle + 3, s->Hkv - 1, 2, special);
+    set(t, s, V, s->T - 1, 0, 0, -special);
+}
+
+static void setup_inputs(struct trial *t, const struct shape *s, bool forward)
+{
+    const bool special = s->flavour == NANS || s->flavour == INFS;
+    t->flavour = special ? ORDINARY : s->flavour;
+    declare(t, s, Q, IN, forward);
+    for (int id = Q; id <= V; id++)
+        if (t->tensor[id].present) trial_flavoured(t, id, id == Q ? s->size : 1, 3);
+    t->flavour = s->flavour;
+    if (special && s->B && s->T) place_specials(t, s);
+    trial_describe(t, "B %d T %d H %d/%d D %d%s%s size %g scale %g", (int)s->B, (int)s->T, (int)s->H, (int)s->Hkv, (int)s->D,
+                   s->causal ? " causal" : "", s->packed ? " packed" : "", s->size, (double)s->scale);
+}
+
+/* ---- exact values that both bounds start from ---- */
+
+/* One row t of one head: its scores, their errors, and the operands as f64. */
+struct row {
+    int64_t b, t, h, hkv, n_keys;
+    double *s, *ds;
+};
+
+static double exact_at(const struct trial *t, const struct shape *s, int which, int64_t b, int64_t row, int64_t h, int64_t d)
+{
+    const struct operand x = operand_of(t, s, which);
+    return t->tensor[x.id].exact[element(s, x, b, row, h, d)];
+}
+
+static void score_row(const struct trial *t, const struct shape *s, struct row *r)
+{
+    r->hkv = r->h / (s->H / s->Hkv);
+    r->n_keys = s->causal ? r->t + 1 : s->T;
+    for (int64_t j = 0; j < r->n_keys; j++) {
+        double dot = 0, size = 0, sums = 0;
+        for (int64_t d = 0; d < s->D; d++) {
+            const double q = exact_at(t, s, Q, r->b, r->t, r->h, d), k = exact_at(t, s, K, r->b, j, r->hkv, d);
+            dot += q * k;
+            size += fabs(q * k);
+            sums += fabs(q) + fabs(k) + 1;
+        }
+        r->s[j] = s->scale * dot;
+        r->ds[j] = fabs((double)s->scale) * (gamma32((double)s->D + 2) * size + flush32 * sums);
+    }
+}
+
+static double stored_u(yoke_dtype dtype)
+{
+    return dtype == YOKE_F64 ? u32 : yokei_unit_roundoff(dtype);
+}
+
+static double stored_eta(yoke_dtype dtype)
+{
+    return fmax(yokei_underflow(dtype), flush32);
+}
+
+/* ---- forward ---- */
+
+static void attention_forward_setup(struct trial *t)
+{
+    const struct shape s = shape_of(t);
+    setup_inputs(t, &s, true);
+    trial_matrix(t, O, "o", OUT, t->dtype, s.B * s.T, s.H * s.D, s.H * s.D + (s.packed ? 0 : 7));
+    if (!s.no_lse) trial_vector(t, LSE, "lse", OUT, yoke_dtype_wide(t->dtype), s.B * s.H * s.T);
+}
+
+static yoke_status attention_forward_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
+{
+    const struct shape s = shape_of(t);
+    const struct operand q = operand_of(t, &s, Q), k = operand_of(t, &s, K), v = operand_of(t, &s, V);
+    return CONFORM_CALL(attention_forward, side, cost, .dtype = side_dtype(side, t->dtype), .causal = s.causal, .B = s.B, .T = s.T, .H = s.H,
+                        .Hkv = s.Hkv, .D = s.D, .scale = s.scale, .q = trial_at(t, side, q.id, q.offset), .ldq = q.ld,
+                        .k = trial_at(t, side, k.id, k.offset), .ldk = k.ld, .v = trial_at(t, side, v.id, v.offset), .ldv = v.ld,
+                        .o = trial_at(t, side, O, 0), .ldo = t->tensor[O].ld, .lse = trial_at(t, side, LSE, 0));
+}
+
+static void forward_row_bound(struct trial *t, const struct shape *s, struct row *r)
+{
+    score_row(t, s, r);
+    double max = -INFINITY, l = 0, drift = 0;
+    for (int64_t j = 0; j < r->n_keys; j++) max = fmax(max, r->s[j]);
+    for (int64_t j = 0; j < r->n_keys; j++) l += exp(r->s[j] - max);
+    for (int64_t j = 0; j < r->n_keys; j++) { /* s becomes P, ds becomes rho */
+        const double p = exp(r->s[j] - max) / l;
+        r->ds[j] = p == 0 ? 0 : r->ds[j] + u32 * fabs(r->s[j] - max) + 6 * u32;
+        r->s[j] = p;
+        drift += p * r->ds[j];
+    }
+    const double sums = gamma32(2 * (double)s->T + 8), u = stored_u(t->dtype), eta = stored_eta(t->dtype);
+    for (int64_t d = 0; d < s->D; d++) {
+        const int64_t at = (r->b * s->T + r->t) * t->tensor[O].ld + r->h * s->D + d;
+        const double wanted = t->tensor[O].exact[at], size = fabs(wanted);
+        double e = sums * size;
+        for (int64_t j = 0; j < r->n_keys; j++) {
+            const double v = fabs(exact_at(t, s, V, r->b, j, r->hkv, d)), p = r->s[j];
+            e += p * (r->ds[j] * (v + size) + (u + sums) * v) + eta * v / l;
+        }
+        t->tensor[O].bound[at] = bound_rounded(t->dtype, wanted, e);
+    }
+    if (s->no_lse) return;
+    const int64_t at = (r->b * s->H + r->h) * s->T + r->t;
+    t->tensor[LSE].bound[at] = drift + sums + 4 * u32 * fabs(log(l)) + u32 * fabs(t->tensor[LSE].exact[at]);
+}
+
+static void for_rows(struct trial *t, void (*bound)(struct trial *, const struct shape *, struct row *))
+{
+    const struct shape s = shape_of(t);
+    double *scratch = malloc((size_t)(2 * s.T + 1) * sizeof *scratch);
+    if (!scratch) return; /* the bounds stay 0, and the case fails */
+    struct row r = { .s = scratch, .ds = scratch + s.T };
+    for (r.b = 0; r.b < s.B; r.b++)
+        for (r.h = 0; r.h < s.H; r.h++)
+            for (r.t = 0; r.t < s.T; r.t++) bound(t, &s, &r);
+    free(scratch);
+}
+
+static void attention_forward_bound(struct trial *t)
+{
+    for_rows(t, forward_row_bound);
+}
+
+const struct conform_row conform_row_attention_forward = {
+    CONFORM_FLOATS, YOKE_COUNT(shapes), attention_forward_setup, attention_forward_call, attention_forward_bound,
+};
+
+/* ---- backward ---- */
+
+/* o and lse of row (b, t, h), as a forward pass of the device would have left them. */
+static void forward_row(struct trial *t, const struct shape *s, struct row *r)
+{
+    score_row(t, s, r);
+    double max = -INFINITY, l = 0;
+    for (int64_t j = 0; j < r->n_keys; j++) max = isnan(r->s[j]) || r->s[j] > max ? r->s[j] : max;
+    for (int64_t j = 0; j < r->n_keys; j++) l += exp(r->s[j] - max);
+    trial_set(t, LSE, (r->b * s->H + r->h) * s->T + r->t, max + log(l));
+    for (int64_t d = 0; d < s->D; d++) {
+        double o = 0;
+        for (int64_t j = 0; j < r->n_keys; j++) o += exp(r->s[j] - max) / l * exact_at(t, s, V, r->b, j, r->hkv, d);
+        trial_set(t, O, (r->b * s->T + r->t) * t->tensor[O].ld + r->h * s->D + d, o);
+    }
+}
+
+static void attention_backward_setup(struct trial *t)
+{
+    const struct shape s = shape_of(t);
+    setup_inputs(t, &s, false);
+    trial_matrix(t, O, "o", IN, t->dtype, s.B * s.T, s.H * s.D, s.H * s.D);
+    trial_vector(t, LSE, "lse", IN, yoke_dtype_wide(t->dtype), s.B * s.H * s.T);
+    trial_matrix(t, DO, "do", IN, t->dtype, s.B * s.T, s.H * s.D, s.H * s.D + 1);
+    trial_fill(t, DO, 1);
+    declare(t, &s, DQ, OUT, false);
+    if (t->status) return;
+    for (int id = Q; id <= V; id++)
+        for (int64_t i = 0; t->tensor[id].present && i < t->tensor[id].extent; i++) t->tensor[id].exact[i] = trial_get(t, id, i);
+    for_rows(t, forward_row);
+    if (s.flavour == NANS && s.special == IN_Q) trial_set(t, DO, s.T / 3 * t->tensor[DO].ld, NAN);
+}
+
+static yoke_status attention_backward_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
+{
+    const struct shape s = shape_of(t);
+    const struct operand q = operand_of(t, &s, Q), k = operand_of(t, &s, K), v = operand_of(t, &s, V);
+    const struct operand dq = operand_of(t, &s, DQ), dk = operand_of(t, &s, DK), dv = operand_of(t, &s, DV);
+    return CONFORM_CALL(attention_backward, side, cost, .dtype = side_dtype(side, t->dtype), .causal = s.causal, .B = s.B, .T = s.T, .H = s.H,
+                        .Hkv = s.Hkv, .D = s.D, .scale = s.scale, .q = trial_at(t, side, q.id, q.offset), .ldq = q.ld,
+                        .k = trial_at(t, side, k.id, k.offset), .ldk = k.ld, .v = trial_at(t, side, v.id, v.offset), .ldv = v.ld,
+                        .o = trial_at(t, side, O, 0), .ldo = t->tensor[O].ld, .d_o = trial_at(t, side, DO, 0), .lddo = t->tensor[DO].ld,
+                        .lse = trial_at(t, side, LSE, 0), .dq = trial_at(t, side, dq.id, dq.offset), .lddq = dq.ld,
+                        .dk = trial_at(t, side, dk.id, dk.offset), .lddk = dk.ld, .dv = trial_at(t, side, dv.id, dv.offset), .lddv = dv.ld);
+}
+
+static double *bound_at(const struct trial *t, const struct shape *s, int which, int64_t b, int64_t row, int64_t h, int64_t d)
+{
+    const struct operand x = operand_of(t, s, which);
+    return &t->tensor[x.id].bound[element(s, x, b, row, h, d)];
+}
+
+/* Key j's part in the errors of row r: of dq of this row, and of dk and dv of key j. */
+static void backward_key_bound(struct trial *t, const struct shape *s, const struct row *r, int64_t j, double delta, double d_delta)
+{
+    const double lse = t->tensor[LSE].exact[(r->b * s->H + r->h) * s->T + r->t], p = exp(r->s[j] - lse);
+    const double rho = p == 0 ? 0 : r->ds[j] + u32 * fabs(r->s[j] - lse) + 8 * u32;
+    const double u = stored_u(t->dtype), eta = stored_eta(t->dtype), scale = fabs((double)s->scale);
+    const double rows = (double)(s->T * (s->H / s->Hkv));
+    double dp = 0, dp_size = 0;
+    for (int64_t d = 0; d < s->D; d++) {
+        const double product = exact_at(t, s, DO, r->b, r->t, r->h, d) * exact_at(t, s, V, r->b, j, r->hkv, d);
+        dp += product;
+        dp_size += fabs(product);
+    }
+    const double dS = fabs(p * (dp - delta));
+    double e = dS * (rho + 3 * u32) + p * (gamma32((double)s->D + 1) * dp_size + d_delta);
+    e += u * (dS + e) + fmax(1, 1 / scale) * eta;
+    for (int64_t d = 0; d < s->D; d++) {
+        const double q = fabs(exact_at(t, s, Q, r->b, r->t, r->h, d)), k = fabs(exact_at(t, s, K, r->b, j, r->hkv, d));
+        const double d_o = fabs(exact_at(t, s, DO, r->b, r->t, r->h, d));
+        *bound_at(t, s, DQ, r->b, r->t, r->h, d) += scale * (e + gamma32((double)s->T + 2) * dS) * k;
+        *bound_at(t, s, DK, r->b, j, r->hkv, d) += scale * (e + gamma32(rows + 2) * dS) * q;
+        *bound_at(t, s, DV, r->b, j, r->hkv, d) += (p * (rho + u + gamma32(rows)) + eta) * d_o;
+    }
+}
+
+static void backward_row_bound(struct trial *t, const struct shape *s, struct row *r)
+{
+    score_row(t, s, r);
+    double delta = 0, size = 0;
+    for (int64_t d = 0; d < s->D; d++) {
+        const double product = exact_at(t, s, DO, r->b, r->t, r->h, d) * exact_at(t, s, O, r->b, r->t, r->h, d);
+        delta += product;
+        size += fabs(product);
+    }
+    for (int64_t j = 0; j < r->n_keys; j++) backward_key_bound(t, s, r, j, delta, gamma32((double)s->D + 1) * size);
+}
+
+static void attention_backward_bound(struct trial *t)
+{
+    for_rows(t, backward_row_bound);
+    for (int id = DQ; id <= DV; id++)
+        for (int64_t i = 0; t->tensor[id].present && i < t->tensor[id].extent; i++)
+            t->tensor[id].bound[i] = bound_rounded(t->dtype, t->tensor[id].exact[i], t->tensor[id].bound[i]);
+}
+
+const struct conform_row conform_row_attention_backward = {
+    CONFORM_FLOATS, YOKE_COUNT(shapes), attention_backward_setup, attention_backward_call, attention_backward_bound,
+};

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One case: run on the oracle and on the device, compare, check canaries and inputs, run again for the same bits. */
+#include "conform/trial.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_result(const struct tensor *x)
+{
+    return x->present && x->role != IN;
+}
+
+/* ---- running ---- */
+
+static yoke_status run_oracle(struct trial *t)
+{
+    for (int id = 0; id < CONFORM_MAX_TENSORS; id++) {
+        struct tensor *x = &t->tensor[id];
+        if (!x->present || x->dtype == YOKE_I32) continue;
+        for (int64_t i = 0; i < x->extent; i++) x->initial[i] = x->exact[i] = trial_get(t, id, i);
+    }
+    struct yoke_cost cost = { .size = sizeof cost };
+    YOKE_TRY(t->row->call(t, &t->oracle, &cost));
+    YOKE_TRY(yoke_stream_reserve(t->oracle.stream, cost.scratch_bytes));
+    YOKE_TRY(t->row->call(t, &t->oracle, NULL));
+    return yoke_stream_sync(t->oracle.stream);
+}
+
+static yoke_status run_device(struct trial *t)
+{
+    for (int id = 0; id < CONFORM_MAX_TENSORS; id++) {
+        const struct tensor *x = &t->tensor[id];
+        if (x->memory) YOKE_TRY(yoke_copy_to_device(t->device.stream, x->memory, x->before, x->image_bytes));
+    }
+    YOKE_TRY(t->row->call(t, &t->device, NULL));
+    for (int id = 0; id < CONFORM_MAX_TENSORS; id++) {
+        const struct tensor *x = &t->tensor[id];
+        if (x->memory) YOKE_TRY(yoke_copy_to_host(t->device.stream, x->after, x->memory, x->image_bytes));
+    }
+    return yoke_stream_sync(t->device.stream);
+}
+
+static yoke_status allocate(struct trial *t)
+{
+    for (int id = 0; id < CONFORM_MAX_TENSORS; id++) {
+        struct tensor *x = &t->tensor[id];
+        if (x->present && x->alias < 0) YOKE_TRY(yoke_alloc(t->device.device, x->image_bytes, &x->memory));
+    }
+    return YOKE_OK;
+}
+
+static void release(struct trial *t)
+{
+    for (int id = 0; id < CONFORM_MAX_TENSORS; id++) {
+        struct tensor *x = &t->tensor[id];
+        yoke_free(t->device.device, x->memory);
+        free(x->before);
+        free(x->after);
+        free(x->initial);
+        free(x->exact);
+        free(x->bound);
+        *x = (struct tensor){ .present = false };
+    }
+}
+
+/* ---- comparing ---- */
+
+/* From here on, a magnitude rounds to infinity. */
+static double overflow_threshold(yoke_dtype dtype)
+{
+    switch (dtype) {
+    case YOKE_F16: return 65520;
+    case YOKE_BF16: return 0x1p128 * (1 - 0x1p-9);
+    case YOKE_F32: return 0x1p128 * (1 - 0x1p-25);
+    default: return INFINITY;
+    }
+}
+
+static double ulp_of(yoke_dtype dtype, double x)
+{
+    int exponent;
+    frexp(x, &exponent);
+    return fmax(ldexp(2 * yokei_unit_roundoff(dtype), exponent - 1), 2 * yokei_underflow(dtype));
+}
+
+/* |got - wanted| / bound; infinity where no rounding explains the difference. */
+static double ratio_of(const struct tensor *x, double got, double wanted, double bound)
+{
+    if (bound == BOUND_ANY) return 0;
+    if (bound == BOUND_NOT_FINITE) return isfinite(got) ? INFINITY : 0;
+    if (isnan(wanted)) return isnan(got) ? 0 : INFINITY;
+    if (isinf(wanted)) return got == wanted ? 0 : INFINITY;
+    if (isnan(got)) return INFINITY;
+    if (isinf(got)) { /* overflow: where the value, or the value within its bound, rounds to infinity */
+        const double threshold = overflow_threshold(x->dtype);
+        if ((got > 0) != (wanted > 0) || fabs(wanted) + bound < threshold) return INFINITY;
+        return fabs(wanted) < threshold ? 1 : 0;
+    }
+    if (x->strict && signbit(got) != signbit(wanted)) return INFINITY;
+    const double error = fabs(got - wanted);
+    if (error == 0) return 0;
+    return isnan(bound) ? INFINITY : error / bound; /* a bound of 0 asks for the exact value */
+}
+
+static bool quiet(const struct tensor *x, const void *elements, int64_t i)
+{
+    switch (x->dtype) {
+    case YOKE_F16: return ((const uint16_t *)elements)[i] & 0x0200;
+    case YOKE_BF16: return ((const uint16_t *)elements)[i] & 0x0040;
+    default: return true;
+    }
+}
+
+/* Distances are counted in the units of the element, or in those of its tensor's root mean square where that is greater:
+ * an element that is small by cancellation would otherwise count as many units off as it has lost digits. */
+static double root_mean_square(const struct tensor *x)
+{
+    double sum = 0, n = 0;
+    for (int64_t b = 0; b < x->batch; b++)
+        for (int64_t r = 0; r < x->rows; r++)
+            for (int64_t c = 0; c < x->cols; c++) {
+                const double value = x->exact[b * x->stride + r * x->ld + c];
+                if (!isfinite(value)) continue;
+                sum += value * value;
+                n++;
+            }
+    return n > 0 && isfinite(sum) ? sqrt(sum / n) : 0;
+}
+
+static void compare_element(const struct trial *t, int id, int64_t b, int64_t r, int64_t c, double size, struct finding *f)
+{
+    const struct tensor *x = &t->tensor[id];
+    const int64_t at = b * x->stride + r * x->ld + c;
+    const double got = trial_got(t, id, at), wanted = x->exact[at], bound = x->bound[at];
+    double ratio = ratio_of(x, got, wanted, bound);
+    const struct tensor *memory = x->alias < 0 ? x : &t->tensor[x->alias];
+    if (x->strict && isnan(got) && !quiet(x, memory->after + memory->lead_bytes, at)) ratio = INFINITY;
+    if (isfinite(got) && isfinite(wanted) && bound >= 0) f->ulp = fmax(f->ulp, fabs(got - wanted) / ulp_of(x->dtype, fmax(fabs(wanted), size)));
+    if (f->output && !(ratio > f->ratio)) return;
+    *f = (struct finding){ .ratio = ratio, .ulp = f->ulp, .output = x->name, .index = { b, r, c }, .got = got,
+                           .wanted = wanted, .bound = bound };
+}
+
+static void compare(const struct trial *t, struct finding *f)
+{
+    for (int id = 0; id < CONFORM_MAX_TENSORS; id++) {
+        const struct tensor *x = &t->tensor[id];
+        if (!is_result(x)) continue;
+        const double size = root_mean_square(x);
+        for (int64_t b = 0; b < x->batch; b++)
+            for (int64_t r = 0; r < x->rows; r++)
+                for (int64_t c = 0; c < x->cols; c++) compare_element(t, id, b, r, c, size, f);
+    }
+    if (f->ratio > 1) yokei_text(f->reason, sizeof f->reason, "%s is outside its bound", f->output);
+}
+
+/* The tensor that may be written at x's address, or NULL. */
+static const struct tensor *writer_of(const struct trial *t, int id)
+{
+    if (t->tensor[id].role != IN) return &t->tensor[id];
+    for (int other = 0; other < CONFORM_MAX_TENSORS; other++)
+        if (is_result(&t->tensor[other]) && t->tensor[other].alias == id) return &t->tensor[other];
+    return NULL;
+}
+
+static bool inside(const struct tensor *x, int64_t element)
+{
+    if (element < 0 || element >= x->extent) return false;
+    const int64_t in_batch = x->stride ? element % x->stride : element; /* results never overlap: stride >= one matrix */
+    return in_batch / x->ld < x->rows && in_batch % x->ld < x->cols;
+}
+
+/* All bytes outside the results are as they were. */
+static void check_untouched(const struct trial *t, struct finding *f)
+{
+    for (int id = 0; id < CONFORM_MAX_TENSORS && !f->reason[0]; id++) {
+        const struct tensor *x = &t->tensor[id];
+        if (!x->present || x->alias >= 0 || !memcmp(x->before, x->after, x->image_bytes)) continue;
+        const struct tensor *writer = writer_of(t, id);
+        const int64_t bytes = (int64_t)yoke_dtype_bytes(x->dtype);
+        for (size_t i = 0; i < x->image_bytes; i++) {
+            if (x->before[i] == x->after[i]) continue;
+            const int64_t offset = (int64_t)i - (int64_t)x->lead_bytes;
+            const int64_t element = offset >= 0 ? offset / bytes : -1 - (-1 - offset) / bytes;
+            if (writer && inside(writer, element)) continue;
+            yokei_text(f->reason, sizeof f->reason, "%s: element %lld, outside the result, was overwritten%s", x->name,
+                       (long long)element, writer ? "" : " (an input)");
+            f->ratio = INFINITY;
+            f->output = x->name;
+            break;
+        }
+    }
+}
+
+/* The second run's images take the place of the first's; they must be equal. */
+static yoke_status check_repeatable(struct trial *t, struct finding *f)
+{
+    unsigned char *first[CONFORM_MAX_TENSORS] = { NULL };
+    yoke_status status = YOKE_OK;
+    for (int id = 0; id < CONFORM_MAX_TENSORS; id++) {
+        struct tensor *x = &t->tensor[id];
+        if (!x->memory) continue;
+        first[id] = malloc(x->image_bytes);
+        if (!first[id]) {
+            status = yoke_fail(YOKE_ENOMEM, "conformance: no memory for %zu bytes", x->image_bytes);
+            goto free_images;
+        }
+        memcpy(first[id], x->after, x->image_bytes);
+    }
+    YOKE_TRY_GOTO(run_device(t), free_images);
+    for (int id = 0; id < CONFORM_MAX_TENSORS && !f->reason[0]; id++) {
+        const struct tensor *x = &t->tensor[id];
+        if (!x->memory || !memcmp(first[id], x->after, x->image_bytes)) continue;
+        yokei_text(f->reason, sizeof f->reason, "%s: a second run gave other bits", x->name);
+        f->ratio = INFINITY;
+        f->output = x->name;
+    }
+free_images:
+    for (int id = 0; id < CONFORM_MAX_TENSORS; id++) free(first[id]);
+    return status;
+}
+
+yoke_status trial_run(struct trial *t, struct finding *out)
+{
+    struct finding f = { .ratio = 0 };
+    struct yoke_cost cost = { .size = sizeof cost };
+    yoke_status status;
+    t->status = YOKE_OK;
+    t->row->setup(t);
+    YOKE_TRY_GOTO(t->status, release_tensors);
+    YOKE_TRY_GOTO(allocate(t), release_tensors);
+    YOKE_TRY_GOTO(t->row->call(t, &t->device, &cost), release_tensors);
+    YOKE_TRY_GOTO(yoke_stream_reserve(t->device.stream, cost.scratch_bytes), release_tensors);
+    YOKE_TRY_GOTO(run_oracle(t), release_tensors);
+    YOKE_TRY_GOTO(run_device(t), release_tensors);
+    t->row->bound(t);
+    compare(t, &f);
+    check_untouched(t, &f);
+    YOKE_TRY_GOTO(check_repeatable(t, &f), release_tensors);
+    *out = f;
+release_tensors:
+    release(t);
+    return status;
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Conformance of normalisation.
+ *
+ * Forward. In f32: the mean is a sum of C numbers times 1/C, |dm| <= gamma(C+1) avg|x|. A centred value is off by dm and
+ * one rounding. The variance is a mean of squares: its rounding is relative, gamma(C+4); the shift dm adds dm^2 (the
+ * centred values sum to zero, so the linear term vanishes). rstd takes half of the variance's relative error, and 4 u32
+ * for square root and division:   r = gamma(C+4) / 2 + (dm rstd)^2 / 2 + 4 u32.
+ * y = (x - mean) rstd gamma + beta:  |dy| <= |gamma| (rstd dm + |xhat| (r + 3 u32)) + u32 (|xhat gamma| + |beta| + |y|).
+ *
+ * Backward. xhat: 2 roundings; g: 1; g xhat: 1 more; averages of C terms: gamma(C+1) more; then three operations and the
+ * factor rstd. Added up term by term, and dresidual with one rounding of the sum:
+ *   |d dx| <= rstd (gamma(6) |g| + gamma(C+6) avg|g| + gamma(C+12) |xhat| avg|g xhat|) + u32 |dx|
+ * dgamma: terms with 3 roundings, N additions: gamma(N+4) (sum |dy xhat| + |dgamma0|); dbeta: gamma(N+1) (sum |dy| + |dbeta0|).
+ */
+#include "conform/trial.h"
+
+struct shape {
+    int64_t N, C;
+    int64_t pad;   /* ld = C + pad, another for each matrix */
+    double offset; /* added to x: a mean far from zero */
+    enum flavour flavour;
+    int aliased;   /* 1: with the first input it may alias, 2: with the second */
+    bool no_stats, no_dx, no_weights, residual;
+};
+
+static const struct shape shapes[] = {
+    { 1, 1 },
+    { 3, 2, 1 },
+    { 5, 3, 0, 0, ORDINARY, 1 },
+    { 2, 7, 3, 10, ORDINARY, 0, .residual = true },
+    { 1, 16, 0, 0, ORDINARY, 0, .no_stats = true, .no_weights = true },
+    { 4, 31, 2, -3, ORDINARY, 2, .residual = true },
+    { 17, 64, 0, 0, ORDINARY, 0, .no_dx = true },
+    { 3, 65, 7, 100 },
+    { 130, 33, 1, 0, ORDINARY, 1, .residual = true },
+    { 5, 127, 0, 1 },
+    { 2, 256, 0, 0, ORDINARY, 0, .residual = true },
+    { 67, 257, 5, 0 },
+    { 9, 768, 0, 0.5, ORDINARY, 0, .residual = true },
+    { 2, 1031, 3, 20 },
+    { 0, 64 },
+    { 6, 48, 4, 0, WIDE },
+    { 6, 48, 4, 0, SUBNORMAL, 0, .residual = true },
+    { 6, 48, 4, 0, ZEROS },
+    { 9, 100, 4, 0, NANS },
+    { 9, 100, 4, 0, INFS, 1 },
+};
+
+static struct shape shape_of(const struct trial *t)
+{
+    if ((size_t)t->index < YOKE_COUNT(shapes)) return shapes[t->index];
+    return (struct shape){ .N = 1 + trial_random(t, "N", 0, 40), .C = 1 + trial_random(t, "C", 0, 900),
+                           .pad = trial_random(t, "pad", 0, 9), .residual = trial_random(t, "residual", 0, 2) };
+}
+
+/* x with rows around `offset`; gamma around 1. */
+static void fill_rows(struct trial *t, const struct shape *s, int x, int gamma)
+{
+    trial_flavoured(t, x, 1, 40);
+    if (s->offset != 0)
+        for (int64_t n = 0; n < s->N; n++)
+            for (int64_t c = 0; c < s->C; c++) {
+                const int64_t at = n * t->tensor[x].ld + c;
+                trial_set(t, x, at, trial_get(t, x, at) + s->offset);
+            }
+    trial_fill(t, gamma, 0.5);
+    for (int64_t c = 0; c < s->C; c++) trial_set(t, gamma, c, 1 + trial_get(t, gamma, c));
+}
+
+/* ---- forward ---- */
+
+enum { FX, FGAMMA, FBETA, FY, FMEAN, FRSTD };
+static const float eps = 1e-5f;
+
+static void layernorm_forward_setup(struct trial *t)
+{
+    const struct shape s = shape_of(t);
+    const yoke_dtype wide = yoke_dtype_wide(t->dtype);
+    t->flavour = s.flavour;
+    trial_matrix(t, FX, "x", IN, t->dtype, s.N, s.C, s.C + s.pad);
+    trial_vector(t, FGAMMA, "gamma", IN, wide, s.C);
+    trial_vector(t, FBETA, "beta", IN, wide, s.C);
+    if (s.aliased) trial_alias(t, FY, "y", FX);
+    else trial_matrix(t, FY, "y", OUT, t->dtype, s.N, s.C, s.C + 2 * s.pad);
+    if (!s.no_stats) {
+        trial_vector(t, FMEAN, "mean", OUT, wide, s.N);
+        trial_vector(t, FRSTD, "rstd", OUT, wide, s.N);
+    }
+    fill_rows(t, &s, FX, FGAMMA);
+    trial_fill(t, FBETA, 1);
+    trial_describe(t, "N %d C %d pad %d mean %g%s", (int)s.N, (int)s.C, (int)s.pad, s.offset, s.aliased ? " y=x" : "");
+}
+
+static yoke_status layernorm_forward_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
+{
+    const struct shape s = shape_of(t);
+    return CONFORM_CALL(layernorm_forward, side, cost, .dtype = side_dtype(side, t->dtype), .N = s.N, .C = s.C,
+                        .x = trial_at(t, side, FX, 0), .ldx = t->tensor[FX].ld, .gamma = trial_at(t, side, FGAMMA, 0),
+                        .beta = trial_at(t, side, FBETA, 0), .eps = eps, .y = trial_at(t, side, FY, 0), .ldy = t->tensor[FY].ld,
+                        .mean = trial_at(t, side, FMEAN, 0), .rstd = trial_at(t, side, FRSTD, 0));
+}
+
+/* The statistics of row n in f64, and the mean's error. */
+struct statistics {
+    double mean, rstd, dm;
+};
+
+static struct statistics statistics_of(const double *x, int64_t C)
+{
+    double mean = 0, size = 0, variance = 0;
+    for (int64_t c = 0; c < C; c++) mean += x[c], size += fabs(x[c]);
+    mean /= (double)C;
+    for (int64_t c = 0; c < C; c++) variance += (x[c] - mean) * (x[c] - mean);
+    const double dm = gamma32((double)C + 1) * size / (double)C + 2 * eta32;
+    return (struct statistics){ mean, 1 / sqrt(variance / (double)C + eps), dm };
+}
+
+static void layernorm_forward_bound(struct trial *t)
+{
+    const struct shape s = shape_of(t);
+    const double *gamma = exact_of(t, FGAMMA), *beta = exact_of(t, FBETA);
+    for (int64_t n = 0; n < s.N; n++) {
+        const double *x = exact_of(t, FX) + n * t->tensor[FX].ld, *y = exact_of(t, FY) + n * t->tensor[FY].ld;
+        const struct statistics z = statistics_of(x, s.C);
+        const double shift = z.dm * z.rstd, r = gamma32((double)s.C + 4) / 2 + shift * shift / 2 + 4 * u32;
+        for (int64_t c = 0; c < s.C; c++) {
+            const double xhat = (x[c] - z.mean) * z.rstd;
+            const double e = fabs(gamma[c]) * (shift + fabs(xhat) * (r + 3 * u32)) +
+                             u32 * (fabs(xhat * gamma[c]) + fabs(beta[c]) + fabs(y[c])) + eta32;
+            t->tensor[FY].bound[n * t->tensor[FY].ld + c] = bound_rounded(t->dtype, y[c], e);
+        }
+        if (s.no_stats) continue;
+        t->tensor[FMEAN].bound[n] = z.dm;
+        t->tensor[FRSTD].bound[n] = z.rstd * r;
+    }
+}
+
+const struct conform_row conform_row_layernorm_forward = {
+    CONFORM_FLOATS, YOKE_COUNT(shapes), layernorm_forward_setup, layernorm_forward_call, layernorm_forward_bound,
+};
+
+/* ---- backward ---- */
+
+enum { DY, X, GAMMA, MEAN, RSTD, DRESIDUAL, DX, DGAMMA, DBETA };
+
+static void layernorm_backward_setup(struct trial *t)
+{
+    const struct shape s = shape_of(t);
+    const yoke_dtype wide = yoke_dtype_wide(t->dtype);
+    t->flavour = s.flavour;
+    trial_matrix(t, X, "x", IN, t->dtype, s.N, s.C, s.C + s.pad);
+    trial_matrix(t, DY, "dy", IN, t->dtype, s.N, s.C, s.C + 2 * s.pad);
+    trial_vector(t, GAMMA, "gamma", IN, wide, s.C);
+    trial_vector(t, MEAN, "mean", IN, wide, s.N);
+    trial_vector(t, RSTD, "rstd", IN, wide, s.N);
+    if (s.residual) trial_matrix(t, DRESIDUAL, "dresidual", IN, t->dtype, s.N, s.C, s.C + 3 * s.pad);
+    if (s.aliased) trial_alias(t, DX, "dx", s.aliased == 1 ? DY : DRESIDUAL);
+    else if (!s.no_dx) trial_matrix(t, DX, "dx", OUT, t->dtype, s.N, s.C, s.C);
+    if (!s.no_weights) {
+        trial_vector(t, DGAMMA, "dgamma", SUM, wide, s.C);
+        trial_vector(t, DBETA, "dbeta", SUM, wide, s.C);
+        trial_fill(t, DGAMMA, 1);
+        trial_fill(t, DBETA, 1);
+    }
+    fill_rows(t, &s, X, GAMMA);
+    t->flavour = s.flavour == NANS || s.flavour == INFS ? s.flavour : ORDINARY;
+    trial_flavoured(t, DY, 1, 10);
+    t->flavour = s.flavour;
+    if (s.residual) trial_fill(t, DRESIDUAL, 1);
+    for (int64_t n = 0; n < s.N; n++) {
+        double x[1100]; /* no shape has more channels */
+        for (int64_t c = 0; c < s.C; c++) x[c] = trial_get(t, X, n * t->tensor[X].ld + c);
+        const struct statistics z = statistics_of(x, s.C);
+        trial_set(t, MEAN, n, z.mean);
+        trial_set(t, RSTD, n, z.rstd);
+    }
+    trial_describe(t, "N %d C %d pad %d mean %g%s%s%s%s", (int)s.N, (int)s.C, (int)s.pad, s.offset, s.residual ? " residual" : "",
+                   s.aliased == 1 ? " dx=dy" : s.aliased == 2 ? " dx=dresidual" : "", s.no_dx ? " no dx" : "",
+                   s.no_weights ? " no dgamma" : "");
+}
+
+static yoke_status layernorm_backward_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
+{
+    const struct shape s = shape_of(t);
+    return CONFORM_CALL(layernorm_backward, side, cost, .dtype = side_dtype(side, t->dtype), .N = s.N, .C = s.C,
+                        .dy = trial_at(t, side, DY, 0), .lddy = t->tensor[DY].ld, .x = trial_at(t, side, X, 0),
+                        .ldx = t->tensor[X].ld, .gamma = trial_at(t, side, GAMMA, 0), .mean = trial_at(t, side, MEAN, 0),
+                        .rstd = trial_at(t, side, RSTD, 0), .dresidual = trial_at(t, side, DRESIDUAL, 0),
+                        .lddresidual = t->tensor[DRESIDUAL].ld, .dx = trial_at(t, side, DX, 0), .lddx = t->tensor[DX].ld,
+                        .dgamma = trial_at(t, side, DGAMMA, 0), .dbeta = trial_at(t, side, DBETA, 0));
+}
+
+static void dx_bound(struct trial *t, const struct shape *s, int64_t n)
+{
+    const double *x = exact_of(t, X) + n * t->tensor[X].ld, *dy = exact_of(t, DY) + n * t->tensor[DY].ld;
+    const double *gamma = exact_of(t, GAMMA), mean = exact_of(t, MEAN)[n], rstd = exact_of(t, RSTD)[n], C = (double)s->C;
+    double avg_g = 0, avg_gx = 0;
+    for (int64_t c = 0; c < s->C; c++) {
+        avg_g += fabs(dy[c] * gamma[c]) / C;
+        avg_gx += fabs(dy[c] * gamma[c] * (x[c] - mean) * rstd) / C;
+    }
+    for (int64_t c = 0; c < s->C; c++) {
+        const int64_t at = n * t->tensor[DX].ld + c;
+        const double xhat = fabs((x[c] - mean) * rstd), wanted = exact_of(t, DX)[at];
+        const double e = rstd * (gamma32(6) * fabs(dy[c] * gamma[c]) + gamma32(C + 6) * avg_g + gamma32(C + 12) * xhat * avg_gx) +
+                         u32 * fabs(wanted) + (2 * rstd + 2) * eta32;
+        t->tensor[DX].bound[at] = bound_rounded(t->dtype, wanted, e);
+    }
+}
+
+static void layernorm_backward_bound(struct trial *t)
+{
+    const struct shape s = shape_of(t);
+    for (int64_t n = 0; n < s.N && !s.no_dx; n++) dx_bound(t, &s, n);
+    for (int64_t c = 0; c < s.C && !s.no_weights; c++) {
+        double dgamma = fabs(t->tensor[DGAMMA].initial[c]), dbeta = fabs(t->tensor[DBETA].initial[c]);
+        for (int64_t n = 0; n < s.N; n++) {
+            const double dy = fabs(exact_of(t, DY)[n * t->tensor[DY].ld + c]);
+            dgamma += dy * fabs(exact_of(t, X)[n * t->tensor[X].ld + c] - exact_of(t, MEAN)[n]) * exact_of(t, RSTD)[n];
+            dbeta += dy;
+        }
+        t->tensor[DGAMMA].bound[c] = gamma32((double)s.N + 4) * dgamma + (double)(s.N + 1) * eta32;
+        t->tensor[DBETA].bound[c] = gamma32((double)s.N + 1) * dbeta;
+    }
+}
+
+const struct conform_row conform_row_layernorm_backward = {
+    CONFORM_FLOATS, YOKE_COUNT(shapes), layernorm_backward_setup, layernorm_backward_call, layernorm_backward_bound,
+};
