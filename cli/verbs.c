@@ -18,7 +18,7 @@ const struct cli_verb cli_verb_table[] = {
     { "run", CLI_RUN, .arguments = "[--] VERB [OPTION...]",
       .summary = "Start a verb on several ranks, watch them, and name the one that failed",
       .example = "# two ranks, one on the CPU, one on an OpenCL device\n"
-                 "yoke run -n 2 --devices host,opencl:0 -- train --model nano --data text.txt\n"
+                 "yoke run -n 2 --devices host,opencl:0 -- train --text book.txt --model nano\n"
                  "# four ranks on two hosts\n"
                  "yoke run -n 4 --hosts a:2,b:2 -- bench allreduce",
       .description =
@@ -49,6 +49,19 @@ const struct cli_verb cli_verb_table[] = {
                      "same threads and are measured in turn; medians count. %limit is the share of the fastest rate that "
                      "this device was seen to reach in the run.",
       .run = cli_bench_gemm },
+    { "train", CLI_TRAIN, .ranks = true, .summary = "Train a GPT on text or tokens, on any mix of devices",
+      .example = "# one device\n"
+                 "yoke train --text book.txt --model nano --steps 200\n"
+                 "# a CPU and an OpenCL device share each batch by their speed, for 200 seconds\n"
+                 "yoke run -n 2 --devices host,opencl:0 -- train --text book.txt --precision bf16 --budget-seconds 200",
+      .description =
+          "Trains with AdamW, a linear warm-up and a cosine. Each rank works on its share of every batch; gradients are "
+          "summed in fp32, and the loss is that of all tokens, so the result does not depend on the shares. Writes "
+          "plan.json and metrics.jsonl to the run directory; prints the validation loss, for text beside that of an "
+          "order-3 byte-count model, and a sample.\n\n"
+          "The memory is known before the start: a run that does not fit is refused with what to lower (exit code 13). "
+          "A loss that is no number ends the run with rank and step (exit code 17).",
+      .run = cli_train },
     { "hello", CLI_HELLO, .ranks = true, .summary = "Start ranks that meet and end; a test of the launcher",
       .example = "yoke run -n 2 -- hello", .description = "Used by yoke info --check.", .run = cli_hello },
     { "manual", CLI_MANUAL, .summary = "Write a manual page, or the shell completion", .example = "yoke manual --name=run | man -l -",

@@ -91,7 +91,11 @@ static double ratio_of(const struct tensor *x, double got, double wanted, double
     if (isnan(wanted)) return isnan(got) ? 0 : INFINITY;
     if (isinf(wanted)) return got == wanted ? 0 : INFINITY;
     if (isnan(got)) return INFINITY;
-    if (isinf(got)) return (got > 0) == (wanted > 0) && fabs(wanted) + bound >= overflow_threshold(x->dtype) ? 1 : INFINITY;
+    if (isinf(got)) { /* overflow: where the value, or the value within its bound, rounds to infinity */
+        const double threshold = overflow_threshold(x->dtype);
+        if ((got > 0) != (wanted > 0) || fabs(wanted) + bound < threshold) return INFINITY;
+        return fabs(wanted) < threshold ? 1 : 0;
+    }
     if (x->strict && signbit(got) != signbit(wanted)) return INFINITY;
     const double error = fabs(got - wanted);
     if (error == 0) return 0;
@@ -103,12 +107,27 @@ static bool quiet(const struct tensor *x, const void *elements, int64_t i)
     switch (x->dtype) {
     case YOKE_F16: return ((const uint16_t *)elements)[i] & 0x0200;
     case YOKE_BF16: return ((const uint16_t *)elements)[i] & 0x0040;
-    case YOKE_F32: return ((const uint32_t *)elements)[i] & 0x00400000;
     default: return true;
     }
 }
 
-static void compare_element(const struct trial *t, int id, int64_t b, int64_t r, int64_t c, struct finding *f)
+/* Distances are counted in the units of the element, or in those of its tensor's root mean square where that is greater:
+ * an element that is small by cancellation would otherwise count as many units off as it has lost digits. */
+static double root_mean_square(const struct tensor *x)
+{
+    double sum = 0, n = 0;
+    for (int64_t b = 0; b < x->batch; b++)
+        for (int64_t r = 0; r < x->rows; r++)
+            for (int64_t c = 0; c < x->cols; c++) {
+                const double value = x->exact[b * x->stride + r * x->ld + c];
+                if (!isfinite(value)) continue;
+                sum += value * value;
+                n++;
+            }
+    return n > 0 && isfinite(sum) ? sqrt(sum / n) : 0;
+}
+
+static void compare_element(const struct trial *t, int id, int64_t b, int64_t r, int64_t c, double size, struct finding *f)
 {
     const struct tensor *x = &t->tensor[id];
     const int64_t at = b * x->stride + r * x->ld + c;
@@ -116,7 +135,7 @@ static void compare_element(const struct trial *t, int id, int64_t b, int64_t r,
     double ratio = ratio_of(x, got, wanted, bound);
     const struct tensor *memory = x->alias < 0 ? x : &t->tensor[x->alias];
     if (x->strict && isnan(got) && !quiet(x, memory->after + memory->lead_bytes, at)) ratio = INFINITY;
-    if (isfinite(got) && isfinite(wanted) && bound >= 0) f->ulp = fmax(f->ulp, fabs(got - wanted) / ulp_of(x->dtype, wanted));
+    if (isfinite(got) && isfinite(wanted) && bound >= 0) f->ulp = fmax(f->ulp, fabs(got - wanted) / ulp_of(x->dtype, fmax(fabs(wanted), size)));
     if (f->output && !(ratio > f->ratio)) return;
     *f = (struct finding){ .ratio = ratio, .ulp = f->ulp, .output = x->name, .index = { b, r, c }, .got = got,
                            .wanted = wanted, .bound = bound };
@@ -127,9 +146,10 @@ static void compare(const struct trial *t, struct finding *f)
     for (int id = 0; id < CONFORM_MAX_TENSORS; id++) {
         const struct tensor *x = &t->tensor[id];
         if (!is_result(x)) continue;
+        const double size = root_mean_square(x);
         for (int64_t b = 0; b < x->batch; b++)
             for (int64_t r = 0; r < x->rows; r++)
-                for (int64_t c = 0; c < x->cols; c++) compare_element(t, id, b, r, c, f);
+                for (int64_t c = 0; c < x->cols; c++) compare_element(t, id, b, r, c, size, f);
     }
     if (f->ratio > 1) yokei_text(f->reason, sizeof f->reason, "%s is outside its bound", f->output);
 }

@@ -20,8 +20,9 @@ struct conform_options {
     const char *variant; /* one variant by name; NULL: all of the device */
     uint64_t seed;       /* of the inputs; default 1 */
     bool full;           /* the soak's sweep: many more random shapes */
+    yoke_device *gradient_device; /* of conform_gradients; NULL: the reference device */
 };
-#define CONFORM_OPTIONS_INIT { sizeof(struct conform_options), NULL, NULL, NULL, 0, false }
+#define CONFORM_OPTIONS_INIT { sizeof(struct conform_options), NULL, NULL, NULL, 0, false, NULL }
 
 enum conform_verdict { CONFORM_PASS, CONFORM_FAIL, CONFORM_SKIP };
 
@@ -36,7 +37,7 @@ struct conform_line {
     int n_cases;         /* that ran */
     int n_not_offered;   /* shapes or types that `can` declined */
     double ratio;        /* greatest |got - wanted| / bound; infinity where NaN or infinity is misplaced */
-    double ulp;          /* greatest distance in units in the last place of the output's type */
+    double ulp;          /* greatest distance in units in the last place (of the element, or of its tensor's root mean square) */
     uint64_t seed;
     /* The element with the greatest ratio. */
     char worst_case[128]; /* its case, in words: "N 5 C 257 ld +3 nan" */
@@ -65,8 +66,9 @@ yoke_status conform_run(yoke_device *device, const struct conform_options *optio
                         void *context, struct conform_summary *summary_out);
 
 /**
- * Central differences in f64 on the reference backend, for every backward op: |analytic - numeric| against a bound of
- * truncation and cancellation. Lines are called "layernorm_backward dx" and so on. `options`: op and seed are looked at.
+ * Central differences in f64, for every backward op: |analytic - numeric| against a bound of truncation and cancellation.
+ * One line per gradient: op "layernorm_backward", variant "gradient", worst_output "dx"; its cases are elements.
+ * `options`: op, seed and gradient_device, which stores f64 and lets the host see its memory, are looked at.
  */
 yoke_status conform_gradients(const struct conform_options *options, conform_callback callback, void *context,
                               struct conform_summary *summary_out);

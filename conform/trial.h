@@ -37,7 +37,7 @@ enum flavour {
 
 struct tensor {
     bool present;
-    bool strict; /* the sign of zero counts, and NaN must be quiet */
+    bool strict; /* the sign of zero counts, and a 16-bit NaN must be quiet */
     const char *name;
     enum role role;
     yoke_dtype dtype;

@@ -1,1 +1,27 @@
 # libyoke-train: layers, models, data, optimizer, checkpoints, loop.
+lib_LTLIBRARIES += libyoke-train.la
+pkgconfig_DATA += train/libyoke-train.pc
+EXTRA_DIST += train/libyoke-train.map
+libyoke_train_la_SOURCES += \
+	train/layers/layers.h train/layers/linear.c train/layers/embedding.c train/layers/attention.c train/layers/mlp.c \
+	train/layers/norm.c train/layers/head.c train/models/model.h train/models/model.c train/models/gpt2.c \
+	train/trainer.h train/trainer.c train/plan.c train/step.c train/weights.c train/ranks.c train/loss_scale.c \
+	train/loop.h train/loop.c train/rate.c train/measure.c train/report.c train/finish.c train/weights_file.c
+libyoke_train_la_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
+libyoke_train_la_LIBADD = libyoke-comm.la libyoke.la $(JANSSON_LIBS) $(XXHASH_LIBS)
+libyoke_train_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -Wl,--version-script=$(top_srcdir)/train/libyoke-train.map
+libyoke_train_la_DEPENDENCIES = libyoke-comm.la libyoke.la $(top_srcdir)/train/libyoke-train.map
+include train/data/local.mk
+
+# Tests of training that need neither MPI nor another process.
+train_unit_programs = tests/unit/train_layers tests/unit/train_program
+check_PROGRAMS += $(train_unit_programs)
+YOKE_TESTS += $(train_unit_programs)
+TRAIN_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+TRAIN_TEST_LDADD = libyoke-train.la libyoke.la $(CMOCKA_LIBS) -lm
+tests_unit_train_layers_SOURCES = tests/unit/train_layers.c
+tests_unit_train_layers_CFLAGS = $(TRAIN_TEST_CFLAGS)
+tests_unit_train_layers_LDADD = $(TRAIN_TEST_LDADD)
+tests_unit_train_program_SOURCES = tests/unit/train_program.c
+tests_unit_train_program_CFLAGS = $(TRAIN_TEST_CFLAGS)
+tests_unit_train_program_LDADD = $(TRAIN_TEST_LDADD)

@@ -15,9 +15,10 @@ YK_KERNELS = backends/gpu/kernels/norm.yk backends/gpu/kernels/act.yk backends/g
 	backends/gpu/kernels/gemm.yk backends/gpu/kernels/attention.yk
 nodist_libyoke_la_SOURCES = $(YK_PRELUDES:=.c) $(YK_KERNELS:=.c)
 CLEANFILES += $(YK_PRELUDES:=.c) $(YK_KERNELS:=.c)
-EXTRA_DIST += $(YK_PRELUDES) $(YK_KERNELS) backends/gpu/embed.awk backends/gpu/README.md
+EXTRA_DIST += $(YK_PRELUDES) $(YK_KERNELS) backends/gpu/embed.sed backends/gpu/README.md
 
-%.yk.c: %.yk $(top_srcdir)/backends/gpu/embed.awk
+%.yk.c: %.yk $(top_srcdir)/backends/gpu/embed.sed
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && \
-	name=`echo $* | sed 's,.*/\([a-z]*\)/\([a-z_]*\)$$,\1_\2,'` && \
-	awk -v name=$$name -f $(top_srcdir)/backends/gpu/embed.awk $< >$@.new && mv -f $@.new $@
+	name=`echo $* | sed 's,.*/\([a-z]*\)/\([a-z_]*\)$$,yokei_yk_\1_\2,'` && \
+	{ echo "/* Generated from $*.yk. */"; echo "extern const char $$name[];"; echo "const char $$name[] ="; \
+	  sed -f $(top_srcdir)/backends/gpu/embed.sed $<; echo '"";'; } >$@.new && mv -f $@.new $@

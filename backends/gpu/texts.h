@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The device texts that the build embeds as strings (see embed.awk and local.mk). */
+/** The device texts that the build embeds as strings (see embed.sed and local.mk). */
 #ifndef BACKENDS_GPU_TEXTS_H
 #define BACKENDS_GPU_TEXTS_H
 

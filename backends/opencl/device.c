@@ -229,7 +229,7 @@ static yoke_status open_device(yoke_device *device, int index, const struct yoke
     if (!cl) return yoke_fail(YOKE_ENODEV, "opencl:%d: %s", index, reason);
     YOKE_TRY(native ? find_native(cl, native, &found, &index) : find_by_index(cl, index, &found));
     struct traits traits = traits_of(cl, found.id);
-    bool svm;
+    bool svm = traits.svm;
     YOKE_TRY(choose_memory(&traits, &svm));
     struct opencl_device *ocl = calloc(1, sizeof *ocl);
     if (!ocl) return yoke_fail(YOKE_ENOMEM, "opencl:%d: no host memory", index);

@@ -31,7 +31,7 @@ yoke_status yokei_opencl_pend(yoke_stream *stream, cl_event event)
     struct opencl_stream *s = opencl_stream(stream);
     if (s->n_pending == s->capacity) {
         reap(stream, false);
-        if (s->n_pending > s->capacity / 2) {
+        if (s->n_pending >= s->capacity / 2) {
             int capacity = YOKE_MAX(128, 2 * s->capacity);
             struct opencl_pending *pending = realloc(s->pending, (size_t)capacity * sizeof *pending);
             if (!pending) {

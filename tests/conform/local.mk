@@ -1,1 +1,9 @@
-# tests/conform
+# tests/conform: the sweep per device, the gradient check, and planted errors that they must catch.
+check_PROGRAMS += tests/conform/conform tests/conform/planted
+tests_conform_conform_SOURCES = tests/conform/conform.c
+tests_conform_conform_LDADD = libconform.la libyoke.la
+tests_conform_planted_SOURCES = tests/conform/planted.c
+tests_conform_planted_LDADD = libconform.la libyoke.la
+YOKE_TESTS += "tests/conform/conform reference" "tests/conform/conform gradients" tests/conform/planted \
+	"tests/conform/conform host" "DNNL_MAX_CPU_ISA=AVX2 tests/conform/conform host gemm" \
+	"tests/conform/conform opencl:0"

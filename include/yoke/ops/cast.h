@@ -12,7 +12,7 @@ extern "C" {
 #define YOKE_CAST_OPS(OP) OP(cast)
 
 /**
- * Maths:  y[i] = round(x[i]), to nearest even; NaN stays NaN (quieted), overflow gives infinity, subnormals are kept
+ * Maths:  y[i] = round(x[i]), to nearest even; NaN stays NaN (made quiet where the result is narrower), overflow gives infinity, subnormals are kept
  * Shapes: x, y [n]       Types: from, to in {f32, f16, bf16} (f64 too on the reference backend)
  * Writes: y; may alias x exactly when the types are equally large
  * Errors: YOKE_EINVAL, YOKE_EUNSUPPORTED         Bound: exact: the correctly rounded value

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The interpreter: runs a step program's instructions, or lets the planner see what they would issue. */
+#include <math.h>
+#include "core/base/base.h"
+#include "parallel/program.h"
+
+static void *at_buffer(const struct yokei_machine *k, int buffer)
+{
+    if (buffer < 0) return NULL;
+    return yoke_at(k->base, k->job->state->bytes + k->program->buffer[buffer].offset);
+}
+
+/* A call that carries only what YOKE_CALL needs. */
+static struct yoke_layer_call plain_call(const struct yokei_machine *k)
+{
+    return (struct yoke_layer_call){ .size = sizeof(struct yoke_layer_call), .device = k->job->device,
+                                     .stream = k->stream[YOKEI_COMPUTE], .observer = k->observer };
+}
+
+static yoke_status run_layer(const struct yokei_machine *k, const struct yokei_instruction *i)
+{
+    const struct yokei_job *job = k->job;
+    const struct yokei_state *s = job->state;
+    const yoke_layer *layer = job->layers[i->layer];
+    const struct yokei_micro_batch *micro = &k->program->micro_batch[i->micro_batch];
+    const void *weights[YOKE_MAX_PARAMETERS] = { NULL };
+    void *gradients[YOKE_MAX_PARAMETERS] = { NULL };
+    struct yoke_shape shape = { sizeof shape, s->dtype, micro->B, job->T, k->program->mode };
+    struct yoke_pass pass = k->pass;
+    size_t first_token = (size_t)(micro->first * job->T);
+
+    pass.micro_batch = i->micro_batch;
+    pass.chunk = i->chunk;
+    pass.sample_offset += micro->first;
+    for (int p = 0; p < job->parameters->n_of_layer[i->layer]; p++) {
+        const struct yokei_slot *slot = &s->slot[job->parameters->of_layer[i->layer][p]];
+        weights[p] = yoke_at(k->base, slot->weight);
+        gradients[p] = i->kind == YOKEI_BACKWARD_WEIGHT ? yoke_at(k->base, slot->gradient) : NULL;
+    }
+    struct yoke_layer_call call = plain_call(k);
+    call.pass = &pass;
+    call.shape = &shape;
+    call.weights = weights;
+    call.gradients = gradients;
+    call.tokens = yoke_at(k->base, s->tokens + first_token * sizeof(int32_t));
+    call.targets = yoke_at(k->base, s->targets + first_token * sizeof(int32_t));
+    call.losses = yoke_at(k->base, s->losses + first_token * yoke_dtype_bytes(s->wide));
+    call.x = at_buffer(k, i->x);
+    call.y = at_buffer(k, i->y);
+    call.dy = at_buffer(k, i->dy);
+    call.dx = at_buffer(k, i->dx);
+    for (int part = 0; part < YOKE_N_STASHES; part++) call.stash[part] = at_buffer(k, i->stash[part]);
+    call.workspace = at_buffer(k, i->workspace);
+    return i->kind == YOKEI_FORWARD          ? layer->type->forward(layer, &call)
+           : i->kind == YOKEI_BACKWARD_INPUT ? layer->type->backward_input(layer, &call)
+                                             : layer->type->backward_weight(layer, &call);
+}
+
+static yoke_status run_norms(const struct yokei_machine *k)
+{
+    const struct yokei_state *s = k->job->state;
+    struct yoke_layer_call call = plain_call(k);
+    size_t pair = 2 * yoke_dtype_bytes(s->wide);
+    for (int p = 0; p < s->n; p++)
+        YOKE_TRY(YOKE_CALL(&call, grad_norm, .dtype = s->wide, .n = s->slot[p].n,
+                           .grad = yoke_at(k->base, s->slot[p].gradient), .scale = 1.0f / k->pass.loss_scale,
+                           .out = yoke_at(k->base, s->norms + (size_t)p * pair)));
+    return YOKE_OK;
+}
+
+static yoke_status run_step(const struct yokei_machine *k)
+{
+    const struct yokei_state *s = k->job->state;
+    const struct yokei_adamw *a = &k->adamw;
+    struct yoke_layer_call call = plain_call(k);
+    for (int p = 0; p < s->n; p++) {
+        const struct yokei_slot *slot = &s->slot[p];
+        YOKE_TRY(YOKE_CALL(&call, adamw, .dtype = s->wide, .copy_dtype = s->dtype, .n = slot->n,
+                           .w = yoke_at(k->base, slot->master), .m = yoke_at(k->base, slot->moment1),
+                           .v = yoke_at(k->base, slot->moment2), .grad = yoke_at(k->base, slot->gradient),
+                           .copy = slot->has_copy ? yoke_at(k->base, slot->weight) : NULL,
+                           .lr = (float)a->learning_rate, .beta1 = (float)a->beta1, .beta2 = (float)a->beta2,
+                           .eps = (float)a->eps,
+                           .weight_decay = k->job->parameters->item[p].decay ? (float)a->weight_decay : 0.0f,
+                           .grad_scale = (float)a->gradient_scale, .step = a->step));
+    }
+    return YOKE_OK;
+}
+
+static yoke_status run_zero(const struct yokei_machine *k)
+{
+    const struct yokei_state *s = k->job->state;
+    if (k->observer && !k->observer->runs) return YOKE_OK;
+    return yoke_fill(k->stream[YOKEI_COMPUTE], yoke_at(k->base, s->gradients), 0, s->gradients_bytes);
+}
+
+static yoke_status run_one(const struct yokei_machine *k, const struct yokei_instruction *i)
+{
+    bool runs = !k->observer || k->observer->runs;
+    const struct yokei_bucket *b;
+    switch (i->kind) {
+    case YOKEI_ZERO: return run_zero(k);
+    case YOKEI_FORWARD:
+    case YOKEI_BACKWARD_INPUT:
+    case YOKEI_BACKWARD_WEIGHT: return run_layer(k, i);
+    case YOKEI_REDUCE:
+        b = &k->job->state->bucket[i->bucket];
+        return runs && k->reduce ? k->reduce(k->context, yoke_at(k->base, b->offset), b->n, k->stream[i->stream]) : YOKE_OK;
+    case YOKEI_NORMS: return run_norms(k);
+    case YOKEI_AGREE: return runs && k->agree ? k->agree(k->context) : YOKE_OK;
+    case YOKEI_STEP: return run_step(k);
+    case YOKEI_N_INSTRUCTIONS: break;
+    }
+    return yoke_fail(YOKE_EINTERNAL, "step program: instruction of kind %d", (int)i->kind);
+}
+
+yoke_status yokei_run(const struct yokei_machine *k, int from, int to)
+{
+    bool events = k->event != NULL;
+    for (int n = from; n < to; n++) {
+        const struct yokei_instruction *i = &k->program->instruction[n];
+        const char *layer = i->layer >= 0 ? k->job->layers[i->layer]->name : "";
+        const char *name = yokei_instruction_names[i->kind];
+        if (k->observer) k->observer->layer = layer, k->observer->call = name;
+        if (events && i->wait >= 0) YOKE_TRY(yoke_stream_wait(k->stream[i->stream], k->event[i->wait]));
+        yoke_status status = run_one(k, i);
+        if (status && !k->observer) return yoke_fail_context(status, "%s%s%s", name, *layer ? " of " : "", layer);
+        YOKE_TRY(status);
+        if (events && i->record >= 0) YOKE_TRY(yoke_event_record(k->event[i->record], k->stream[i->stream]));
+    }
+    return YOKE_OK;
+}

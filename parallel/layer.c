@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the public header of layers offers beside types: bytes, parameters, and the observed calls of ops. */
+#include <stdlib.h>
+#include <string.h>
+#include "core/base/base.h"
+#include "parallel/observer.h"
+
+yoke_status yoke_layer_bytes(const yoke_layer *layer, const struct yoke_shape *shape, enum yoke_part part,
+                             size_t *bytes_out)
+{
+    if (!layer || !shape || !bytes_out) return yoke_fail(YOKE_EINVAL, "yoke_layer_bytes: a pointer is null");
+    if ((int)part < 0 || part >= YOKE_N_PARTS)
+        return yoke_fail(YOKE_EINVAL, "yoke_layer_bytes: part %d is none of 0..%d", (int)part, YOKE_N_PARTS - 1);
+    if (shape->B < 1 || shape->T < 1)
+        return yoke_fail(YOKE_EINVAL, "yoke_layer_bytes: a shape of %lld sequences of %lld tokens; both must be at least 1",
+                         (long long)shape->B, (long long)shape->T);
+    *bytes_out = yoke_align(layer->type->bytes(layer, shape, part));
+    return YOKE_OK;
+}
+
+yoke_status yoke_layer_parameter(const yoke_layer *layer, int index, struct yoke_parameter *parameter_out)
+{
+    struct yoke_place place = { sizeof place, 0, 1 };
+    struct yoke_parameter found;
+    if (!layer || !parameter_out) return yoke_fail(YOKE_EINVAL, "yoke_layer_parameter: a pointer is null");
+    if (index < 0 || index >= YOKE_MAX_PARAMETERS || !layer->type->parameter ||
+        !layer->type->parameter(layer, &place, index, &found))
+        return yoke_fail(YOKE_EINVAL, "yoke_layer_parameter: layer %s has no parameter %d", layer->name, index);
+    *parameter_out = found;
+    return YOKE_OK;
+}
+
+struct yoke_cost *yoke_observer_cost(yoke_observer *observer)
+{
+    observer->cost = (struct yoke_cost){ .size = sizeof observer->cost };
+    return &observer->cost;
+}
+
+static yoke_status record(yoke_observer *o, const char *op)
+{
+    if (o->n_ops == o->capacity) {
+        int capacity = o->capacity ? 2 * o->capacity : 256;
+        struct yokei_op *ops = realloc(o->ops, (size_t)capacity * sizeof *ops);
+        if (!ops) return yoke_fail(YOKE_ENOMEM, "planning: no host memory for the list of ops");
+        o->ops = ops;
+        o->capacity = capacity;
+    }
+    o->ops[o->n_ops++] = (struct yokei_op){ op, o->cost.flops, o->cost.bytes, o->cost.scratch_bytes };
+    if (o->cost.scratch_bytes > o->scratch_bytes) o->scratch_bytes = o->cost.scratch_bytes;
+    return YOKE_OK;
+}
+
+bool yoke_observer_begin(yoke_observer *o, const char *op, yoke_status can)
+{
+    o->status = can;
+    if (can) {
+        yoke_fail_context(can, "%s %s", o->layer, o->call);
+        return false;
+    }
+    if (!o->runs) {
+        o->status = record(o, op);
+        return false;
+    }
+    o->op = op;
+    o->status = yoke_stream_sync(o->stream);
+    o->begun_ns = yokei_now_ns();
+    return o->status == YOKE_OK;
+}
+
+yoke_status yoke_observer_end(yoke_observer *o, yoke_status ran)
+{
+    YOKE_TRY(ran);
+    YOKE_TRY(yoke_stream_sync(o->stream));
+    if (o->profile)
+        o->profile(o->profile_context, o->layer, o->call, o->op, &o->cost, (double)(yokei_now_ns() - o->begun_ns) * 1e-9);
+    return YOKE_OK;
+}
+
+yoke_status yoke_observer_status(yoke_observer *o) { return o->status; }
+
+bool yoke_call_runs(const struct yoke_layer_call *call) { return !call->observer || call->observer->runs; }
+
+yoke_status yoke_call_copy(const struct yoke_layer_call *call, void *target, const void *source, size_t bytes)
+{
+    yoke_observer *o = call->observer;
+    if (!o) return yoke_copy(call->stream, target, source, bytes);
+    yoke_observer_cost(o)->bytes = 2.0 * (double)bytes;
+    if (!yoke_observer_begin(o, "copy", YOKE_OK)) return yoke_observer_status(o);
+    return yoke_observer_end(o, yoke_copy(call->stream, target, source, bytes));
+}
+
+void yokei_observer_free(yoke_observer *o)
+{
+    free(o->ops);
+    memset(o, 0, sizeof *o);
+}

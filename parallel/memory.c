@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The planner of memory: every buffer of a program gets its place before anything runs. */
+#include <stdlib.h>
+#include <string.h>
+#include "parallel/program.h"
+
+/* The ones that start first come first; of those that start together, the one that lives longest lies lowest. */
+static int by_life(const void *a, const void *b)
+{
+    const struct yokei_buffer *x = *(const struct yokei_buffer *const *)a, *y = *(const struct yokei_buffer *const *)b;
+    if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    if (x->last != y->last) return x->last > y->last ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
+/* The lowest gap of `bytes` between the live buffers, which are sorted by offset; returns where it goes in that list. */
+static int lowest_gap(struct yokei_buffer *const *live, int n_live, size_t bytes, size_t *offset_out)
+{
+    size_t at = 0;
+    int i = 0;
+    for (; i < n_live; i++) {
+        if (live[i]->offset - at >= bytes) break;
+        at = live[i]->offset + yoke_align(live[i]->bytes);
+    }
+    *offset_out = at;
+    return i;
+}
+
+/*
+ * Sweep through time and put each buffer into the lowest gap. A training step pushes stashes in the forward pass and
+ * pops them in the backward pass, which this packs without holes.
+ */
+yoke_status yokei_place_buffers(struct yokei_buffer *buffers, int n, size_t *bytes_out)
+{
+    struct yokei_buffer **order = malloc(((size_t)n + 1) * sizeof *order), **live = malloc(((size_t)n + 1) * sizeof *live);
+    if (!order || !live) {
+        free(order);
+        free(live);
+        return yoke_fail(YOKE_ENOMEM, "planning memory: no host memory for %d buffers", n);
+    }
+    for (int i = 0; i < n; i++) order[i] = &buffers[i];
+    qsort(order, (size_t)n, sizeof *order, by_life);
+    int n_live = 0;
+    size_t most = 0;
+    for (int i = 0; i < n; i++) {
+        struct yokei_buffer *b = order[i];
+        int kept = 0;
+        for (int j = 0; j < n_live; j++)
+            if (live[j]->last >= b->first) live[kept++] = live[j];
+        n_live = kept;
+        int at = lowest_gap(live, n_live, yoke_align(b->bytes), &b->offset);
+        memmove(live + at + 1, live + at, (size_t)(n_live - at) * sizeof *live);
+        live[at] = b;
+        n_live++;
+        if (b->offset + yoke_align(b->bytes) > most) most = b->offset + yoke_align(b->bytes);
+    }
+    free(order);
+    free(live);
+    *bytes_out = most;
+    return YOKE_OK;
+}

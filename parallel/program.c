@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lowering: layers + schedule + shares to one rank's flat list of instructions. */
+#include <stdlib.h>
+#include <string.h>
+#include "core/base/base.h"
+#include "parallel/program.h"
+
+const char *const yokei_instruction_names[YOKEI_N_INSTRUCTIONS] = { "zero", "F", "B", "W", "reduce", "norms", "agree", "step" };
+
+enum { NONE = -1 };
+
+/* What the lowering knows of a (layer, micro-batch) between its calls. */
+struct live {
+    int y, dy, stash[YOKE_N_STASHES]; /* dy: gradient of this layer's output */
+};
+
+struct lowering {
+    const struct yokei_job *job;
+    struct yokei_program *p;
+    struct live *live; /* [micro-batch][layer] */
+    const struct yokei_actions *actions;
+    int at;            /* the action in hand */
+    int reduced;       /* last REDUCE's event */
+    yoke_status status; /* sticky: out of memory */
+};
+
+int yokei_n_micro_batches(int64_t n_sequences, int64_t micro_batch)
+{
+    return (int)((n_sequences + micro_batch - 1) / micro_batch);
+}
+
+static struct yokei_instruction *emit(struct lowering *w, enum yokei_instruction_kind kind)
+{
+    static struct yokei_instruction nowhere; /* after a failure, so that callers need no check each */
+    struct yokei_program *p = w->p;
+    if (p->n == p->capacity) {
+        int capacity = p->capacity ? 2 * p->capacity : 256;
+        struct yokei_instruction *list = realloc(p->instruction, (size_t)capacity * sizeof *list);
+        if (!list) {
+            w->status = yoke_fail(YOKE_ENOMEM, "step program: no host memory for %d instructions", capacity);
+            return &nowhere;
+        }
+        p->instruction = list;
+        p->capacity = capacity;
+    }
+    struct yokei_instruction *i = &p->instruction[p->n++];
+    *i = (struct yokei_instruction){ .kind = kind, .layer = NONE, .wait = NONE, .record = NONE, .x = NONE, .y = NONE,
+                                     .dy = NONE, .dx = NONE, .stash = { NONE, NONE, NONE }, .workspace = NONE };
+    return i;
+}
+
+/* A buffer that starts to live with the instruction emitted last. */
+static int buffer(struct lowering *w, size_t bytes)
+{
+    struct yokei_program *p = w->p;
+    if (bytes == 0) return NONE;
+    if (p->n_buffers == p->buffer_capacity) {
+        int capacity = p->buffer_capacity ? 2 * p->buffer_capacity : 256;
+        struct yokei_buffer *list = realloc(p->buffer, (size_t)capacity * sizeof *list);
+        if (!list) {
+            w->status = yoke_fail(YOKE_ENOMEM, "step program: no host memory for %d buffers", capacity);
+            return NONE;
+        }
+        p->buffer = list;
+        p->buffer_capacity = capacity;
+    }
+    p->buffer[p->n_buffers] = (struct yokei_buffer){ bytes, p->n - 1, p->n - 1, 0 };
+    return p->n_buffers++;
+}
+
+/* The instruction emitted last uses a buffer: it lives at least until then. */
+static int touch(struct lowering *w, int b)
+{
+    if (b != NONE) w->p->buffer[b].last = w->p->n - 1;
+    return b;
+}
+
+static struct yoke_shape shape_of(const struct lowering *w, int micro_batch)
+{
+    const struct yokei_program *p = w->p;
+    return (struct yoke_shape){ sizeof(struct yoke_shape), p->dtype, p->micro_batch[micro_batch].B, p->T, p->mode };
+}
+
+static size_t part_bytes(struct lowering *w, int layer, int micro_batch, enum yoke_part part)
+{
+    struct yoke_shape shape = shape_of(w, micro_batch);
+    size_t bytes = 0;
+    yoke_status status = yoke_layer_bytes(w->job->layers[layer], &shape, part, &bytes);
+    if (status) w->status = status;
+    return bytes;
+}
+
+static size_t boundary_bytes(struct lowering *w, int micro_batch, int64_t features)
+{
+    struct yoke_shape shape = shape_of(w, micro_batch);
+    return (size_t)(shape.B * shape.T * features) * yoke_dtype_bytes(shape.dtype);
+}
+
+static struct live *live_of(struct lowering *w, int micro_batch, int layer)
+{
+    return &w->live[(size_t)micro_batch * (size_t)w->job->n_layers + (size_t)layer];
+}
+
+static void lower_forward(struct lowering *w, int m, int chunk)
+{
+    for (int l = 0; l < w->job->n_layers; l++) {
+        const yoke_layer *layer = w->job->layers[l];
+        struct live *live = live_of(w, m, l);
+        struct yokei_instruction i = *emit(w, YOKEI_FORWARD);
+        i.layer = l, i.micro_batch = m, i.chunk = chunk;
+        if (l > 0) i.x = touch(w, live_of(w, m, l - 1)->y);
+        i.y = live->y = buffer(w, boundary_bytes(w, m, layer->out));
+        for (int part = 0; part < YOKE_B_TO_W; part++)
+            i.stash[part] = live->stash[part] = buffer(w, part_bytes(w, l, m, (enum yoke_part)part));
+        i.workspace = buffer(w, part_bytes(w, l, m, YOKE_WORKSPACE));
+        if (!w->status) w->p->instruction[w->p->n - 1] = i;
+    }
+}
+
+/* Operands that B and W share: what the type declares to be read as late as that, and the stash. */
+static void operands(struct lowering *w, struct yokei_instruction *i, int l, int m, enum yoke_until until)
+{
+    const struct yoke_layer_type *type = w->job->layers[l]->type;
+    struct live *live = live_of(w, m, l);
+    i->layer = l, i->micro_batch = m;
+    if (l > 0 && type->input_until >= until) i->x = touch(w, live_of(w, m, l - 1)->y);
+    if (type->output_until >= until) i->y = touch(w, live->y);
+    if (type->gradient_until >= until) i->dy = touch(w, live->dy);
+    i->workspace = buffer(w, part_bytes(w, l, m, YOKE_WORKSPACE));
+}
+
+static void lower_backward_input(struct lowering *w, int l, int m, int chunk)
+{
+    const yoke_layer *layer = w->job->layers[l];
+    struct live *live = live_of(w, m, l);
+    if (!layer->type->backward_input) return;
+    struct yokei_instruction i = *emit(w, YOKEI_BACKWARD_INPUT);
+    operands(w, &i, l, m, YOKE_UNTIL_B);
+    i.chunk = chunk;
+    if (l > 0) i.dx = live_of(w, m, l - 1)->dy = buffer(w, boundary_bytes(w, m, layer->in));
+    live->stash[YOKE_B_TO_W] = buffer(w, part_bytes(w, l, m, YOKE_B_TO_W));
+    for (int part = 0; part < YOKE_N_STASHES; part++) i.stash[part] = touch(w, live->stash[part]);
+    if (!w->status) w->p->instruction[w->p->n - 1] = i;
+}
+
+static void lower_backward_weight(struct lowering *w, int l, int m, int chunk)
+{
+    struct live *live = live_of(w, m, l);
+    if (!w->job->layers[l]->type->backward_weight) return;
+    struct yokei_instruction i = *emit(w, YOKEI_BACKWARD_WEIGHT);
+    operands(w, &i, l, m, YOKE_UNTIL_W);
+    i.chunk = chunk;
+    for (int part = YOKE_F_TO_W; part < YOKE_N_STASHES; part++) i.stash[part] = touch(w, live->stash[part]);
+    if (!w->status) w->p->instruction[w->p->n - 1] = i;
+}
+
+/* On the second stream, after what has been issued so far; reductions that follow each other need no event between. */
+static void lower_reduce(struct lowering *w, int bucket)
+{
+    struct yokei_program *p = w->p;
+    int wait = NONE;
+    if (p->instruction[p->n - 1].kind != YOKEI_REDUCE) wait = p->instruction[p->n - 1].record = p->n_events++;
+    struct yokei_instruction *i = emit(w, YOKEI_REDUCE);
+    i->bucket = bucket;
+    i->stream = YOKEI_COMMUNICATION;
+    i->wait = wait;
+    i->record = w->reduced = p->n_events++;
+}
+
+/* The REDUCE actions that come directly next are issued as soon as their bucket is complete. */
+static void lower_ready_reduces(struct lowering *w, int layer)
+{
+    while (w->at + 1 < w->actions->n && w->actions->action[w->at + 1].kind == YOKEI_ACTION_REDUCE &&
+           w->job->state->bucket[w->actions->action[w->at + 1].index].layer >= layer)
+        lower_reduce(w, w->actions->action[++w->at].index);
+}
+
+static void lower_backward(struct lowering *w, const struct yokei_action *action, bool input, bool weight)
+{
+    if (weight && input) w->at++;
+    for (int l = w->job->n_layers - 1; l >= 0; l--) {
+        if (input) lower_backward_input(w, l, action->index, action->chunk);
+        if (weight) lower_backward_weight(w, l, action->index, action->chunk);
+        if (weight) lower_ready_reduces(w, l);
+    }
+}
+
+static void lower_action(struct lowering *w)
+{
+    const struct yokei_action *a = &w->actions->action[w->at], *next = w->at + 1 < w->actions->n ? a + 1 : NULL;
+    switch (a->kind) {
+    case YOKEI_ACTION_F: lower_forward(w, a->index, a->chunk); break;
+    case YOKEI_ACTION_B: {
+        bool both = next && next->kind == YOKEI_ACTION_W && next->index == a->index && next->chunk == a->chunk;
+        lower_backward(w, a, true, both);
+        break;
+    }
+    case YOKEI_ACTION_W: lower_backward(w, a, false, true); break;
+    case YOKEI_ACTION_REDUCE: lower_reduce(w, a->index); break;
+    case YOKEI_ACTION_AGREE:
+        emit(w, YOKEI_NORMS)->wait = w->reduced;
+        w->p->agree = w->p->n;
+        emit(w, YOKEI_AGREE);
+        break;
+    case YOKEI_ACTION_STEP: emit(w, YOKEI_STEP); break;
+    case YOKEI_N_ACTIONS: break;
+    }
+}
+
+static yoke_status begin(struct lowering *w, const struct yokei_job *job, enum yoke_mode mode, struct yokei_program *p)
+{
+    *p = (struct yokei_program){ .mode = mode, .dtype = job->state->dtype, .T = job->T };
+    *w = (struct lowering){ .job = job, .p = p, .reduced = NONE };
+    p->n_micro_batches = yokei_n_micro_batches(job->n_sequences, job->micro_batch);
+    size_t n = (size_t)p->n_micro_batches, cells = n * (size_t)job->n_layers;
+    p->micro_batch = calloc(n + 1, sizeof *p->micro_batch);
+    w->live = malloc((cells + 1) * sizeof *w->live);
+    if (!p->micro_batch || !w->live) return yoke_fail(YOKE_ENOMEM, "step program: no host memory for %zu micro-batches", n);
+    for (size_t i = 0; i < cells; i++) w->live[i] = (struct live){ NONE, NONE, { NONE, NONE, NONE } };
+    for (int m = 0; m < p->n_micro_batches; m++) {
+        int64_t first = m * job->micro_batch;
+        p->micro_batch[m] = (struct yokei_micro_batch){ first, YOKE_MIN(job->micro_batch, job->n_sequences - first) };
+    }
+    return YOKE_OK;
+}
+
+/* Ask every instruction what it would issue: ops and costs, and whether the device offers them. */
+static yoke_status plan_ops(const struct yokei_job *job, struct yokei_program *p)
+{
+    struct yokei_machine machine = { .job = job, .program = p, .observer = &p->planner };
+    machine.pass = (struct yoke_pass){ .size = sizeof machine.pass, .mode = p->mode, .normaliser = 1, .loss_scale = 1 };
+    machine.adamw = (struct yokei_adamw){ 0, 0.9, 0.95, 1e-8, 0, 1, 1 };
+    for (int i = 0; i < p->n; i++) {
+        p->instruction[i].first_op = p->planner.n_ops;
+        YOKE_TRY(yokei_run(&machine, i, i + 1));
+        p->instruction[i].n_ops = p->planner.n_ops - p->instruction[i].first_op;
+    }
+    return YOKE_OK;
+}
+
+static yoke_status finish(struct lowering *w, yoke_status status)
+{
+    free(w->live);
+    if (!status) status = w->status;
+    if (!status) status = yokei_place_buffers(w->p->buffer, w->p->n_buffers, &w->p->bytes);
+    if (!status) status = plan_ops(w->job, w->p);
+    if (status) yokei_program_free(w->p);
+    return status;
+}
+
+yoke_status yokei_program_train(const struct yokei_job *job, const struct yokei_actions *actions,
+                                struct yokei_program *program_out)
+{
+    struct lowering w;
+    yoke_status status = begin(&w, job, YOKE_TRAIN, program_out);
+    w.actions = actions;
+    if (!status) emit(&w, YOKEI_ZERO);
+    for (; !status && !w.status && w.at < actions->n; w.at++) lower_action(&w);
+    return finish(&w, status);
+}
+
+yoke_status yokei_program_evaluate(const struct yokei_job *job, struct yokei_program *program_out)
+{
+    struct lowering w;
+    yoke_status status = begin(&w, job, YOKE_EVALUATE, program_out);
+    for (int m = 0; !status && !w.status && m < program_out->n_micro_batches; m++) lower_forward(&w, m, 0);
+    program_out->agree = program_out->n;
+    return finish(&w, status);
+}
+
+void yokei_program_free(struct yokei_program *p)
+{
+    free(p->micro_batch);
+    free(p->instruction);
+    free(p->buffer);
+    yokei_observer_free(&p->planner);
+    memset(p, 0, sizeof *p);
+}

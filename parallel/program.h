@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The step program: what one rank does in one step, as a flat list, lowered once from layers, schedule and shares.
+ * Each instruction names the buffers that it touches; from first and last touch every buffer gets its place, so memory is
+ * known exactly before anything runs. The interpreter, the planner of memory and the profile all read this list.
+ */
+#ifndef PARALLEL_PROGRAM_H
+#define PARALLEL_PROGRAM_H
+
+#include "parallel/observer.h"
+#include "parallel/parameters.h"
+#include "parallel/schedule.h"
+#include "parallel/state.h"
+
+enum yokei_instruction_kind {
+    YOKEI_ZERO,            /* gradients = 0 */
+    YOKEI_FORWARD,         /* the three calls of a layer for a micro-batch */
+    YOKEI_BACKWARD_INPUT,
+    YOKEI_BACKWARD_WEIGHT,
+    YOKEI_REDUCE,          /* sum a bucket over the ranks */
+    YOKEI_NORMS,           /* sums of squares and non-finite elements of all gradients */
+    YOKEI_AGREE,           /* what the ranks tell each other at the end of a step */
+    YOKEI_STEP,            /* AdamW on all parameters */
+    YOKEI_N_INSTRUCTIONS
+};
+extern const char *const yokei_instruction_names[YOKEI_N_INSTRUCTIONS];
+
+enum yokei_stream { YOKEI_COMPUTE, YOKEI_COMMUNICATION, YOKEI_N_STREAMS };
+
+struct yokei_instruction {
+    enum yokei_instruction_kind kind;
+    int layer, micro_batch, chunk; /* of a layer's call */
+    int bucket;                    /* of REDUCE */
+    enum yokei_stream stream;
+    int wait, record;              /* events: waited for before, recorded after; -1: none */
+    int x, y, dy, dx, stash[YOKE_N_STASHES], workspace; /* buffers; -1: none */
+    int first_op, n_ops;           /* what it issues, in program->planner.ops */
+};
+
+/** A buffer that lives from instruction `first` to `last`, both included. */
+struct yokei_buffer {
+    size_t bytes;
+    int first, last;
+    size_t offset; /* behind the state */
+};
+
+struct yokei_micro_batch {
+    int64_t first; /* sequence of the rank's share */
+    int64_t B;
+};
+
+struct yokei_program {
+    enum yoke_mode mode;
+    yoke_dtype dtype;
+    int64_t T;
+    int n_micro_batches;
+    struct yokei_micro_batch *micro_batch;
+    int n, capacity;
+    struct yokei_instruction *instruction;
+    int n_buffers, buffer_capacity;
+    struct yokei_buffer *buffer;
+    int n_events;
+    int agree;               /* index of AGREE; n where there is none */
+    size_t bytes;            /* of all buffers, placed */
+    yoke_observer planner;   /* ops of all instructions, and the scratch that they want */
+};
+
+/** What a program is made from. */
+struct yokei_job {
+    const yoke_layer *const *layers;
+    int n_layers;
+    const struct yokei_parameters *parameters;
+    const struct yokei_state *state;
+    yoke_device *device;
+    int64_t T;
+    int64_t n_sequences, micro_batch; /* the rank's share, cut into micro-batches of at most so many sequences */
+};
+
+/** Number of micro-batches of a share. */
+int yokei_n_micro_batches(int64_t n_sequences, int64_t micro_batch);
+/** A training step by a schedule's actions for this rank. YOKE_EUNSUPPORTED where the device lacks an op, with the layer. */
+yoke_status yokei_program_train(const struct yokei_job *job, const struct yokei_actions *actions,
+                                struct yokei_program *program_out);
+/** Forward passes only, of one micro-batch. */
+yoke_status yokei_program_evaluate(const struct yokei_job *job, struct yokei_program *program_out);
+void yokei_program_free(struct yokei_program *program);
+
+/* ---- memory.c ---- */
+/** Give every buffer an offset, so that buffers whose lives overlap do not; yields the bytes of all. */
+yoke_status yokei_place_buffers(struct yokei_buffer *buffers, int n, size_t *bytes_out);
+
+/* ---- interpreter.c ---- */
+struct yokei_adamw {
+    double learning_rate, beta1, beta2, eps, weight_decay;
+    double gradient_scale; /* 1 / loss scale, times the clipping coefficient */
+    int64_t step;          /* of the optimizer: skipped steps do not count */
+};
+
+/** What a program runs on. */
+struct yokei_machine {
+    const struct yokei_job *job;
+    const struct yokei_program *program;
+    yoke_stream *stream[YOKEI_N_STREAMS];
+    yoke_event **event;
+    void *base;             /* the rank's allocation; NULL while planning */
+    yoke_observer *observer;
+    struct yoke_pass pass;  /* of the step; micro-batch and sample are filled in */
+    struct yokei_adamw adamw;
+    /* the two things that need other ranks; NULL: alone */
+    yoke_status (*reduce)(void *context, void *gradients, int64_t n, yoke_stream *stream);
+    yoke_status (*agree)(void *context);
+    void *context;
+};
+
+/** Run instructions [from, to). */
+yoke_status yokei_run(const struct yokei_machine *machine, int from, int to);
+
+#endif

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Schedules: generated, read, written, checked. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/base/base.h"
+#include "parallel/schedule.h"
+
+static const struct {
+    const char *name;
+    bool numbered;
+} kinds[YOKEI_N_ACTIONS] = {
+#define KIND(name, numbered) { #name, numbered },
+    YOKEI_ACTIONS(KIND)
+#undef KIND
+};
+
+void yokei_schedule_free(struct yokei_schedule *schedule)
+{
+    for (int r = 0; r < schedule->n_ranks; r++) free(schedule->rank[r].action);
+    free(schedule->rank);
+    memset(schedule, 0, sizeof *schedule);
+}
+
+static yoke_status append(struct yokei_actions *list, enum yokei_action_kind kind, int index, int chunk)
+{
+    if (list->n == list->capacity) {
+        int capacity = list->capacity ? 2 * list->capacity : 64;
+        struct yokei_action *action = realloc(list->action, (size_t)capacity * sizeof *action);
+        if (!action) return yoke_fail(YOKE_ENOMEM, "schedule: no host memory for %d actions", capacity);
+        list->action = action;
+        list->capacity = capacity;
+    }
+    list->action[list->n++] = (struct yokei_action){ kind, index, chunk };
+    return YOKE_OK;
+}
+
+static yoke_status add_rank(struct yokei_schedule *schedule)
+{
+    struct yokei_actions *rank = realloc(schedule->rank, (size_t)(schedule->n_ranks + 1) * sizeof *rank);
+    if (!rank) return yoke_fail(YOKE_ENOMEM, "schedule: no host memory for %d ranks", schedule->n_ranks + 1);
+    schedule->rank = rank;
+    rank[schedule->n_ranks++] = (struct yokei_actions){ 0, 0, NULL };
+    return YOKE_OK;
+}
+
+yoke_status yokei_schedule_data_parallel(int n_ranks, const int *n_micro_batches, int n_buckets,
+                                         struct yokei_schedule *schedule_out)
+{
+    yoke_status status = YOKE_OK;
+    struct yokei_schedule schedule = { 0, NULL };
+    for (int r = 0; r < n_ranks; r++) {
+        YOKE_TRY_GOTO(add_rank(&schedule), free_schedule);
+        struct yokei_actions *list = &schedule.rank[r];
+        for (int m = 0; m < n_micro_batches[r]; m++) {
+            YOKE_TRY_GOTO(append(list, YOKEI_ACTION_F, m, 0), free_schedule);
+            YOKE_TRY_GOTO(append(list, YOKEI_ACTION_B, m, 0), free_schedule);
+            YOKE_TRY_GOTO(append(list, YOKEI_ACTION_W, m, 0), free_schedule);
+        }
+        for (int b = 0; b < n_buckets; b++) YOKE_TRY_GOTO(append(list, YOKEI_ACTION_REDUCE, b, 0), free_schedule);
+        YOKE_TRY_GOTO(append(list, YOKEI_ACTION_AGREE, 0, 0), free_schedule);
+        YOKE_TRY_GOTO(append(list, YOKEI_ACTION_STEP, 0, 0), free_schedule);
+    }
+    *schedule_out = schedule;
+    return YOKE_OK;
+free_schedule:
+    yokei_schedule_free(&schedule);
+    return status;
+}
+
+/* One word of a line: letters, then a number and ".chunk" where the kind has one. */
+static bool parse_word(const char *word, size_t length, struct yokei_action *out)
+{
+    for (int k = 0; k < YOKEI_N_ACTIONS; k++) {
+        size_t n = strlen(kinds[k].name);
+        if (length < n || strncmp(word, kinds[k].name, n) != 0) continue;
+        if (length == n) {
+            *out = (struct yokei_action){ (enum yokei_action_kind)k, 0, 0 };
+            if (!kinds[k].numbered) return true;
+            continue;
+        }
+        if (!kinds[k].numbered || !isdigit((unsigned char)word[n])) continue;
+        char *end;
+        long index = strtol(word + n, &end, 10), chunk = 0;
+        if (*end == '.' && isdigit((unsigned char)end[1]) && k <= YOKEI_ACTION_W) chunk = strtol(end + 1, &end, 10);
+        if (end != word + length || index > 1000000 || chunk > 1000) return false;
+        *out = (struct yokei_action){ (enum yokei_action_kind)k, (int)index, (int)chunk };
+        return true;
+    }
+    return false;
+}
+
+static yoke_status parse_line(const char *line, size_t length, int number, const char *source,
+                              struct yokei_schedule *schedule)
+{
+    YOKE_TRY(add_rank(schedule));
+    for (size_t at = 0; at <= length;) {
+        while (at < length && isspace((unsigned char)line[at])) at++;
+        size_t end = at;
+        while (end < length && line[end] != ',') end++;
+        size_t stop = end;
+        while (stop > at && isspace((unsigned char)line[stop - 1])) stop--;
+        struct yokei_action a;
+        if (!parse_word(line + at, stop - at, &a))
+            return yoke_fail(YOKE_ECONFIG,
+                             "%s:%d:%zu: \"%.*s\" is no action: write F0, B0, W0, REDUCE0 (with the micro-batch or bucket), AGREE or STEP",
+                             source, number, at + 1, (int)YOKE_MIN(stop - at, (size_t)40), line + at);
+        YOKE_TRY(append(&schedule->rank[schedule->n_ranks - 1], a.kind, a.index, a.chunk));
+        at = end + 1;
+    }
+    return YOKE_OK;
+}
+
+yoke_status yokei_schedule_parse(const char *text, const char *source, struct yokei_schedule *schedule_out)
+{
+    yoke_status status = YOKE_OK;
+    struct yokei_schedule schedule = { 0, NULL };
+    for (int number = 1; *text; number++) {
+        size_t length = strcspn(text, "\n"), used = length;
+        while (used > 0 && isspace((unsigned char)text[used - 1])) used--;
+        if (used > 0 && text[0] != '#')
+            YOKE_TRY_GOTO(parse_line(text, used, number, source, &schedule), free_schedule);
+        text += length + (text[length] == '\n');
+    }
+    if (schedule.n_ranks == 0) {
+        status = yoke_fail(YOKE_ECONFIG, "%s: no schedule in it: one line of actions per rank is needed", source);
+        goto free_schedule;
+    }
+    *schedule_out = schedule;
+    return YOKE_OK;
+free_schedule:
+    yokei_schedule_free(&schedule);
+    return status;
+}
+
+static void write_action(FILE *to, const struct yokei_action *a)
+{
+    fputs(kinds[a->kind].name, to);
+    if (kinds[a->kind].numbered) fprintf(to, "%d", a->index);
+    if (a->chunk) fprintf(to, ".%d", a->chunk);
+}
+
+yoke_status yokei_schedule_print(const struct yokei_schedule *schedule, char **text_out)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *to = open_memstream(&text, &bytes);
+    if (!to) return yoke_fail(YOKE_ENOMEM, "schedule: no host memory to print it");
+    for (int r = 0; r < schedule->n_ranks; r++) {
+        for (int i = 0; i < schedule->rank[r].n; i++) {
+            if (i) fputc(',', to);
+            write_action(to, &schedule->rank[r].action[i]);
+        }
+        fputc('\n', to);
+    }
+    if (fclose(to)) {
+        free(text);
+        return yoke_fail(YOKE_ENOMEM, "schedule: no host memory to print it");
+    }
+    *text_out = text;
+    return YOKE_OK;
+}
+
+static yoke_status check_rank(const struct yokei_actions *list, int rank, int n_micro_batches, int n_buckets)
+{
+    int next[YOKEI_N_ACTIONS] = { 0 };
+    for (int i = 0; i < list->n; i++) {
+        const struct yokei_action *a = &list->action[i];
+        const char *name = kinds[a->kind].name;
+        int limit = a->kind == YOKEI_ACTION_REDUCE ? n_buckets : kinds[a->kind].numbered ? n_micro_batches : 1;
+        if (a->chunk != 0)
+            return yoke_fail(YOKE_ECONFIG, "schedule, rank %d, action %d: %s%d.%d names a chunk, but the rank's layers are one chunk",
+                             rank, i + 1, name, a->index, a->chunk);
+        if (a->index != next[a->kind] || a->index >= limit)
+            return yoke_fail(YOKE_ECONFIG,
+                             "schedule, rank %d, action %d: %s%d, expected %s%d of %d: every micro-batch and bucket once, in ascending order",
+                             rank, i + 1, name, a->index, name, next[a->kind], limit);
+        next[a->kind]++;
+        if ((a->kind == YOKEI_ACTION_B && next[YOKEI_ACTION_F] <= a->index) ||
+            (a->kind == YOKEI_ACTION_W && next[YOKEI_ACTION_B] <= a->index))
+            return yoke_fail(YOKE_ECONFIG, "schedule, rank %d, action %d: %s%d comes before %s%d", rank, i + 1, name, a->index,
+                             a->kind == YOKEI_ACTION_B ? "F" : "B", a->index);
+        if (a->kind == YOKEI_ACTION_REDUCE && next[YOKEI_ACTION_W] < n_micro_batches)
+            return yoke_fail(YOKE_ECONFIG, "schedule, rank %d, action %d: REDUCE%d comes before W%d: a gradient would be summed before it is whole",
+                             rank, i + 1, a->index, next[YOKEI_ACTION_W]);
+        if ((a->kind == YOKEI_ACTION_AGREE && (next[YOKEI_ACTION_W] < n_micro_batches || next[YOKEI_ACTION_REDUCE] < n_buckets)) ||
+            (a->kind == YOKEI_ACTION_STEP && (!next[YOKEI_ACTION_AGREE] || i + 1 != list->n)))
+            return yoke_fail(YOKE_ECONFIG, "schedule, rank %d, action %d: %s is too early: all of W and REDUCE, then AGREE, then STEP as the last",
+                             rank, i + 1, name);
+    }
+    if (!next[YOKEI_ACTION_STEP])
+        return yoke_fail(YOKE_ECONFIG, "schedule, rank %d: it does not end in AGREE,STEP, or misses a micro-batch (%d of %d have W) or a bucket (%d of %d)",
+                         rank, next[YOKEI_ACTION_W], n_micro_batches, next[YOKEI_ACTION_REDUCE], n_buckets);
+    return YOKE_OK;
+}
+
+yoke_status yokei_schedule_check(const struct yokei_schedule *schedule, const int *n_micro_batches, int n_buckets)
+{
+    for (int r = 0; r < schedule->n_ranks; r++)
+        YOKE_TRY(check_rank(&schedule->rank[r], r, n_micro_batches[r], n_buckets));
+    return YOKE_OK;
+}

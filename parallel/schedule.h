@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Schedules as data: per rank an ordered list of actions. As text (CSV), one line per rank in rank order:
+ *   F0,B0,W0,F1,B1,W1,REDUCE0,REDUCE1,AGREE,STEP
+ * A number is the micro-batch (of F, B, W; ".c" behind it is the chunk, when it is not 0) or the bucket (of REDUCE).
+ * Lines that begin with # and empty lines say nothing. B m directly before W m is lowered layer by layer, and a REDUCE
+ * directly behind the last W starts as soon as the last of its gradients is there: neither changes a bit.
+ */
+#ifndef PARALLEL_SCHEDULE_H
+#define PARALLEL_SCHEDULE_H
+
+#include <yoke/base.h>
+
+/* name in CSV, has a number */
+#define YOKEI_ACTIONS(ACTION) \
+    ACTION(F, true)           \
+    ACTION(B, true)           \
+    ACTION(W, true)           \
+    ACTION(REDUCE, true)      \
+    ACTION(AGREE, false)      \
+    ACTION(STEP, false)
+
+#define YOKEI_ACTION_KIND(name, numbered) YOKEI_ACTION_##name,
+enum yokei_action_kind { YOKEI_ACTIONS(YOKEI_ACTION_KIND) YOKEI_N_ACTIONS };
+#undef YOKEI_ACTION_KIND
+
+struct yokei_action {
+    enum yokei_action_kind kind;
+    int index; /* micro-batch, or bucket */
+    int chunk;
+};
+struct yokei_actions {
+    int n, capacity;
+    struct yokei_action *action;
+};
+struct yokei_schedule {
+    int n_ranks;
+    struct yokei_actions *rank;
+};
+
+void yokei_schedule_free(struct yokei_schedule *schedule);
+/** Data parallelism with gradient accumulation: rank r runs n_micro_batches[r] micro-batches, which may be none. */
+yoke_status yokei_schedule_data_parallel(int n_ranks, const int *n_micro_batches, int n_buckets,
+                                         struct yokei_schedule *schedule_out);
+/** From text; `source` names it in messages. YOKE_ECONFIG with the line and the word. */
+yoke_status yokei_schedule_parse(const char *text, const char *source, struct yokei_schedule *schedule_out);
+/** As text; free() it. */
+yoke_status yokei_schedule_print(const struct yokei_schedule *schedule, char **text_out);
+/**
+ * Refuse a schedule that loses or repeats a micro-batch or a bucket, runs W before B before F, accumulates in another
+ * order than 0, 1, 2, … (which would change bits), or does not end in AGREE, STEP. YOKE_ECONFIG names rank and action.
+ */
+yoke_status yokei_schedule_check(const struct yokei_schedule *schedule, const int *n_micro_batches, int n_buckets);
+
+#endif

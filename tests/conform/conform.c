@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The conformance sweep of one device as TAP:  conform SPEC [OP]   or   conform gradients
+ * YOKE_SEED chooses other inputs, YOKE_SOAK=1 the long sweep. A device that is not there is a skip, except for the two
+ * backends that are always there.
+ */
+#include "conform/conform.h"
+#include "core/backend.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct tap {
+    int n;
+    uint32_t offered[YOKE_N_OPS]; /* types in which some variant of the op passed */
+};
+
+static void report(struct tap *tap, bool ok, const char *text)
+{
+    printf("%sok %d - %s\n", ok ? "" : "not ", ++tap->n, text);
+    fflush(stdout);
+}
+
+static void on_line(void *context, const struct conform_line *line)
+{
+    struct tap *tap = context;
+    char text[1024], skip[1100];
+    conform_text(line, text, sizeof text);
+    for (char *p = text; *p; p++)
+        if (*p == '#') *p = ' '; /* TAP's own mark */
+    for (int op = 0; op < YOKE_N_OPS; op++)
+        if (!strcmp(yokei_op_names[op], line->op) && line->verdict == CONFORM_PASS) tap->offered[op] |= 1u << line->dtype;
+    if (line->verdict != CONFORM_SKIP) {
+        report(tap, line->verdict == CONFORM_PASS, text);
+        return;
+    }
+    snprintf(skip, sizeof skip, "%s %s %s # SKIP %s", line->op, yoke_dtype_name(line->dtype), line->variant, line->reason);
+    report(tap, true, skip);
+}
+
+/* Whatever variants decline, the device as a whole offers every op in every storage type. */
+static void report_offer(struct tap *tap, const char *only)
+{
+    static const yoke_dtype dtypes[] = { YOKE_F32, YOKE_F16, YOKE_BF16 };
+    for (int op = 0; op < YOKE_N_OPS; op++) {
+        if (only && strcmp(only, yokei_op_names[op])) continue;
+        for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
+            if (op == YOKE_OP_adamw && dtypes[i] != YOKE_F32) continue; /* its weights are f32 */
+            if (tap->offered[op] & 1u << dtypes[i]) continue;
+            char text[128];
+            snprintf(text, sizeof text, "%s is offered in %s and passes", yokei_op_names[op], yoke_dtype_name(dtypes[i]));
+            report(tap, false, text);
+        }
+    }
+    report(tap, true, "looked for every op in f32, f16 and bf16");
+}
+
+static int finish(const struct tap *tap, yoke_status status)
+{
+    if (status) printf("not ok %d - the sweep ran to its end: %s: %s\n", tap->n + 1, yoke_status_name(status), yoke_last_error());
+    printf("1..%d\n", tap->n + (status ? 1 : 0));
+    return status ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct tap tap = { 0 };
+    struct conform_options options = CONFORM_OPTIONS_INIT;
+    struct conform_summary summary = { .n_fail = 0 };
+    const char *seed = getenv("YOKE_SEED"), *soak = getenv("YOKE_SOAK");
+    if (argc < 2) {
+        fprintf(stderr, "usage: conform SPEC [OP] | conform gradients\n");
+        return 2;
+    }
+    options.seed = seed ? strtoull(seed, NULL, 10) : 1;
+    options.full = soak && strcmp(soak, "0");
+    options.op = argc > 2 ? argv[2] : NULL;
+    printf("# seed %llu%s\n", (unsigned long long)options.seed, options.full ? ", the long sweep" : "");
+    if (!strcmp(argv[1], "gradients")) {
+        const yoke_status status = conform_gradients(&options, on_line, &tap, &summary);
+        return finish(&tap, status) || summary.n_fail;
+    }
+    yoke_device *device;
+    yoke_status status = yoke_device_open(argv[1], NULL, &device);
+    if (status == YOKE_ENODEV && strcmp(argv[1], "host") && strcmp(argv[1], "reference")) {
+        printf("ok 1 - conformance of %s # SKIP %s\n1..1\n", argv[1], yoke_last_error());
+        return 0;
+    }
+    if (status) return finish(&tap, status);
+    status = conform_run(device, &options, on_line, &tap, &summary);
+    if (!status) report_offer(&tap, options.op);
+    const int code = finish(&tap, status);
+    yoke_device_close(device);
+    return code || summary.n_fail;
+}

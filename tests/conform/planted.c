@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Planted errors: the reference backend with one op replaced by a wrong one. The conformance rows (or the gradient check)
+ * must report each of them, and must pass the same ops without the error.
+ */
+#include "conform/conform.h"
+#include "core/backend.h"
+#include "core/base/base.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct yoke_backend *sound; /* the reference backend as it is */
+
+/* ---- matrix products ---- */
+
+static yoke_status gemm_without_last_column(yoke_stream *stream, const struct yoke_gemm_args *args)
+{
+    struct yoke_gemm_args a = *args;
+    if (a.N > 1) a.N--;
+    return sound->gemm->gemm.run(stream, &a);
+}
+
+static yoke_status gemm_without_last_product(yoke_stream *stream, const struct yoke_gemm_args *args)
+{
+    struct yoke_gemm_args a = *args;
+    if (a.K > 1) a.K--;
+    return sound->gemm->gemm.run(stream, &a);
+}
+
+static uint16_t truncated_bf16(float x)
+{
+    return (uint16_t)(yokei_f32_bits(x) >> 16);
+}
+
+/* The product in f32, cut to bf16 instead of rounded. */
+static yoke_status gemm_truncated(yoke_stream *stream, const struct yoke_gemm_args *args)
+{
+    struct yoke_gemm_args a = *args;
+    if (a.out_dtype != YOKE_BF16 || a.epilogue == YOKE_EPILOGUE_BIAS_GELU) return sound->gemm->gemm.run(stream, args);
+    float *c = calloc((size_t)(a.batch * a.M * a.N) + 1, sizeof *c);
+    if (!c) return yoke_fail(YOKE_ENOMEM, "planted gemm: no memory");
+    a.out_dtype = YOKE_F32, a.c = c, a.ldc = a.N, a.stride_c = a.M * a.N;
+    for (int64_t i = 0; a.beta != 0 && i < a.batch * a.M * a.N; i++)
+        c[i] = (float)yokei_load(YOKE_BF16, args->c, i / a.stride_c * args->stride_c + i % a.stride_c / a.N * args->ldc + i % a.N);
+    const yoke_status status = sound->gemm->gemm.run(stream, &a);
+    for (int64_t i = 0; i < a.batch * a.M * a.N; i++)
+        ((uint16_t *)args->c)[i / a.stride_c * args->stride_c + i % a.stride_c / a.N * args->ldc + i % a.N] = truncated_bf16(c[i]);
+    free(c);
+    return status;
+}
+
+/* Writes one element to the right of the last row, where ld leaves a gap. */
+static yoke_status gemm_beyond_its_columns(yoke_stream *stream, const struct yoke_gemm_args *a)
+{
+    YOKE_TRY(sound->gemm->gemm.run(stream, a));
+    if (a->M && a->N && a->ldc > a->N && a->batch == 1) yokei_store(a->out_dtype, a->c, (a->M - 2 > 0 ? a->M - 2 : 0) * a->ldc + a->N, 1);
+    return YOKE_OK;
+}
+
+/* Right, but the last bit of one element changes from call to call. */
+static yoke_status gemm_unrepeatable(yoke_stream *stream, const struct yoke_gemm_args *a)
+{
+    static int n;
+    YOKE_TRY(sound->gemm->gemm.run(stream, a));
+    if (a->M && a->N && a->out_dtype == YOKE_F32) ((uint32_t *)a->c)[0] ^= (uint32_t)(n++ & 1);
+    return YOKE_OK;
+}
+
+/* ---- attention ---- */
+
+/* Masks by weights of 0 instead of leaving keys out: 0 times NaN is NaN. */
+static yoke_status attention_unmasked(yoke_stream *stream, const struct yoke_attention_forward_args *a)
+{
+    YOKE_TRY(sound->attention->attention_forward.run(stream, a));
+    for (int64_t b = 0; b < a->B && a->causal; b++)
+        for (int64_t t = 0; t < a->T; t++)
+            for (int64_t i = 0; i < a->H * a->D; i++) {
+                const int64_t h = i / a->D, hkv = h / (a->H / a->Hkv), at = (b * a->T + t) * a->ldo + i;
+                double o = yokei_load(a->dtype, a->o, at);
+                for (int64_t j = t + 1; j < a->T; j++) o += 0 * yokei_load(a->dtype, a->v, (b * a->T + j) * a->ldv + hkv * a->D + i % a->D);
+                yokei_store(a->dtype, a->o, at, o);
+            }
+    return YOKE_OK;
+}
+
+static yoke_status attention_unscaled(yoke_stream *stream, const struct yoke_attention_forward_args *args)
+{
+    struct yoke_attention_forward_args a = *args;
+    a.scale = 1;
+    return sound->attention->attention_forward.run(stream, &a);
+}
+
+static yoke_status attention_backward_unscaled(yoke_stream *stream, const struct yoke_attention_backward_args *a)
+{
+    YOKE_TRY(sound->attention->attention_backward.run(stream, a));
+    for (int64_t row = 0; row < a->B * a->T; row++)
+        for (int64_t i = 0; i < a->Hkv * a->D; i++)
+            yokei_store(a->dtype, a->dk, row * a->lddk + i, yokei_load(a->dtype, a->dk, row * a->lddk + i) / (double)a->scale);
+    return YOKE_OK;
+}
+
+/* ---- the others ---- */
+
+static yoke_status gelu_erf(yoke_stream *stream, const struct yoke_gelu_forward_args *a)
+{
+    (void)stream;
+    for (int64_t i = 0; i < a->n; i++) {
+        const double x = yokei_load(a->dtype, a->x, i);
+        yokei_store(a->dtype, a->y, i, 0.5 * x * (1 + erf(x * M_SQRT1_2)));
+    }
+    return YOKE_OK;
+}
+
+static yoke_status gelu_backward_erf(yoke_stream *stream, const struct yoke_gelu_backward_args *a)
+{
+    (void)stream;
+    for (int64_t i = 0; i < a->n; i++) {
+        const double x = yokei_load(a->dtype, a->x, i), dy = yokei_load(a->dtype, a->dy, i);
+        const double slope = 0.5 * (1 + erf(x * M_SQRT1_2)) + x * exp(-0.5 * x * x) * 0.39894228040143267794;
+        yokei_store(a->dtype, a->dx, i, dy * slope);
+    }
+    return YOKE_OK;
+}
+
+static yoke_status cast_truncated(yoke_stream *stream, const struct yoke_cast_args *a)
+{
+    if (a->from != YOKE_F32 || a->to != YOKE_BF16) return sound->cast->cast.run(stream, a);
+    for (int64_t i = 0; i < a->n; i++) {
+        const float x = ((const float *)a->x)[i];
+        ((uint16_t *)a->y)[i] = isnan(x) ? yokei_f32_to_bf16(x) : truncated_bf16(x);
+    }
+    return YOKE_OK;
+}
+
+/* Works in blocks of 16 rows and forgets what is left over. */
+static yoke_status embed_backward_without_last_block(yoke_stream *stream, const struct yoke_embed_backward_args *args)
+{
+    struct yoke_embed_backward_args a = *args;
+    a.N = a.N / 16 * 16;
+    return sound->embed->embed_backward.run(stream, &a);
+}
+
+static yoke_status adamw_late_by_one(yoke_stream *stream, const struct yoke_adamw_args *args)
+{
+    struct yoke_adamw_args a = *args;
+    a.step++;
+    return sound->optim->adamw.run(stream, &a);
+}
+
+static yoke_status layernorm_backward_overwrites(yoke_stream *stream, const struct yoke_layernorm_backward_args *a)
+{
+    for (int64_t c = 0; a->dgamma && c < a->C; c++) yokei_store(yoke_dtype_wide(a->dtype), a->dgamma, c, 0);
+    return sound->norm->layernorm_backward.run(stream, a);
+}
+
+/* Changes its input on the way. */
+static yoke_status xent_forward_spoils_logits(yoke_stream *stream, const struct yoke_xent_forward_args *a)
+{
+    YOKE_TRY(sound->loss->xent_forward.run(stream, a));
+    if (a->N && a->V) yokei_store(a->dtype, (void *)(uintptr_t)a->logits, 0, 0);
+    return YOKE_OK;
+}
+
+/* ---- running ---- */
+
+/* A copy of the sound backend's table of `family` with `op` run by `function`. */
+#define PLANT(family, op_name, function)                                    \
+    static void plant_##function(struct yoke_backend *backend)              \
+    {                                                                       \
+        static struct yoke_##family##_ops table;                            \
+        table = *sound->family;                                             \
+        table.op_name.run = function;                                       \
+        backend->family = &table;                                           \
+    }
+PLANT(gemm, gemm, gemm_without_last_column)
+PLANT(gemm, gemm, gemm_without_last_product)
+PLANT(gemm, gemm, gemm_truncated)
+PLANT(gemm, gemm, gemm_beyond_its_columns)
+PLANT(gemm, gemm, gemm_unrepeatable)
+PLANT(attention, attention_forward, attention_unmasked)
+PLANT(attention, attention_forward, attention_unscaled)
+PLANT(attention, attention_backward, attention_backward_unscaled)
+PLANT(act, gelu_forward, gelu_erf)
+PLANT(act, gelu_backward, gelu_backward_erf)
+PLANT(cast, cast, cast_truncated)
+PLANT(embed, embed_backward, embed_backward_without_last_block)
+PLANT(optim, adamw, adamw_late_by_one)
+PLANT(norm, layernorm_backward, layernorm_backward_overwrites)
+PLANT(loss, xent_forward, xent_forward_spoils_logits)
+
+static const struct planted {
+    const char *name, *op, *dtype;
+    bool gradient;
+    void (*plant)(struct yoke_backend *backend);
+} planted[] = {
+    { "a dropped last column of a product", "gemm", "f32", false, plant_gemm_without_last_column },
+    { "a dropped last column of A in a product", "gemm", "bf16", false, plant_gemm_without_last_product },
+    { "a wrong rounding: a product truncated to bf16", "gemm", "bf16", false, plant_gemm_truncated },
+    { "a wrong rounding: a conversion truncated to bf16", "cast", "f32", false, plant_cast_truncated },
+    { "an unmasked NaN in causal attention, f32", "attention_forward", "f32", false, plant_attention_unmasked },
+    { "an unmasked NaN in causal attention, bf16", "attention_forward", "bf16", false, plant_attention_unmasked },
+    { "a missing 1/sqrt(d), f32", "attention_forward", "f32", false, plant_attention_unscaled },
+    { "a missing 1/sqrt(d), bf16", "attention_forward", "bf16", false, plant_attention_unscaled },
+    { "a missing 1/sqrt(d) in dk", "attention_backward", "f16", false, plant_attention_backward_unscaled },
+    { "GELU erf for tanh, f32", "gelu_forward", "f32", false, plant_gelu_erf },
+    { "GELU erf for tanh, f16", "gelu_forward", "f16", false, plant_gelu_erf },
+    { "GELU erf for tanh, bf16", "gelu_forward", "bf16", false, plant_gelu_erf },
+    { "GELU erf for tanh, backward, bf16", "gelu_backward", "bf16", false, plant_gelu_backward_erf },
+    { "a missing last block of rows in embed_backward", "embed_backward", "f32", false, plant_embed_backward_without_last_block },
+    { "a wrong bias correction in adamw", "adamw", "f32", false, plant_adamw_late_by_one },
+    { "dgamma overwritten where it is accumulated", "layernorm_backward", "f16", false, plant_layernorm_backward_overwrites },
+    { "an element written beside the result", "gemm", "bf16", false, plant_gemm_beyond_its_columns },
+    { "a result that differs from run to run", "gemm", "f32", false, plant_gemm_unrepeatable },
+    { "an input that is changed", "xent_forward", "f32", false, plant_xent_forward_spoils_logits },
+    { "gradient check: GELU's derivative is that of another function", "gelu_backward", NULL, true, plant_gelu_backward_erf },
+    { "gradient check: a missing 1/sqrt(d) in dk", "attention_backward", NULL, true, plant_attention_backward_unscaled },
+};
+
+static void keep_failure(void *context, const struct conform_line *line)
+{
+    if (line->verdict == CONFORM_FAIL) conform_text(line, context, 1024);
+}
+
+static yoke_status run(yoke_device *device, const struct planted *p, char *text, struct conform_summary *summary)
+{
+    struct conform_options options = CONFORM_OPTIONS_INIT;
+    options.op = p->op;
+    options.dtype = p->dtype;
+    options.gradient_device = device;
+    text[0] = '\0';
+    return p->gradient ? conform_gradients(&options, keep_failure, text, summary)
+                       : conform_run(device, &options, keep_failure, text, summary);
+}
+
+int main(void)
+{
+    yoke_device *device;
+    int n = 0, n_bad = 0;
+    char text[1024];
+    if (yoke_device_open("reference", NULL, &device)) {
+        printf("not ok 1 - the reference device opens: %s\n1..1\n", yoke_last_error());
+        return 1;
+    }
+    sound = device->backend;
+    for (size_t i = 0; i < YOKE_COUNT(planted); i++) {
+        const struct planted *p = &planted[i];
+        struct yoke_backend wrong = *sound;
+        struct conform_summary without = { .n_fail = -1 }, with = { .n_fail = -1 };
+        yoke_status status = run(device, p, text, &without);
+        p->plant(&wrong);
+        device->backend = &wrong;
+        if (!status) status = run(device, p, text, &with);
+        device->backend = sound;
+        const bool caught = !status && without.n_fail == 0 && without.n_pass > 0 && with.n_fail > 0;
+        printf("%sok %d - caught: %s\n# %s\n", caught ? "" : "not ", ++n, p->name, status ? yoke_last_error() : text);
+        n_bad += !caught;
+    }
+    yoke_device_close(device);
+    printf("1..%d\n", n);
+    return n_bad > 0;
+}

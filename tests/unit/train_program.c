@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The step program and the trainer on one rank of the reference backend: whole-model gradients against central
+ * differences, micro-batches and schedules, memory as predicted, and what is refused.
+ */
+#include "tests/unit/test.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include "core/backend.h"
+#include "core/base/base.h"
+#include "train/trainer.h"
+
+enum { SEED = 7, BATCH = 4, T = 8, VOCABULARY = 23 };
+static const struct yoke_gpt2_config tiny = { sizeof tiny, 2, 2, 16, T, VOCABULARY, 1e-5, 0.1 };
+
+struct run {
+    yoke_device *device;
+    yoke_model *model;
+    yoke_trainer *trainer;
+    int32_t tokens[BATCH * T], targets[BATCH * T];
+};
+
+static struct yoke_trainer_config config_of(yoke_dtype precision)
+{
+    struct yoke_trainer_config c = YOKE_TRAINER_CONFIG_INIT;
+    c.precision = precision;
+    c.batch = BATCH;
+    c.sequence = T;
+    c.seed = SEED;
+    c.clip = 1;
+    return c;
+}
+
+static void open_run(struct run *r)
+{
+    memset(r, 0, sizeof *r);
+    assert_ok(yoke_device_open("reference", NULL, &r->device));
+    assert_ok(yoke_model_gpt2(&tiny, &r->model));
+    for (int i = 0; i < BATCH * T; i++) {
+        r->tokens[i] = (i * 11 + 5) % VOCABULARY;
+        r->targets[i] = (i * 13 + 2) % VOCABULARY;
+    }
+}
+
+static void close_run(struct run *r)
+{
+    assert_ok(yoke_trainer_destroy(r->trainer));
+    assert_ok(yoke_model_destroy(r->model));
+    assert_ok(yoke_device_close(r->device));
+}
+
+static void begin(struct run *r, const struct yoke_trainer_config *c)
+{
+    open_run(r);
+    assert_ok(yoke_trainer_create(r->model, r->device, c, &r->trainer));
+}
+
+static int64_t count(const struct run *r, int index) { return yokei_logical_count(yoke_trainer_parameter(r->trainer, index)); }
+
+/* All tensors of one kind, one after the other; free() it. */
+static float *all_of(struct run *r, enum yoke_tensor_kind kind, size_t *n_out)
+{
+    size_t n = 0, at = 0;
+    for (int i = 0; i < yoke_trainer_n_parameters(r->trainer); i++) n += (size_t)count(r, i);
+    float *all = malloc(n * sizeof *all);
+    for (int i = 0; i < yoke_trainer_n_parameters(r->trainer); at += (size_t)count(r, i), i++)
+        assert_ok(yoke_trainer_get(r->trainer, kind, i, all + at));
+    *n_out = n;
+    return all;
+}
+
+static double loss_of(struct run *r)
+{
+    double sum;
+    assert_ok(yoke_trainer_evaluate(r->trainer, r->tokens, r->targets, BATCH, &sum));
+    return sum / (BATCH * T);
+}
+
+static void whole_model(void **state)
+{
+    (void)state;
+    struct run r;
+    struct yoke_trainer_config c = config_of(YOKE_F64);
+    struct yoke_step_result result;
+    begin(&r, &c);
+    assert_ok(yoke_trainer_backward(r.trainer, r.tokens, r.targets, 0, &result));
+    assert_true(fabs(result.loss - loss_of(&r)) < 1e-12);
+    for (int p = 0; p < yoke_trainer_n_parameters(r.trainer); p++) {
+        size_t n = (size_t)count(&r, p);
+        float *w = malloc(n * 4), *g = malloc(n * 4), largest = 0;
+        assert_ok(yoke_trainer_get(r.trainer, YOKE_TENSOR_WEIGHT, p, w));
+        assert_ok(yoke_trainer_get(r.trainer, YOKE_TENSOR_GRADIENT, p, g));
+        for (size_t i = 0; i < n; i++) largest = fmaxf(largest, fabsf(g[i]));
+        for (size_t k = 0; k < 4; k++) { /* four elements of each parameter; h is exact in f32 */
+            size_t i = (k * 7919 + 3) % n;
+            float kept = w[i], h = 0x1p-12f;
+            w[i] = kept + h;
+            float up_at = w[i];
+            assert_ok(yoke_trainer_set(r.trainer, YOKE_TENSOR_WEIGHT, p, w));
+            double up = loss_of(&r);
+            w[i] = kept - h;
+            double down_at = w[i];
+            assert_ok(yoke_trainer_set(r.trainer, YOKE_TENSOR_WEIGHT, p, w));
+            double numeric = (up - loss_of(&r)) / ((double)up_at - down_at);
+            w[i] = kept;
+            assert_ok(yoke_trainer_set(r.trainer, YOKE_TENSOR_WEIGHT, p, w));
+            if (fabs(numeric - (double)g[i]) > 1e-5 * (double)largest + 1e-9)
+                fail_msg("%s[%zu]: gradient %.9g, by differences %.9g", yoke_trainer_parameter(r.trainer, p)->name, i, (double)g[i], numeric);
+        }
+        free(w), free(g);
+    }
+    close_run(&r);
+}
+
+/* Gradients of one step under a configuration; free() them. */
+static float *gradients_of(const struct yoke_trainer_config *c, size_t *n_out, double *loss_out)
+{
+    struct run r;
+    struct yoke_step_result result;
+    begin(&r, c);
+    assert_ok(yoke_trainer_backward(r.trainer, r.tokens, r.targets, 0, &result));
+    float *g = all_of(&r, YOKE_TENSOR_GRADIENT, n_out);
+    *loss_out = result.loss;
+    close_run(&r);
+    return g;
+}
+
+static void micro_batch_sizes(void **state)
+{
+    (void)state;
+    size_t n, m;
+    double loss, other;
+    struct yoke_trainer_config c = config_of(YOKE_F64);
+    float *whole = gradients_of(&c, &n, &loss);
+    for (c.micro_batch = 1; c.micro_batch <= BATCH; c.micro_batch++) { /* 3 leaves a ragged last one */
+        float *g = gradients_of(&c, &m, &other);
+        assert_true(fabs(loss - other) < 1e-12);
+        for (size_t i = 0; i < n; i++) assert_true(fabsf(g[i] - whole[i]) <= 2e-7f * fabsf(whole[i]) + 1e-12f);
+        free(g);
+    }
+    free(whole);
+}
+
+/* Other orders of the same actions give the same bits: gradients accumulate in ascending order in all of them. */
+static void schedules_same_bits(void **state)
+{
+    (void)state;
+    static const char *const orders[] = {
+        "F0,B0,W0,F1,B1,W1,F2,B2,W2,F3,B3,W3,AGREE,STEP\n",
+        "# all forward passes first\nF0,F1,F2,F3,B0,W0,B1,W1,B2,W2,B3,W3,AGREE,STEP\n",
+        "F0, B0, F1, B1, W0, F2, B2, W1, F3, B3, W2, W3, AGREE, STEP",
+        "F0,F1,B0,F2,F3,B1,B2,B3,W0,W1,W2,W3,AGREE,STEP\n\n",
+    };
+    struct yoke_trainer_config c = config_of(YOKE_BF16);
+    size_t n, m, peak[YOKE_COUNT(orders)];
+    double loss, other;
+    c.micro_batch = 1;
+    float *first = gradients_of(&c, &n, &loss);
+    for (size_t i = 0; i < YOKE_COUNT(orders); i++) {
+        struct yoke_memory_report report;
+        struct run r;
+        c.schedule = orders[i];
+        float *g = gradients_of(&c, &m, &other);
+        assert_true(loss == other && n == m);
+        assert_memory_equal(first, g, n * sizeof *g);
+        free(g);
+        open_run(&r);
+        assert_ok(yoke_trainer_plan_memory(r.model, r.device, &c, &report));
+        peak[i] = report.activations;
+        close_run(&r);
+    }
+    assert_true(peak[0] < peak[1] && peak[0] < peak[2]); /* more in flight, more memory */
+    free(first);
+}
+
+static void schedule_text(void **state)
+{
+    (void)state;
+    struct yokei_schedule s, again;
+    char *text, *twice;
+    int counts[] = { 2, 0, 1 };
+    assert_ok(yokei_schedule_data_parallel(3, counts, 2, &s));
+    assert_ok(yokei_schedule_check(&s, counts, 2));
+    assert_ok(yokei_schedule_print(&s, &text));
+    assert_string_equal(text, "F0,B0,W0,F1,B1,W1,REDUCE0,REDUCE1,AGREE,STEP\nREDUCE0,REDUCE1,AGREE,STEP\nF0,B0,W0,REDUCE0,REDUCE1,AGREE,STEP\n");
+    assert_ok(yokei_schedule_parse(text, "s.csv", &again));
+    assert_ok(yokei_schedule_print(&again, &twice));
+    assert_string_equal(text, twice);
+    free(text), free(twice);
+    yokei_schedule_free(&s);
+    yokei_schedule_free(&again);
+
+    static const struct { const char *text, *words; } wrong[] = {
+        { "F0,B0,X0", "s.csv:1:7: \"X0\"" }, { "", "no schedule" }, { "F0,,B0", "s.csv:1:4" }, { "#\n\nF,B0", "s.csv:3:1" },
+        { "F-1", "no action" }, { "AGREE1", "no action" }, { "F0.", "no action" }, { "F99999999999", "no action" },
+    };
+    for (size_t i = 0; i < YOKE_COUNT(wrong); i++)
+        assert_fails(YOKE_ECONFIG, wrong[i].words, yokei_schedule_parse(wrong[i].text, "s.csv", &s));
+    static const struct { const char *text, *words; } unsound[] = {
+        { "F0,B0,W0,AGREE,STEP", "AGREE is too early" },              /* loses micro-batch 1 */
+        { "F0,B0,W0,F0,B0,W0,AGREE,STEP", "expected F1" },            /* repeats 0 */
+        { "F1,F0,B0,W0,B1,W1,AGREE,STEP", "expected F0" },            /* other order of accumulation */
+        { "B0,F0,W0,F1,B1,W1,AGREE,STEP", "B0 comes before F0" },
+        { "F0,W0,B0,F1,B1,W1,AGREE,STEP", "W0 comes before B0" },
+        { "F0,B0,W0,F1,B1,W1,STEP,AGREE", "STEP is too early" },
+        { "F0,B0,W0,F1,B1,W1,AGREE", "does not end in" },
+        { "F0,B0,W0,F1,B1,W1,F2,AGREE,STEP", "of 2" },
+        { "F0.1,B0,W0,F1,B1,W1,AGREE,STEP", "names a chunk" },
+        { "F0,B0,W0,F1,B1,W1,REDUCE0,AGREE,STEP", "of 0" },
+    };
+    for (size_t i = 0; i < YOKE_COUNT(unsound); i++) {
+        int two[] = { 2 };
+        assert_ok(yokei_schedule_parse(unsound[i].text, "s.csv", &s));
+        assert_fails(YOKE_ECONFIG, unsound[i].words, yokei_schedule_check(&s, two, 0));
+        yokei_schedule_free(&s);
+    }
+}
+
+/* What is predicted is what is allocated, a step allocates nothing, and no two live buffers overlap. */
+static void memory(void **state)
+{
+    (void)state;
+    static const yoke_dtype precisions[] = { YOKE_F32, YOKE_BF16, YOKE_F16 };
+    for (size_t k = 0; k < YOKE_COUNT(precisions); k++) {
+        struct run r;
+        struct yoke_memory_report predicted, taken;
+        struct yoke_step_result result;
+        struct yoke_trainer_config c = config_of(precisions[k]);
+        c.micro_batch = 3;
+        open_run(&r);
+        assert_ok(yoke_trainer_plan_memory(r.model, r.device, &c, &predicted));
+        size_t before = atomic_load(&r.device->allocated);
+        assert_ok(yoke_trainer_create(r.model, r.device, &c, &r.trainer));
+        size_t after = atomic_load(&r.device->allocated);
+        assert_ok(yoke_trainer_memory(r.trainer, &taken));
+        assert_memory_equal(&predicted, &taken, sizeof taken);
+        assert_int_equal(after - before, predicted.total);
+        assert_int_equal(predicted.total, predicted.weights + predicted.gradients + predicted.optimizer +
+                                              predicted.activations + predicted.workspace + predicted.scratch);
+        assert_ok(yoke_trainer_backward(r.trainer, r.tokens, r.targets, 0, &result));
+        assert_ok(yoke_trainer_apply(r.trainer, 1e-3, &result));
+        loss_of(&r);
+        assert_int_equal(atomic_load(&r.device->allocated_peak), after);
+        const struct yokei_program *p = &r.trainer->plan.train;
+        for (int a = 0; a < p->n_buffers; a++)
+            for (int b = a + 1; b < p->n_buffers; b++) {
+                const struct yokei_buffer *x = &p->buffer[a], *y = &p->buffer[b];
+                bool live = x->first <= y->last && y->first <= x->last;
+                assert_false(live && x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes);
+            }
+        close_run(&r);
+    }
+}
+
+static void learns(void **state)
+{
+    (void)state;
+    static const struct { yoke_dtype precision; double below; } cases[] = { { YOKE_F32, 0.5 }, { YOKE_BF16, 0.5 }, { YOKE_F16, 0.5 } };
+    for (size_t k = 0; k < YOKE_COUNT(cases); k++) {
+        struct run r;
+        struct yoke_trainer_config c = config_of(cases[k].precision);
+        struct yoke_step_result result;
+        begin(&r, &c);
+        for (int s = 0; s < 60; s++) {
+            assert_ok(yoke_trainer_backward(r.trainer, r.tokens, r.targets, 0, &result));
+            if (s == 0) assert_true(fabs(result.loss - log(VOCABULARY)) < 0.2);
+            assert_ok(yoke_trainer_apply(r.trainer, 1e-2, &result));
+        }
+        if (!(result.loss < cases[k].below)) fail_msg("%s: loss %g after 60 steps on one batch", yoke_dtype_name(cases[k].precision), result.loss);
+        float logits[VOCABULARY];
+        assert_ok(yoke_trainer_logits(r.trainer, r.tokens, T - 1, logits)); /* it knows what follows */
+        int best = 0;
+        for (int v = 1; v < VOCABULARY; v++)
+            if (logits[v] > logits[best]) best = v;
+        assert_int_equal(best, r.targets[T - 1]);
+        close_run(&r);
+    }
+}
+
+/* A scale that overflows fp16: the step is skipped, weights stay, the scale is halved until steps are taken again. */
+static void overflow(void **state)
+{
+    (void)state;
+    struct run r;
+    struct yoke_trainer_config c = config_of(YOKE_F16);
+    struct yoke_step_result result;
+    size_t n;
+    c.loss_scale = 0x1p30;
+    c.scale_interval = 3;
+    begin(&r, &c);
+    float *before = all_of(&r, YOKE_TENSOR_WEIGHT, &n);
+    assert_ok(yoke_trainer_backward(r.trainer, r.tokens, r.targets, 0, &result));
+    assert_true(result.overflow && isfinite(result.loss));
+    assert_ok(yoke_trainer_apply(r.trainer, 1e-2, &result));
+    float *after = all_of(&r, YOKE_TENSOR_WEIGHT, &n);
+    assert_memory_equal(before, after, n * sizeof *after);
+    double scale = 0x1p30;
+    int taken = 0;
+    for (int s = 0; s < 40 && taken < 4; s++) {
+        scale = result.overflow ? scale / 2 : scale;
+        assert_ok(yoke_trainer_backward(r.trainer, r.tokens, r.targets, 0, &result));
+        if (taken < 3) assert_true(result.loss_scale == scale); /* doubled after three good steps */
+        else assert_true(result.loss_scale == 2 * scale);
+        taken += !result.overflow;
+        assert_ok(yoke_trainer_apply(r.trainer, 1e-4, &result));
+    }
+    assert_int_equal(taken, 4);
+    free(before), free(after);
+    close_run(&r);
+}
+
+static void not_a_number(void **state)
+{
+    (void)state;
+    struct run r;
+    struct yoke_trainer_config c = config_of(YOKE_F32);
+    struct yoke_step_result result;
+    begin(&r, &c);
+    int64_t n = count(&r, 0);
+    float *w = malloc((size_t)n * 4);
+    assert_ok(yoke_trainer_get(r.trainer, YOKE_TENSOR_WEIGHT, 0, w));
+    assert_ok(yoke_trainer_backward(r.trainer, r.tokens, r.targets, 0, &result));
+    w[r.tokens[3] * 16] = NAN;
+    assert_ok(yoke_trainer_set(r.trainer, YOKE_TENSOR_WEIGHT, 0, w));
+    assert_fails(YOKE_ENUMERIC, "step 2: the loss of rank 0 is not a number",
+                 yoke_trainer_backward(r.trainer, r.tokens, r.targets, 0, &result));
+    free(w);
+    close_run(&r);
+}
+
+static void refused(void **state)
+{
+    (void)state;
+    struct run r;
+    yoke_trainer *t = NULL;
+    open_run(&r);
+    struct yoke_trainer_config c = config_of(YOKE_F32);
+    struct yoke_memory_report one, all;
+    c.micro_batch = 1;
+    assert_ok(yoke_trainer_plan_memory(r.model, r.device, &c, &one));
+    c.micro_batch = 4;
+    assert_ok(yoke_trainer_plan_memory(r.model, r.device, &c, &all));
+    assert_true(one.total < all.total);
+    c.memory_limit = one.total;
+    assert_fails(YOKE_ENOMEM, "lower the micro-batch from 4 to 1", yoke_trainer_create(r.model, r.device, &c, &t));
+    c.memory_limit = one.total / 2;
+    assert_fails(YOKE_ENOMEM, "no smaller micro-batch fits", yoke_trainer_create(r.model, r.device, &c, &t));
+    c = config_of(YOKE_F32), c.sequence = T + 1;
+    assert_fails(YOKE_ECONFIG, "longer than the model's 8 positions", yoke_trainer_create(r.model, r.device, &c, &t));
+    c = config_of(YOKE_F32), c.shares = (int64_t[]){ 3 };
+    assert_fails(YOKE_ECONFIG, "add up to 3", yoke_trainer_create(r.model, r.device, &c, &t));
+    c = config_of(YOKE_F32), c.micro_batch = 5;
+    assert_fails(YOKE_ECONFIG, "micro-batch 5", yoke_trainer_create(r.model, r.device, &c, &t));
+    c = config_of(YOKE_I32);
+    assert_fails(YOKE_ECONFIG, "precision i32", yoke_trainer_create(r.model, r.device, &c, &t));
+    c = config_of(YOKE_F32), c.schedule = "F0,B0,W0,AGREE,STEP\nAGREE,STEP\n";
+    assert_fails(YOKE_ECONFIG, "2 lines", yoke_trainer_create(r.model, r.device, &c, &t));
+    c = config_of(YOKE_F32), c.beta2 = 1.5;
+    assert_fails(YOKE_ECONFIG, "beta2", yoke_trainer_create(r.model, r.device, &c, &t));
+    struct yoke_gpt2_config bad = tiny;
+    yoke_model *model;
+    bad.n_head = 3;
+    assert_fails(YOKE_ECONFIG, "not a multiple", yoke_model_gpt2(&bad, &model));
+    assert_fails(YOKE_ECONFIG, "nano, micro and 124m", yoke_gpt2_preset("nanno", &bad));
+    assert_fails(YOKE_ECONFIG, "gives", yoke_model_add(r.model, &yoke_layer_norm, "more", 5, 5, &tiny));
+    close_run(&r);
+}
+
+static void sizes(void **state)
+{
+    (void)state;
+    struct yoke_gpt2_config c;
+    yoke_model *model;
+    assert_ok(yoke_gpt2_preset("124m", &c));
+    assert_ok(yoke_model_gpt2(&c, &model));
+    assert_int_equal(yoke_model_n_elements(model), 124439808); /* the published count */
+    assert_ok(yoke_model_destroy(model));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(whole_model), cmocka_unit_test(micro_batch_sizes), cmocka_unit_test(schedules_same_bits),
+        cmocka_unit_test(schedule_text), cmocka_unit_test(memory), cmocka_unit_test(learns),
+        cmocka_unit_test(overflow), cmocka_unit_test(not_a_number), cmocka_unit_test(refused), cmocka_unit_test(sizes),
+    };
+    printf("# seed %d\n", SEED);
+    return cmocka_run_group_tests_name("step program and trainer", tests, NULL, NULL);
+}

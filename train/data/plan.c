@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train/data/plan.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "core/base/base.h"
+#include "train/data/gpt2_schema.h"
+
+#define LIMIT 1e12
+#define RANK(member) offsetof(struct yokei_plan_rank, member), sizeof(((struct yokei_plan_rank *)0)->member)
+#define VARIANT(member) offsetof(struct yokei_plan_variant, member), sizeof(((struct yokei_plan_variant *)0)->member)
+#define PLAN(member) offsetof(struct yokei_plan, member), sizeof(((struct yokei_plan *)0)->member)
+
+static const struct yokei_json_field RANK_FIELDS[] = {
+    { "device", YOKEI_JSON_TEXT, RANK(device), true },
+    { "share", YOKEI_JSON_F64, RANK(share), true, 0, 1 },
+    { "samples", YOKEI_JSON_I64, RANK(samples), true, 0, LIMIT },
+    { "micro_batch", YOKEI_JSON_I64, RANK(micro_batch), true, 0, LIMIT },
+    { "threads", YOKEI_JSON_I64, RANK(threads), false, 0, 65536 },
+    { 0 },
+};
+static const struct yokei_json_schema RANK_SCHEMA = { RANK_FIELDS, sizeof(struct yokei_plan_rank), false, YOKE_ECONFIG };
+
+static const struct yokei_json_field VARIANT_FIELDS[] = {
+    { "device", YOKEI_JSON_TEXT, VARIANT(device), true },
+    { "op", YOKEI_JSON_TEXT, VARIANT(op), true },
+    { "variant", YOKEI_JSON_TEXT, VARIANT(variant), true },
+    { 0 },
+};
+static const struct yokei_json_schema VARIANT_SCHEMA = { VARIANT_FIELDS, sizeof(struct yokei_plan_variant), false, YOKE_ECONFIG };
+
+#define PROGRESS(member) offsetof(struct yokei_plan_progress, member), sizeof(((struct yokei_plan_progress *)0)->member)
+static const struct yokei_json_field PROGRESS_FIELDS[] = {
+    { "step", YOKEI_JSON_I64, PROGRESS(step), true, 1, LIMIT },
+    { "permille", YOKEI_JSON_I64, PROGRESS(permille), true, 0, 1000 },
+    { 0 },
+};
+static const struct yokei_json_schema PROGRESS_SCHEMA = { PROGRESS_FIELDS, sizeof(struct yokei_plan_progress), false, YOKE_ECONFIG };
+
+static const char *const PRECISIONS[] = { "fp32", "bf16", "fp16", NULL };
+
+static const struct yokei_json_field PLAN_FIELDS[] = {
+    { "version", YOKEI_JSON_I64, PLAN(version), true, YOKEI_PLAN_VERSION, YOKEI_PLAN_VERSION },
+    { "model", YOKEI_JSON_OBJECT, PLAN(model), true, .schema = &yokei_gpt2_schema },
+    { "precision", YOKEI_JSON_TEXT, PLAN(precision), true, .choices = PRECISIONS },
+    { "seed", YOKEI_JSON_U64, PLAN(seed), true },
+    { "batch", YOKEI_JSON_I64, PLAN(batch), true, 1, LIMIT },
+    { "sequence", YOKEI_JSON_I64, PLAN(sequence), true, 1, LIMIT },
+    { "data_hash", YOKEI_JSON_TEXT, PLAN(data_hash), false },
+    { "all_reduce", YOKEI_JSON_TEXT, PLAN(all_reduce), false },
+    { "bucket_bytes", YOKEI_JSON_I64, PLAN(bucket_bytes), false, 0, LIMIT },
+    { "chunk_bytes", YOKEI_JSON_I64, PLAN(chunk_bytes), false, 0, LIMIT },
+    { "ranks", YOKEI_JSON_ARRAY, PLAN(ranks), true, 1, 100000, .schema = &RANK_SCHEMA, .count_offset = offsetof(struct yokei_plan, n_ranks) },
+    { "variants", YOKEI_JSON_ARRAY, PLAN(variants), false, 0, 100000, .schema = &VARIANT_SCHEMA,
+      .count_offset = offsetof(struct yokei_plan, n_variants) },
+    { "learning_rate", YOKEI_JSON_F64, PLAN(learning_rate), false, 0, 1e3 },
+    { "min_learning_rate", YOKEI_JSON_F64, PLAN(min_learning_rate), false, 0, 1e3 },
+    { "weight_decay", YOKEI_JSON_F64, PLAN(weight_decay), false, 0, 1e3 },
+    { "beta1", YOKEI_JSON_F64, PLAN(beta1), false, 0, 1 },
+    { "beta2", YOKEI_JSON_F64, PLAN(beta2), false, 0, 1 },
+    { "clip", YOKEI_JSON_F64, PLAN(clip), false, 0, 1e9 },
+    { "loss_scale", YOKEI_JSON_F64, PLAN(loss_scale), false, 0, 1e30 },
+    { "warmup", YOKEI_JSON_I64, PLAN(warmup), false, 0, LIMIT },
+    { "steps", YOKEI_JSON_I64, PLAN(steps), false, 0, LIMIT },
+    { "budget_seconds", YOKEI_JSON_F64, PLAN(budget_seconds), false, 0, 1e9 },
+    { "progress", YOKEI_JSON_ARRAY, PLAN(progress), false, 0, 100000, .schema = &PROGRESS_SCHEMA,
+      .count_offset = offsetof(struct yokei_plan, n_progress) },
+    { 0 },
+};
+static const struct yokei_json_schema PLAN_SCHEMA = { PLAN_FIELDS, sizeof(struct yokei_plan), false, YOKE_ECONFIG };
+
+static yoke_status check_rank(const struct yokei_plan_rank *rank, int64_t index, const char *where)
+{
+    if (!rank->device[0]) return yoke_fail(YOKE_ECONFIG, "%s: ranks[%lld].device is empty; name one, such as \"host\"", where, (long long)index);
+    if (rank->samples < 0 || rank->micro_batch < 0 || rank->micro_batch > rank->samples || (rank->samples > 0 && rank->micro_batch == 0))
+        return yoke_fail(YOKE_ECONFIG, "%s: ranks[%lld].micro_batch is %lld; it must be between 1 and the rank's %lld samples", where,
+                         (long long)index, (long long)rank->micro_batch, (long long)rank->samples);
+    return YOKE_OK;
+}
+
+yoke_status yokei_plan_check(const struct yokei_plan *plan, const char *where)
+{
+    yoke_status status = yoke_gpt2_check(&plan->model);
+    if (status) return yoke_fail_context(status, "%s: model", where);
+    if (plan->sequence > plan->model.n_positions)
+        return yoke_fail(YOKE_ECONFIG, "%s: sequence is %lld, but model.n_positions is %lld; lower the sequence length", where,
+                         (long long)plan->sequence, (long long)plan->model.n_positions);
+    if (plan->data_hash[0] && (strlen(plan->data_hash) != 16 || strspn(plan->data_hash, "0123456789abcdef") != 16))
+        return yoke_fail(YOKE_ECONFIG, "%s: data_hash is \"%s\"; 16 hexadecimal digits are wanted", where, plan->data_hash);
+    int64_t sum = 0;
+    for (int64_t i = 0; i < plan->n_ranks; i++) {
+        YOKE_TRY(check_rank(&plan->ranks[i], i, where));
+        sum += plan->ranks[i].samples;
+    }
+    if (sum != plan->batch)
+        return yoke_fail(YOKE_ECONFIG, "%s: the samples of all ranks add up to %lld, but batch is %lld; they must agree", where,
+                         (long long)sum, (long long)plan->batch);
+    return YOKE_OK;
+}
+
+static yoke_status check_read(yoke_status status, struct yokei_plan *plan, const char *where, struct yokei_plan *plan_out)
+{
+    YOKE_TRY(status);
+    status = yokei_plan_check(plan, where);
+    if (status) yokei_plan_free(plan);
+    else *plan_out = *plan;
+    return status;
+}
+
+static struct yokei_plan defaults(void)
+{
+    struct yokei_plan plan = YOKEI_PLAN_INIT;
+    plan.model.size = sizeof plan.model;
+    return plan;
+}
+
+yoke_status yokei_plan_read(const char *path, struct yokei_plan *plan_out)
+{
+    struct yokei_plan plan = defaults();
+    return check_read(yokei_json_read(path, &PLAN_SCHEMA, &plan), &plan, path, plan_out);
+}
+
+yoke_status yokei_plan_parse(const char *where, const char *text, size_t bytes, struct yokei_plan *plan_out)
+{
+    struct yokei_plan plan = defaults();
+    return check_read(yokei_json_parse(where, text, bytes, &PLAN_SCHEMA, &plan), &plan, where, plan_out);
+}
+
+yoke_status yokei_plan_write(const char *path, const struct yokei_plan *plan)
+{
+    YOKE_TRY(yokei_plan_check(plan, path));
+    return yokei_json_write(path, &PLAN_SCHEMA, plan);
+}
+
+yoke_status yokei_plan_text(const struct yokei_plan *plan, char **text_out)
+{
+    YOKE_TRY(yokei_plan_check(plan, "plan"));
+    return yokei_json_text(&PLAN_SCHEMA, plan, true, false, text_out);
+}
+
+void yokei_plan_free(struct yokei_plan *plan) { yokei_json_free(&PLAN_SCHEMA, plan); }

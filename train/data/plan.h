@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * plan.json: everything of a run that was chosen by measurement or by default, so that the run can be repeated bit for bit.
+ * The schema lies in plan.c; unknown keys, types and ranges are refused by train/data/json.h.
+ */
+#ifndef TRAIN_DATA_PLAN_H
+#define TRAIN_DATA_PLAN_H
+
+#include "train/data/gpt2_files.h"
+
+#define YOKEI_PLAN_VERSION 1
+
+struct yokei_plan_rank {
+    char device[32];       /* "opencl:0" */
+    double share;          /* of the measured speed; informative, the samples are what counts. (0, 1] */
+    int64_t samples;       /* sequences of each step's batch; 0: a rank that only takes part in the sums */
+    int64_t micro_batch;   /* sequences of one pass */
+    int64_t threads;       /* host threads the rank computes with; sums of a host device may depend on it */
+};
+struct yokei_plan_variant { /* an op's variant on the devices of one backend */
+    char device[32], op[48], variant[64];
+};
+struct yokei_plan_progress { /* of a run with a time budget: from this step on, permille of the budget were spent */
+    int64_t step, permille;
+};
+
+struct yokei_plan {
+    int64_t version;
+    struct yoke_gpt2_config model;
+    char precision[8];      /* fp32 bf16 fp16 */
+    uint64_t seed;
+    int64_t batch;          /* sequences of one optimizer step, all ranks together */
+    int64_t sequence;       /* tokens of one sequence */
+    char data_hash[24];     /* yokei_tokens_hash of the tokens, 16 hexadecimal digits; "" unknown */
+    char all_reduce[32];    /* algorithm of the gradients' sum */
+    int64_t bucket_bytes;   /* of the gradients' buckets */
+    int64_t chunk_bytes;    /* of the collectives' pipelines */
+    struct yokei_plan_rank *ranks;
+    int64_t n_ranks;
+    struct yokei_plan_variant *variants;
+    int64_t n_variants;
+    /* the optimizer, and how long it runs: steps, or a time budget */
+    double learning_rate, min_learning_rate, weight_decay, beta1, beta2, clip;
+    double loss_scale;      /* the first one; 0: by precision */
+    int64_t warmup;         /* steps until the learning rate is reached */
+    int64_t steps;          /* 0: until budget_seconds are spent */
+    double budget_seconds;
+    struct yokei_plan_progress *progress; /* as the run went: written at its end, so that a replay steps alike */
+    int64_t n_progress;
+};
+/** Defaults of what a plan may leave out. */
+#define YOKEI_PLAN_INIT { .version = YOKEI_PLAN_VERSION, .precision = "fp32", .all_reduce = "ring", .learning_rate = 1e-3, \
+                          .min_learning_rate = 1e-4, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.95, .clip = 1, \
+                          .warmup = 20, .steps = 1000 }
+
+/**
+ * Read and check: version, schema, the model's shape, sequence <= n_positions, samples of the ranks add up to batch,
+ * micro_batch <= samples. Errors: YOKE_ECONFIG (missing, not JSON, or a value: file, path, reason).
+ */
+yoke_status yokei_plan_read(const char *path, struct yokei_plan *plan_out);
+/** The same checks; `where` stands in front of the reason. YOKE_ECONFIG. */
+yoke_status yokei_plan_check(const struct yokei_plan *plan, const char *where);
+yoke_status yokei_plan_write(const char *path, const struct yokei_plan *plan);
+/** One malloc'ed string (to send to the other ranks), and back. */
+yoke_status yokei_plan_text(const struct yokei_plan *plan, char **text_out);
+yoke_status yokei_plan_parse(const char *where, const char *text, size_t bytes, struct yokei_plan *plan_out);
+void yokei_plan_free(struct yokei_plan *plan);
+
+#endif

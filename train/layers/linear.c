@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Linear maps and layer norm as the layers use them, and the description of parameters. */
+#include <stdio.h>
+#include <string.h>
+#include "core/base/base.h"
+#include "train/layers/layers.h"
+
+void yokei_parameter(struct yoke_parameter *out, const char *scope, const char *suffix, enum yoke_init init, double std,
+                     int64_t rows, int64_t columns)
+{
+    memset(out, 0, sizeof *out);
+    out->size = sizeof *out;
+    const char *dot = scope ? strrchr(scope, '.') : NULL;
+    if (dot) yokei_text(out->name, sizeof out->name, "%.*s.%s", (int)(dot - scope), scope, suffix);
+    else yokei_text(out->name, sizeof out->name, "%s", suffix);
+    out->n_dims = columns ? 2 : 1;
+    out->shape[0] = rows;
+    out->shape[1] = columns;
+    out->replicated_axes = out->partial_axes = YOKE_AXIS_DATA;
+    out->init = init;
+    out->init_std = std;
+    out->matrix = out->decay = columns != 0;
+}
+
+yoke_status yokei_linear_forward(const struct yoke_layer_call *call, const struct yokei_linear *l, const void *x,
+                                 const void *weight, const void *bias, bool add, bool gelu, void *aux, void *y)
+{
+    yoke_dtype dtype = call->shape->dtype;
+    return YOKE_CALL(call, gemm, .dtype = dtype, .out_dtype = dtype, .M = l->N, .N = l->out, .K = l->in, .batch = 1,
+                     .a = x, .lda = l->in, .b = weight, .ldb = l->out, .c = y, .ldc = l->out, .alpha = 1.0f,
+                     .beta = add ? 1.0f : 0.0f, .epilogue = gelu ? YOKE_EPILOGUE_BIAS_GELU : YOKE_EPILOGUE_BIAS,
+                     .bias = bias, .aux = aux, .ldaux = l->out);
+}
+
+yoke_status yokei_linear_backward_input(const struct yoke_layer_call *call, const struct yokei_linear *l,
+                                        const void *dy, const void *weight, void *dx)
+{
+    yoke_dtype dtype = call->shape->dtype;
+    return YOKE_CALL(call, gemm, .dtype = dtype, .out_dtype = dtype, .trans_b = true, .M = l->N, .N = l->in,
+                     .K = l->out, .batch = 1, .a = dy, .lda = l->out, .b = weight, .ldb = l->out, .c = dx,
+                     .ldc = l->in, .alpha = 1.0f);
+}
+
+yoke_status yokei_linear_backward_weight(const struct yoke_layer_call *call, const struct yokei_linear *l,
+                                         const void *x, const void *dy, void *dweight, void *dbias)
+{
+    yoke_dtype dtype = call->shape->dtype;
+    YOKE_TRY(YOKE_CALL(call, gemm, .dtype = dtype, .out_dtype = yoke_dtype_wide(dtype), .trans_a = true, .M = l->in,
+                       .N = l->out, .K = l->N, .batch = 1, .a = x, .lda = l->in, .b = dy, .ldb = l->out, .c = dweight,
+                       .ldc = l->out, .alpha = 1.0f, .beta = 1.0f));
+    return YOKE_CALL(call, bias_backward, .dtype = dtype, .N = l->N, .C = l->out, .dy = dy, .ld = l->out,
+                     .dbias = dbias);
+}
+
+yoke_status yokei_norm_forward(const struct yoke_layer_call *call, const struct yokei_norm *n, const void *x,
+                               const void *gamma, const void *beta, void *y)
+{
+    return YOKE_CALL(call, layernorm_forward, .dtype = call->shape->dtype, .N = n->N, .C = n->C, .x = x, .ldx = n->C,
+                     .gamma = gamma, .beta = beta, .eps = n->eps, .y = y, .ldy = n->C, .mean = n->mean,
+                     .rstd = n->rstd);
+}
+
+static yoke_status norm_backward(const struct yoke_layer_call *call, const struct yokei_norm *n, const void *dy,
+                                 const void *x, const void *gamma, const void *dresidual, void *dx, void *dgamma,
+                                 void *dbeta)
+{
+    return YOKE_CALL(call, layernorm_backward, .dtype = call->shape->dtype, .N = n->N, .C = n->C, .dy = dy,
+                     .lddy = n->C, .x = x, .ldx = n->C, .gamma = gamma, .mean = n->mean, .rstd = n->rstd,
+                     .dresidual = dresidual, .lddresidual = n->C, .dx = dx, .lddx = n->C, .dgamma = dgamma,
+                     .dbeta = dbeta);
+}
+
+yoke_status yokei_norm_backward_input(const struct yoke_layer_call *call, const struct yokei_norm *n, const void *dy,
+                                      const void *x, const void *gamma, const void *dresidual, void *dx)
+{
+    return norm_backward(call, n, dy, x, gamma, dresidual, dx, NULL, NULL);
+}
+
+yoke_status yokei_norm_backward_weight(const struct yoke_layer_call *call, const struct yokei_norm *n, const void *dy,
+                                       const void *x, const void *gamma, void *dgamma, void *dbeta)
+{
+    return norm_backward(call, n, dy, x, gamma, NULL, NULL, dgamma, dbeta);
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** A whole training run, as the command does it: data, shares, steps, files, validation and a sample. */
+#ifndef TRAIN_LOOP_H
+#define TRAIN_LOOP_H
+
+#include <yoke/train.h>
+#include "train/data/metrics.h"
+#include "train/data/plan.h"
+#include "train/data/tokens.h"
+
+/** What a person who watches is told after each step. */
+struct yokei_training_progress {
+    int64_t step, tokens;
+    double loss, learning_rate, tokens_per_second;
+    double seconds, seconds_left; /* since the first step; left: NaN where unknown */
+    int64_t n_ranks;
+    const struct yokei_metrics_rank *ranks;
+};
+
+struct yokei_training {
+    struct yokei_plan plan;      /* with ranks: a replay, or shares that the user chose; without: measured */
+    bool replay;                 /* the plan was read: its data, devices and progress bind */
+    const char *plan_path;       /* for messages of a replay */
+    const char *tokens;          /* text, or llm.c's .bin */
+    bool tokens_are_llmc;
+    double validation_share;     /* of the tokens; 0: default */
+    int64_t validation_tokens;   /* at most so many are evaluated */
+    int64_t evaluate_every;      /* steps; 0: only at the end */
+    int64_t micro_batch;         /* 0: the whole share */
+    uint64_t memory_limit;       /* 0: what the device has free */
+    const char *init, *save, *dump_gradients; /* NULL: not wanted */
+    const char *run_dir;         /* plan.json and metrics.jsonl go there; NULL: they are not written */
+    const char *prompt;
+    int64_t sample_tokens;       /* 0: no sample */
+    double temperature;
+    int64_t top_k;
+    yoke_device *device;
+    yoke_comm *comm, *control;   /* NULL: alone */
+    void *context;
+    void (*progress)(void *context, const struct yokei_training_progress *progress); /* rank 0; may be NULL */
+    void (*note)(void *context, const char *text);                                   /* rank 0; may be NULL */
+};
+
+struct yokei_training_result {
+    int64_t steps, tokens;
+    double seconds;              /* of the steps */
+    double loss, validation_loss, baseline_loss; /* NaN: none */
+    int64_t validation_tokens;
+    double first_loss;
+    bool bytes;                  /* losses are nats per byte */
+    char *sample;                /* rank 0; free() it; NULL: none */
+    size_t sample_bytes;
+    double word_share;           /* of the sample's words of three letters or more, that occur in the text */
+    int64_t n_words;
+    struct yoke_memory_report memory; /* of this rank */
+};
+
+/**
+ * Run. Collective over t->comm; results are the same on all ranks but for the sample. t->plan is completed (shares,
+ * progress). Errors: YOKE_ECONFIG, YOKE_EDATA, YOKE_ENOMEM, YOKE_ENUMERIC, YOKE_EIO, those of the devices and of comm.h.
+ */
+yoke_status yokei_training_run(struct yokei_training *t, struct yokei_training_result *result_out);
+
+/* ---- shared by the files of a run ---- */
+
+/** The run at work. */
+struct yokei_run_state {
+    struct yokei_training *t;
+    struct yokei_tokens *tokens;
+    yoke_model *model;
+    yoke_trainer *trainer;
+    struct yoke_trainer_config config;
+    int rank, n_ranks;
+    int64_t *shares;
+    struct yokei_metrics *metrics;
+    struct yokei_metrics_rank *ranks; /* devices and speeds, for metrics and the one who watches */
+    int32_t *inputs, *targets;        /* of this rank's share of a step */
+    uint64_t begun_ns;
+    int64_t tokens_seen;
+    double validation_loss;           /* the newest; NaN: none since the last row */
+};
+
+/** Tell rank 0's user something. */
+void yokei_run_note(const struct yokei_run_state *s, const char *format, ...) YOKE_PRINTF(2, 3);
+
+/* measure.c */
+/** Devices of all ranks into s->ranks, and the shares: as planned, or dealt by the speed of each on the model's own step. */
+yoke_status yokei_run_shares(struct yokei_run_state *s);
+struct yoke_trainer_config yokei_run_trainer_config(const struct yokei_run_state *s);
+
+/* rate.c */
+/** Thousandths of the run that are over before `step` (from 1); `seconds`: rank 0's clock, for a time budget. */
+int64_t yokei_rate_permille(const struct yokei_plan *plan, bool replay, int64_t step, double seconds);
+/** Linear warm-up over the first steps, times a cosine from the full rate to the least one. */
+double yokei_rate(const struct yokei_plan *plan, int64_t step, int64_t permille);
+
+/* weights_file.c */
+yoke_status yokei_weights_load(yoke_trainer *trainer, const struct yoke_gpt2_config *config, const char *path);
+/** DIR/model.safetensors and DIR/config.json. */
+yoke_status yokei_weights_save(yoke_trainer *trainer, const struct yoke_gpt2_config *config, const char *dir);
+/** One kind of tensor under the parameters' names. */
+yoke_status yokei_weights_dump(yoke_trainer *trainer, enum yoke_tensor_kind kind, const char *path);
+
+/* finish.c */
+/** Validation loss over all ranks; NaN where the data has no such part. */
+yoke_status yokei_run_validate(struct yokei_run_state *s, double *loss_out, int64_t *n_tokens_out);
+/** The yardstick and the sample, on rank 0; files that were asked for. */
+yoke_status yokei_run_finish(struct yokei_run_state *s, struct yokei_training_result *result);
+
+/* report.c */
+/** A row of metrics, and a call of t->progress. */
+yoke_status yokei_run_report(struct yokei_run_state *s, const struct yoke_step_result *step, double learning_rate,
+                             double seconds);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Dynamic loss scaling (Micikevicius et al. 2018, arXiv:1710.03740, section 3.2), with PyTorch's constants. */
+#include "train/trainer.h"
+
+enum { MOST_SKIPPED = 20 };
+
+void yokei_loss_scale_init(struct yokei_loss_scale *s, yoke_dtype precision, double first, int64_t interval)
+{
+    bool dynamic = precision == YOKE_F16;
+    *s = (struct yokei_loss_scale){ .scale = first > 0 ? first : dynamic ? 65536.0 : 1.0, .dynamic = dynamic,
+                                    .interval = interval > 0 ? interval : 2000 };
+}
+
+yoke_status yokei_loss_scale_update(struct yokei_loss_scale *s, bool overflow, int64_t step)
+{
+    if (!overflow) {
+        s->skipped = 0;
+        if (s->dynamic && ++s->good_steps >= s->interval) {
+            s->scale *= 2;
+            s->good_steps = 0;
+        }
+        return YOKE_OK;
+    }
+    s->good_steps = 0;
+    if (s->dynamic) s->scale *= 0.5;
+    if (++s->skipped >= MOST_SKIPPED)
+        return yoke_fail(YOKE_ENUMERIC,
+                         "step %lld: gradients were not finite in %d steps in a row, down to a loss scale of %g: lower the learning rate, or use bf16 or fp32",
+                         (long long)step, s->skipped, s->scale);
+    return YOKE_OK;
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A model: a list of layers, each with its own copy of its configuration. */
+#include <stdlib.h>
+#include <string.h>
+#include "core/base/base.h"
+#include "parallel/parameters.h"
+#include "train/models/model.h"
+
+yoke_status yoke_model_create(yoke_model **model_out)
+{
+    if (!model_out) return yoke_fail(YOKE_EINVAL, "yoke_model_create: model_out is null");
+    yoke_model *model = calloc(1, sizeof *model);
+    if (!model) return yoke_fail(YOKE_ENOMEM, "yoke_model_create: no host memory");
+    *model_out = model;
+    return YOKE_OK;
+}
+
+yoke_status yoke_model_destroy(yoke_model *model)
+{
+    if (!model) return YOKE_OK;
+    if (model->n_trainers)
+        return yoke_fail(YOKE_EBUSY, "yoke_model_destroy: %d trainers use the model; destroy them first", model->n_trainers);
+    for (int i = 0; i < model->n_layers; i++) {
+        free((void *)(uintptr_t)model->layer[i]->config);
+        free(model->layer[i]);
+    }
+    free(model->layer);
+    free(model);
+    return YOKE_OK;
+}
+
+static yoke_status check_layer(const yoke_model *model, const struct yoke_layer_type *type, const char *name, int64_t in,
+                               int64_t out)
+{
+    const yoke_layer *last = model->n_layers ? model->layer[model->n_layers - 1] : NULL;
+    if (type->size != sizeof *type)
+        return yoke_fail(YOKE_EINVAL, "layer %s: its type's size is %zu, not %zu: compile it against this yoke/layer.h",
+                         name, type->size, sizeof *type);
+    if (!type->bytes || !type->forward)
+        return yoke_fail(YOKE_EINVAL, "layer %s: its type %s lacks bytes or forward", name, type->name);
+    if (strlen(name) >= sizeof last->name || !*name)
+        return yoke_fail(YOKE_EINVAL, "layer \"%s\": a name has 1 to %zu bytes", name, sizeof last->name - 1);
+    if (in != (last ? last->out : 0))
+        return yoke_fail(YOKE_ECONFIG, "layer %s takes %lld features, but %s gives %lld: make them equal", name, (long long)in,
+                         last ? last->name : "a model's start", (long long)(last ? last->out : 0));
+    if (out < 1) return yoke_fail(YOKE_ECONFIG, "layer %s: %lld output features; at least 1 is needed", name, (long long)out);
+    for (int i = 0; i < model->n_layers; i++)
+        if (strcmp(model->layer[i]->name, name) == 0)
+            return yoke_fail(YOKE_ECONFIG, "two layers are called %s: names key the parameters and random draws, rename one", name);
+    return YOKE_OK;
+}
+
+yoke_status yoke_model_add(yoke_model *model, const struct yoke_layer_type *type, const char *name, int64_t in,
+                           int64_t out, const void *config)
+{
+    yoke_status status = YOKE_OK;
+    if (!model || !type || !name) return yoke_fail(YOKE_EINVAL, "yoke_model_add: a pointer is null");
+    if (type->config_bytes && !config)
+        return yoke_fail(YOKE_EINVAL, "yoke_model_add: layer %s of type %s needs a configuration", name, type->name);
+    YOKE_TRY(check_layer(model, type, name, in, out));
+    yoke_layer **list = realloc(model->layer, (size_t)(model->n_layers + 1) * sizeof *list);
+    if (!list) return yoke_fail(YOKE_ENOMEM, "yoke_model_add: no host memory");
+    model->layer = list;
+    yoke_layer *layer = calloc(1, sizeof *layer);
+    void *copy = malloc(type->config_bytes + 1);
+    if (!layer || !copy) {
+        status = yoke_fail(YOKE_ENOMEM, "yoke_model_add: no host memory");
+        goto free_layer;
+    }
+    if (type->config_bytes) memcpy(copy, config, type->config_bytes);
+    *layer = (yoke_layer){ .size = sizeof *layer, .type = type, .in = in, .out = out, .config = copy };
+    yokei_text(layer->name, sizeof layer->name, "%s", name);
+    if (type->check) YOKE_TRY_GOTO(type->check(layer), free_layer);
+    model->layer[model->n_layers++] = layer;
+    return YOKE_OK;
+free_layer:
+    free(copy);
+    free(layer);
+    return status;
+}
+
+int yoke_model_n_layers(const yoke_model *model) { return model ? model->n_layers : 0; }
+
+const yoke_layer *yoke_model_layer(const yoke_model *model, int index)
+{
+    return model && index >= 0 && index < model->n_layers ? model->layer[index] : NULL;
+}
+
+int64_t yoke_model_n_elements(const yoke_model *model)
+{
+    struct yoke_place place = { sizeof place, 0, 1 };
+    struct yokei_parameters ps;
+    int64_t n = 0;
+    if (!model || yokei_parameters_create((const yoke_layer *const *)model->layer, model->n_layers, &place, &ps)) return 0;
+    for (int i = 0; i < ps.n; i++) n += yokei_logical_count(&ps.item[i]);
+    yokei_parameters_free(&ps);
+    return n;
+}

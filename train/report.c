@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a run tells as it goes: metrics, and the one who watches. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include "core/base/base.h"
+#include "train/loop.h"
+
+void yokei_run_note(const struct yokei_run_state *s, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    if (s->rank != 0 || !s->t->note) return;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    s->t->note(s->t->context, text);
+}
+
+yoke_status yokei_run_report(struct yokei_run_state *s, const struct yoke_step_result *step, double learning_rate,
+                             double seconds)
+{
+    const struct yokei_plan *p = &s->t->plan;
+    if (s->rank != 0) return YOKE_OK;
+    for (int r = 0; r < s->n_ranks; r++) {
+        struct yokei_metrics_rank *m = &s->ranks[r];
+        m->compute_seconds = step->ranks[r].compute_seconds;
+        m->wait_seconds = fmax(step->seconds - m->compute_seconds, 0);
+        m->tokens_per_second = m->compute_seconds > 0 ? (double)(s->shares[r] * p->sequence) / m->compute_seconds : 0;
+    }
+    double rate = step->seconds > 0 ? (double)(p->batch * p->sequence) / step->seconds : 0;
+    struct yokei_metrics_row row = { .step = step->step, .tokens = s->tokens_seen, .seconds = seconds, .loss = step->loss,
+                                     .validation_loss = s->validation_loss, .learning_rate = learning_rate,
+                                     .gradient_norm = step->gradient_norm, .loss_scale = step->loss_scale,
+                                     .skipped = step->overflow, .tokens_per_second = rate, .ranks = s->ranks,
+                                     .n_ranks = s->n_ranks };
+    s->validation_loss = NAN;
+    if (s->metrics) YOKE_TRY(yokei_metrics_write(s->metrics, &row));
+    struct yokei_training_progress told = { .step = step->step, .tokens = s->tokens_seen, .loss = step->loss,
+                                            .learning_rate = learning_rate, .tokens_per_second = rate, .seconds = seconds,
+                                            .n_ranks = s->n_ranks, .ranks = s->ranks };
+    told.seconds_left = p->budget_seconds > 0 ? fmax(p->budget_seconds - seconds, 0)
+                        : step->step > 0      ? seconds / (double)step->step * (double)(p->steps - step->step)
+                                              : NAN;
+    if (s->t->progress) s->t->progress(s->t->context, &told);
+    return YOKE_OK;
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A step: the program up to the agreement, then the optimizer; and forward passes alone. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/base/base.h"
+#include "train/trainer.h"
+
+/* What a rank tells the others at the agreement. */
+enum { SAID_LOSS, SAID_COMPUTE, SAID_CLOCK, SAID_OVERFLOW, SAID };
+
+static double seconds_since(uint64_t begun_ns) { return (double)(yokei_now_ns() - begun_ns) * 1e-9; }
+
+static yoke_status reduce(void *context, void *gradients, int64_t n, yoke_stream *stream)
+{
+    struct yoke_trainer *t = context;
+    return yokei_ranks_sum(&t->config, gradients, n, t->plan.state.wide, stream);
+}
+
+/* Losses and norms come back from the device; the gradient's norm is added up in f64, each parameter once. */
+static yoke_status fetch(struct yoke_trainer *t, double *loss_sum_out, double *squares_out, bool *overflow_out)
+{
+    const struct yokei_state *s = &t->plan.state;
+    yoke_stream *stream = t->stream[YOKEI_COMPUTE];
+    size_t wide = yoke_dtype_bytes(s->wide);
+    int64_t n = t->plan.shares[t->plan.rank] * t->config.sequence;
+    YOKE_TRY(yoke_copy_to_host(stream, t->host_losses, yoke_at(t->base, s->losses), (size_t)n * wide));
+    YOKE_TRY(yoke_copy_to_host(stream, t->host_norms, yoke_at(t->base, s->norms), (size_t)s->n * 2 * wide));
+    YOKE_TRY(yoke_stream_sync(stream));
+    double loss = 0, squares = 0;
+    bool overflow = false;
+    for (int64_t i = 0; i < n; i++) loss += yokei_load(s->wide, t->host_losses, i);
+    for (int i = 0; i < s->n; i++) {
+        squares += yokei_load(s->wide, t->host_norms, 2 * i);
+        overflow = overflow || yokei_load(s->wide, t->host_norms, 2 * i + 1) != 0;
+    }
+    *loss_sum_out = loss;
+    *squares_out = squares;
+    *overflow_out = overflow || !isfinite(squares);
+    return YOKE_OK;
+}
+
+/* The agreement: every rank hears of every other's loss, overflow, speed and clock, so all decide alike. */
+static yoke_status agree(void *context)
+{
+    struct yoke_trainer *t = context;
+    double mine[SAID], squares;
+    bool overflow;
+    YOKE_TRY(fetch(t, &mine[SAID_LOSS], &squares, &overflow));
+    mine[SAID_COMPUTE] = t->result.seconds;
+    mine[SAID_CLOCK] = t->clock;
+    mine[SAID_OVERFLOW] = overflow;
+    int n = t->plan.n_ranks;
+    double *all = malloc((size_t)n * SAID * sizeof *all);
+    if (!all) return yoke_fail(YOKE_ENOMEM, "step %lld: no host memory for %d ranks", (long long)t->step, n);
+    yoke_status status = yokei_ranks_gather(&t->config, mine, SAID, all);
+    double loss = 0;
+    bool any = false;
+    for (int r = 0; r < n && !status; r++) {
+        const double *said = all + r * SAID;
+        t->reports[r] = (struct yoke_rank_report){ said[SAID_LOSS], said[SAID_COMPUTE], said[SAID_CLOCK], said[SAID_OVERFLOW] != 0 };
+        loss += said[SAID_LOSS];
+        any = any || said[SAID_OVERFLOW] != 0;
+    }
+    free(all);
+    YOKE_TRY(status);
+    t->result.loss = loss / ((double)t->config.batch * (double)t->config.sequence);
+    t->result.overflow = any;
+    t->result.gradient_norm = sqrt(squares);
+    return YOKE_OK;
+}
+
+static yoke_status load_tokens(struct yoke_trainer *t, const int32_t *tokens, const int32_t *targets, int64_t n)
+{
+    const struct yokei_state *s = &t->plan.state;
+    yoke_stream *stream = t->stream[YOKEI_COMPUTE];
+    YOKE_TRY(yoke_copy_to_device(stream, yoke_at(t->base, s->tokens), tokens, (size_t)n * sizeof *tokens));
+    return yoke_copy_to_device(stream, yoke_at(t->base, s->targets), targets, (size_t)n * sizeof *targets);
+}
+
+static void set_up(struct yoke_trainer *t, const struct yokei_job *job, const struct yokei_program *program)
+{
+    struct yokei_machine *k = &t->machine;
+    *k = (struct yokei_machine){ .job = job, .program = program, .base = t->base, .context = t };
+    for (int s = 0; s < YOKEI_N_STREAMS; s++) k->stream[s] = t->stream[s];
+    k->observer = t->profiling ? &t->profiler : NULL;
+    k->pass = (struct yoke_pass){ .size = sizeof k->pass, .mode = program->mode, .step = t->step,
+                                  .sample_offset = t->plan.first[t->plan.rank],
+                                  .normaliser = t->config.batch * t->config.sequence,
+                                  .loss_scale = (float)t->loss_scale.scale, .seed = t->config.seed };
+}
+
+/* Behind the last call of a layer: compute time is measured up to there. What follows waits for it anyway. */
+static int end_of_compute(const struct yokei_program *p)
+{
+    int n = p->agree;
+    while (n > 0 && p->instruction[n - 1].layer < 0) n--;
+    return n;
+}
+
+static yoke_status check_losses(const struct yoke_trainer *t)
+{
+    for (int r = 0; r < t->plan.n_ranks; r++)
+        if (!isfinite(t->reports[r].loss_sum))
+            return yoke_fail(YOKE_ENUMERIC,
+                             "step %lld: the loss of rank %d is %s: lower the learning rate, or look at the data and the initial weights",
+                             (long long)t->step, r, isnan(t->reports[r].loss_sum) ? "not a number" : "infinite");
+    return YOKE_OK;
+}
+
+yoke_status yoke_trainer_backward(yoke_trainer *t, const int32_t *tokens, const int32_t *targets, double clock,
+                                  struct yoke_step_result *result_out)
+{
+    if (!t || !result_out) return yoke_fail(YOKE_EINVAL, "yoke_trainer_backward: a pointer is null");
+    int64_t n = t->plan.shares[t->plan.rank] * t->config.sequence;
+    if (n && (!tokens || !targets)) return yoke_fail(YOKE_EINVAL, "yoke_trainer_backward: tokens or targets is null");
+    const struct yokei_program *p = &t->plan.train;
+    t->begun_ns = yokei_now_ns();
+    t->clock = clock;
+    t->ready = false;
+    t->step++;
+    set_up(t, &t->plan.train_job, p);
+    t->machine.event = t->event;
+    t->machine.reduce = t->plan.n_ranks > 1 ? reduce : NULL;
+    t->machine.agree = agree;
+    t->gradient_scale = t->loss_scale.scale;
+    t->result = (struct yoke_step_result){ .size = sizeof t->result, .step = t->step, .loss_scale = t->loss_scale.scale,
+                                           .n_ranks = t->plan.n_ranks, .ranks = t->reports };
+    int middle = end_of_compute(p);
+    YOKE_TRY(load_tokens(t, tokens, targets, n));
+    YOKE_TRY(yokei_run(&t->machine, 0, middle));
+    YOKE_TRY(yoke_stream_sync(t->stream[YOKEI_COMPUTE]));
+    t->result.seconds = seconds_since(t->begun_ns);
+    YOKE_TRY(yokei_run(&t->machine, middle, p->agree + 1));
+    t->result.seconds = seconds_since(t->begun_ns);
+    YOKE_TRY(check_losses(t));
+    t->ready = true;
+    *result_out = t->result;
+    return YOKE_OK;
+}
+
+yoke_status yoke_trainer_apply(yoke_trainer *t, double learning_rate, struct yoke_step_result *result)
+{
+    if (!t || !result) return yoke_fail(YOKE_EINVAL, "yoke_trainer_apply: a pointer is null");
+    if (!t->ready) return yoke_fail(YOKE_EINVAL, "yoke_trainer_apply: no gradient is due; call yoke_trainer_backward first");
+    if (!(learning_rate >= 0) || !isfinite(learning_rate))
+        return yoke_fail(YOKE_EINVAL, "yoke_trainer_apply: learning rate %g", learning_rate);
+    uint64_t begun = yokei_now_ns();
+    t->ready = false;
+    if (!t->result.overflow) {
+        double norm = t->result.gradient_norm, clip = t->config.clip;
+        double coefficient = clip > 0 ? fmin(1.0, clip / (norm + 1e-6)) : 1.0;
+        t->optimizer_step++;
+        t->machine.adamw = (struct yokei_adamw){ learning_rate, t->config.beta1, t->config.beta2, t->config.eps,
+                                                 t->config.weight_decay, coefficient / t->gradient_scale,
+                                                 t->optimizer_step };
+        YOKE_TRY(yokei_run(&t->machine, t->plan.train.agree + 1, t->plan.train.n));
+        YOKE_TRY(yoke_stream_sync(t->stream[YOKEI_COMPUTE]));
+    }
+    result->seconds += seconds_since(begun);
+    return yokei_loss_scale_update(&t->loss_scale, t->result.overflow, t->step);
+}
+
+/* One evaluation program; missing sequences of the last micro-batch are filled with ignored tokens. */
+static yoke_status evaluate_some(struct yoke_trainer *t, const int32_t *tokens, const int32_t *targets, int64_t count,
+                                 double *sum)
+{
+    const struct yokei_state *s = &t->plan.state;
+    int64_t B = t->plan.evaluate_job.n_sequences, T = t->config.sequence, n = count * T, all = B * T;
+    size_t wide = yoke_dtype_bytes(s->wide);
+    yoke_stream *stream = t->stream[YOKEI_COMPUTE];
+    set_up(t, &t->plan.evaluate_job, &t->plan.evaluate);
+    YOKE_TRY(load_tokens(t, tokens, targets, n));
+    if (n < all) {
+        YOKE_TRY(yoke_fill(stream, yoke_at(t->base, s->tokens + (size_t)n * 4), 0, (size_t)(all - n) * 4));
+        YOKE_TRY(yoke_fill(stream, yoke_at(t->base, s->targets + (size_t)n * 4), 0xff, (size_t)(all - n) * 4));
+    }
+    YOKE_TRY(yokei_run(&t->machine, 0, t->plan.evaluate.n));
+    YOKE_TRY(yoke_copy_to_host(stream, t->host_losses, yoke_at(t->base, s->losses), (size_t)n * wide));
+    YOKE_TRY(yoke_stream_sync(stream));
+    for (int64_t i = 0; i < n; i++) *sum += yokei_load(s->wide, t->host_losses, i);
+    return YOKE_OK;
+}
+
+yoke_status yoke_trainer_evaluate(yoke_trainer *t, const int32_t *tokens, const int32_t *targets, int64_t n_sequences,
+                                  double *loss_sum_out)
+{
+    if (!t || !loss_sum_out || (n_sequences > 0 && (!tokens || !targets)))
+        return yoke_fail(YOKE_EINVAL, "yoke_trainer_evaluate: a pointer is null");
+    int64_t B = t->plan.evaluate_job.n_sequences, T = t->config.sequence;
+    double sum = 0;
+    t->ready = false;
+    for (int64_t first = 0; first < n_sequences; first += B)
+        YOKE_TRY(evaluate_some(t, tokens + first * T, targets + first * T, YOKE_MIN(B, n_sequences - first), &sum));
+    *loss_sum_out = sum;
+    return YOKE_OK;
+}
+
+yoke_status yoke_trainer_logits(yoke_trainer *t, const int32_t *tokens, int64_t position, float *logits_out)
+{
+    if (!t || !tokens || !logits_out) return yoke_fail(YOKE_EINVAL, "yoke_trainer_logits: a pointer is null");
+    const struct yokei_state *s = &t->plan.state;
+    const struct yokei_program *p = &t->plan.logits;
+    int64_t T = t->config.sequence, V = yoke_model_layer(t->model, t->model->n_layers - 1)->out;
+    if (position < 0 || position >= T)
+        return yoke_fail(YOKE_EINVAL, "yoke_trainer_logits: position %lld is not in a sequence of %lld", (long long)position,
+                         (long long)T);
+    yoke_stream *stream = t->stream[YOKEI_COMPUTE];
+    size_t bytes = (size_t)V * yoke_dtype_bytes(s->dtype);
+    void *row = malloc(bytes);
+    if (!row) return yoke_fail(YOKE_ENOMEM, "yoke_trainer_logits: no host memory");
+    t->ready = false;
+    set_up(t, &t->plan.logits_job, p);
+    yoke_status status = load_tokens(t, tokens, tokens, T);
+    if (!status) status = yokei_run(&t->machine, 0, p->n);
+    const struct yokei_buffer *y = &p->buffer[p->instruction[p->n - 1].y];
+    if (!status) status = yoke_copy_to_host(stream, row, yoke_at(t->base, s->bytes + y->offset + (size_t)position * bytes), bytes);
+    if (!status) status = yoke_stream_sync(stream);
+    if (!status) yoke_convert(s->dtype, row, YOKE_F32, logits_out, (size_t)V);
+    free(row);
+    return status;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The trainer: created from a plan that fits, destroyed whole. */
+#include <stdlib.h>
+#include <string.h>
+#include "core/base/base.h"
+#include "train/trainer.h"
+
+static double mib(double bytes) { return bytes / 1048576.0; }
+
+/*
+ * What this rank alone would need with another micro-batch. 0: cannot be planned.
+ * The other ranks are left out: they do not ask at the same time.
+ */
+static size_t need_with(const struct yoke_trainer *t, int64_t micro_batch)
+{
+    struct yoke_memory_report report;
+    struct yoke_trainer_config c = t->config;
+    c.comm = c.control = NULL;
+    c.shares = NULL;
+    c.schedule = NULL;
+    c.batch = YOKE_MAX(t->plan.shares[t->plan.rank], 1);
+    c.micro_batch = micro_batch;
+    return yoke_trainer_plan_memory(t->model, t->device, &c, &report) ? 0 : report.total;
+}
+
+static yoke_status refuse(const struct yoke_trainer *t, uint64_t have)
+{
+    const struct yoke_memory_report r = t->plan.report;
+    char lower[160];
+    int64_t micro = t->plan.micro_batch / 2;
+    size_t need = 0;
+    while (micro >= 1 && (need = need_with(t, micro)) > have) micro /= 2;
+    if (micro >= 1 && need)
+        yokei_text(lower, sizeof lower, "lower the micro-batch from %lld to %lld sequences: that needs %.1f MiB",
+                   (long long)t->plan.micro_batch, (long long)micro, mib((double)need));
+    else
+        yokei_text(lower, sizeof lower, "no smaller micro-batch fits: take a smaller model, a shorter sequence%s",
+                   t->plan.state.dtype == YOKE_F32 ? ", 16-bit precision, or a device with more memory"
+                                                   : ", or a device with more memory");
+    return yoke_fail(YOKE_ENOMEM,
+                     "rank %d on %s: training needs %.1f MiB (weights %.1f, gradients %.1f, optimizer %.1f, activations %.1f, a step's data %.1f, scratch %.1f), but there are %.1f MiB: %s",
+                     t->plan.rank, yoke_device_info(t->device)->spec, mib((double)r.total), mib((double)r.weights),
+                     mib((double)r.gradients), mib((double)r.optimizer), mib((double)r.activations), mib((double)r.workspace),
+                     mib((double)r.scratch), mib((double)have), lower);
+}
+
+/* All ranks refuse together, so that none waits for one that has gone. */
+static yoke_status check_memory(struct yoke_trainer *t)
+{
+    uint64_t available = 0, total = 0;
+    YOKE_TRY(yoke_device_memory(t->device, &available, &total));
+    uint64_t have = t->config.memory_limit ? t->config.memory_limit : available;
+    yoke_status status = t->plan.report.total > have ? refuse(t, have) : YOKE_OK;
+    double mine = status ? 1 : 0;
+    double *all = calloc((size_t)t->plan.n_ranks, sizeof *all);
+    if (!all) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d ranks", t->plan.n_ranks);
+    yoke_status gathered = t->plan.n_ranks > 1 ? yokei_ranks_gather(&t->config, &mine, 1, all) : YOKE_OK;
+    int culprit = -1;
+    for (int r = t->plan.n_ranks - 1; r >= 0; r--)
+        if (all[r] > 0) culprit = r;
+    free(all);
+    YOKE_TRY(status);
+    YOKE_TRY(gathered);
+    if (culprit >= 0) return yoke_fail(YOKE_ENOMEM, "rank %d has too little device memory for this run", culprit);
+    return YOKE_OK;
+}
+
+static yoke_status allocate(struct yoke_trainer *t)
+{
+    const struct yokei_trainer_plan *p = &t->plan;
+    size_t wide = yoke_dtype_bytes(p->state.wide);
+    int64_t n_tokens = YOKE_MAX(p->shares[p->rank], p->micro_batch) * t->config.sequence;
+    for (int s = 0; s < YOKEI_N_STREAMS; s++) YOKE_TRY(yoke_stream_create(t->device, &t->stream[s]));
+    YOKE_TRY(yoke_alloc(t->device, p->arena_bytes, &t->base));
+    YOKE_TRY(yoke_stream_reserve(t->stream[YOKEI_COMPUTE], p->scratch_bytes));
+    t->event = calloc((size_t)p->train.n_events + 1, sizeof *t->event);
+    t->reports = calloc((size_t)p->n_ranks, sizeof *t->reports);
+    t->host_losses = malloc((size_t)n_tokens * wide);
+    t->host_norms = malloc(((size_t)p->state.n * 2 + 1) * wide);
+    if (!t->event || !t->reports || !t->host_losses || !t->host_norms)
+        return yoke_fail(YOKE_ENOMEM, "trainer: no host memory");
+    for (; t->n_events < p->train.n_events; t->n_events++)
+        YOKE_TRY(yoke_event_create(t->device, &t->event[t->n_events]));
+    return YOKE_OK;
+}
+
+yoke_status yoke_trainer_create(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *config,
+                                yoke_trainer **trainer_out)
+{
+    yoke_status status = YOKE_OK;
+    if (!model || !device || !config || !trainer_out) return yoke_fail(YOKE_EINVAL, "yoke_trainer_create: a pointer is null");
+    struct yoke_trainer *t = calloc(1, sizeof *t);
+    if (!t) return yoke_fail(YOKE_ENOMEM, "yoke_trainer_create: no host memory");
+    t->config = *config;
+    t->device = device;
+    t->model = (yoke_model *)(uintptr_t)model; /* only its count of users is written */
+    YOKE_TRY_GOTO(yokei_trainer_plan(model, device, &t->config, &t->plan), free_trainer);
+    t->model->n_trainers++;
+    t->config.shares = NULL;
+    t->config.schedule = NULL;
+    YOKE_TRY_GOTO(check_memory(t), destroy_trainer);
+    YOKE_TRY_GOTO(allocate(t), destroy_trainer);
+    YOKE_TRY_GOTO(yoke_trainer_draw(t, t->config.seed), destroy_trainer);
+    *trainer_out = t;
+    return YOKE_OK;
+destroy_trainer:
+    yoke_trainer_destroy(t);
+    return status;
+free_trainer:
+    free(t);
+    return status;
+}
+
+yoke_status yoke_trainer_destroy(yoke_trainer *t)
+{
+    if (!t) return YOKE_OK;
+    for (int s = 0; s < YOKEI_N_STREAMS; s++)
+        if (t->stream[s]) yoke_stream_sync(t->stream[s]);
+    for (int e = 0; e < t->n_events; e++) yoke_event_destroy(t->event[e]);
+    for (int s = 0; s < YOKEI_N_STREAMS; s++)
+        if (t->stream[s]) yoke_stream_destroy(t->stream[s]);
+    if (t->base) yoke_free(t->device, t->base);
+    free(t->event);
+    free(t->reports);
+    free(t->host_losses);
+    free(t->host_norms);
+    yokei_trainer_plan_free(&t->plan);
+    t->model->n_trainers--;
+    free(t);
+    return YOKE_OK;
+}
+
+yoke_status yoke_trainer_memory(const yoke_trainer *trainer, struct yoke_memory_report *report_out)
+{
+    if (!trainer || !report_out) return yoke_fail(YOKE_EINVAL, "yoke_trainer_memory: a pointer is null");
+    *report_out = trainer->plan.report;
+    return YOKE_OK;
+}
+
+void yoke_trainer_range(const yoke_trainer *trainer, int64_t *first_out, int64_t *count_out)
+{
+    *first_out = trainer->plan.first[trainer->plan.rank];
+    *count_out = trainer->plan.shares[trainer->plan.rank];
+}
+
+void yoke_trainer_profile(yoke_trainer *trainer, yoke_profile_function function, void *context)
+{
+    trainer->profiling = function != NULL;
+    trainer->profiler = (struct yoke_observer){ .runs = true, .stream = trainer->stream[YOKEI_COMPUTE], .profile = function,
+                                                .profile_context = context, .layer = "", .call = "" };
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** The trainer's inside, shared by its files: trainer.c (plan, create), step.c, weights.c. */
+#ifndef TRAIN_TRAINER_H
+#define TRAIN_TRAINER_H
+
+#include "parallel/program.h"
+#include "train/models/model.h"
+
+/** Everything that is known before anything is allocated. */
+struct yokei_trainer_plan {
+    int rank, n_ranks;
+    int64_t *shares, *first;      /* sequences of each rank, and where they begin in the global batch */
+    int *n_micro_batches;         /* of each rank */
+    int64_t micro_batch;          /* of this rank */
+    struct yokei_parameters parameters;
+    struct yokei_state state;
+    struct yokei_job train_job, evaluate_job, logits_job;
+    struct yokei_program train, evaluate, logits;
+    size_t scratch_bytes, arena_bytes;
+    struct yoke_memory_report report;
+};
+
+/** fp16's dynamic loss scale; fixed in the other precisions. */
+struct yokei_loss_scale {
+    double scale;
+    bool dynamic;
+    int64_t interval, good_steps;
+    int skipped; /* in a row */
+};
+void yokei_loss_scale_init(struct yokei_loss_scale *s, yoke_dtype precision, double first, int64_t interval);
+/** After a step. YOKE_ENUMERIC when steps keep overflowing. */
+yoke_status yokei_loss_scale_update(struct yokei_loss_scale *s, bool overflow, int64_t step);
+
+struct yoke_trainer {
+    struct yoke_trainer_config config;  /* defaults filled in; shares and schedule are not looked at any more */
+    yoke_model *model;
+    yoke_device *device;
+    struct yokei_trainer_plan plan;
+    yoke_stream *stream[YOKEI_N_STREAMS];
+    yoke_event **event;
+    int n_events;
+    void *base;                         /* the one allocation */
+    yoke_observer profiler;
+    bool profiling;
+    struct yokei_loss_scale loss_scale;
+    int64_t step, optimizer_step;       /* backward passes, and AdamW steps that were taken */
+    double gradient_scale;              /* loss scale that the gradients at hand carry */
+    /* the step in hand */
+    struct yokei_machine machine;
+    uint64_t begun_ns;
+    double clock;
+    struct yoke_step_result result;
+    struct yoke_rank_report *reports;
+    void *host_losses, *host_norms;     /* wide */
+    bool ready;                         /* a backward whose apply is due */
+};
+
+/* ---- ranks.c: the only file of the trainer that talks to other ranks ---- */
+void yokei_ranks(const struct yoke_trainer_config *config, int *rank_out, int *n_ranks_out);
+/** all[r * n ...] = rank r's values, over host memory. */
+yoke_status yokei_ranks_gather(const struct yoke_trainer_config *config, const double *mine, int n, double *all);
+/** Sum gradients in place, in order with `stream`. */
+yoke_status yokei_ranks_sum(const struct yoke_trainer_config *config, void *gradients, int64_t n, yoke_dtype dtype,
+                            yoke_stream *stream);
+
+/* ---- plan.c ---- */
+yoke_status yokei_trainer_plan(const yoke_model *model, yoke_device *device, struct yoke_trainer_config *config,
+                               struct yokei_trainer_plan *plan_out);
+void yokei_trainer_plan_free(struct yokei_trainer_plan *plan);
+
+#endif

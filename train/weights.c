@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Weights, gradients and moments in and out of a trainer, as f32 in host memory. */
+#include <stdlib.h>
+#include "core/base/base.h"
+#include "train/trainer.h"
+
+static yoke_status slot_of(const yoke_trainer *t, enum yoke_tensor_kind kind, int index, size_t *offset_out)
+{
+    if (!t || index < 0 || index >= t->plan.state.n)
+        return yoke_fail(YOKE_EINVAL, "trainer: there is no parameter %d", index);
+    const struct yokei_slot *slot = &t->plan.state.slot[index];
+    switch (kind) {
+    case YOKE_TENSOR_WEIGHT: *offset_out = slot->master; return YOKE_OK;
+    case YOKE_TENSOR_GRADIENT: *offset_out = slot->gradient; return YOKE_OK;
+    case YOKE_TENSOR_MOMENT1: *offset_out = slot->moment1; return YOKE_OK;
+    case YOKE_TENSOR_MOMENT2: *offset_out = slot->moment2; return YOKE_OK;
+    }
+    return yoke_fail(YOKE_EINVAL, "trainer: there is no kind of tensor %d", (int)kind);
+}
+
+int yoke_trainer_n_parameters(const yoke_trainer *t) { return t ? t->plan.parameters.n : 0; }
+
+const struct yoke_parameter *yoke_trainer_parameter(const yoke_trainer *t, int index)
+{
+    return t && index >= 0 && index < t->plan.parameters.n ? &t->plan.parameters.item[index] : NULL;
+}
+
+yoke_status yoke_trainer_get(yoke_trainer *t, enum yoke_tensor_kind kind, int index, float *out)
+{
+    size_t offset = 0;
+    YOKE_TRY(slot_of(t, kind, index, &offset));
+    yoke_dtype wide = t->plan.state.wide;
+    int64_t n = t->plan.state.slot[index].n;
+    yoke_stream *stream = t->stream[YOKEI_COMPUTE];
+    void *values = malloc((size_t)n * yoke_dtype_bytes(wide) + 1);
+    if (!values) return yoke_fail(YOKE_ENOMEM, "yoke_trainer_get: no host memory");
+    yoke_status status = yoke_copy_to_host(stream, values, yoke_at(t->base, offset), (size_t)n * yoke_dtype_bytes(wide));
+    if (!status) status = yoke_stream_sync(stream);
+    double scale = kind == YOKE_TENSOR_GRADIENT && t->gradient_scale > 0 ? t->gradient_scale : 1.0;
+    for (int64_t i = 0; i < n && !status; i++) out[i] = (float)(yokei_load(wide, values, i) / scale);
+    free(values);
+    return status;
+}
+
+static yoke_status put(yoke_trainer *t, size_t offset, yoke_dtype dtype, const float *values, int64_t n, void *scratch)
+{
+    yoke_stream *stream = t->stream[YOKEI_COMPUTE];
+    yoke_convert(YOKE_F32, values, dtype, scratch, (size_t)n);
+    YOKE_TRY(yoke_copy_to_device(stream, yoke_at(t->base, offset), scratch, (size_t)n * yoke_dtype_bytes(dtype)));
+    return yoke_stream_sync(stream);
+}
+
+yoke_status yoke_trainer_set(yoke_trainer *t, enum yoke_tensor_kind kind, int index, const float *values)
+{
+    size_t offset = 0;
+    YOKE_TRY(slot_of(t, kind, index, &offset));
+    const struct yokei_state *s = &t->plan.state;
+    const struct yokei_slot *slot = &s->slot[index];
+    void *scratch = malloc((size_t)slot->n * yoke_dtype_bytes(s->wide) + 1);
+    if (!scratch) return yoke_fail(YOKE_ENOMEM, "yoke_trainer_set: no host memory");
+    yoke_status status = put(t, offset, s->wide, values, slot->n, scratch);
+    if (!status && kind == YOKE_TENSOR_WEIGHT && slot->has_copy)
+        status = put(t, slot->weight, s->dtype, values, slot->n, scratch);
+    free(scratch);
+    return status;
+}
+
+yoke_status yoke_trainer_draw(yoke_trainer *t, uint64_t seed)
+{
+    if (!t) return yoke_fail(YOKE_EINVAL, "yoke_trainer_draw: trainer is null");
+    const struct yokei_state *s = &t->plan.state;
+    yoke_stream *stream = t->stream[YOKEI_COMPUTE];
+    int64_t most = 1;
+    for (int i = 0; i < s->n; i++) most = YOKE_MAX(most, s->slot[i].n);
+    float *values = malloc((size_t)most * sizeof *values);
+    if (!values) return yoke_fail(YOKE_ENOMEM, "yoke_trainer_draw: no host memory");
+    yoke_status status = yoke_fill(stream, t->base, 0, s->bytes);
+    for (int i = 0; i < s->n && !status; i++) {
+        yokei_parameter_draw(&t->plan.parameters.item[i], seed, values);
+        status = yoke_trainer_set(t, YOKE_TENSOR_WEIGHT, i, values);
+    }
+    free(values);
+    YOKE_TRY(status);
+    t->config.seed = seed;
+    t->step = t->optimizer_step = 0;
+    t->gradient_scale = 0;
+    t->ready = false;
+    yokei_loss_scale_init(&t->loss_scale, t->config.precision, t->config.loss_scale, t->config.scale_interval);
+    return YOKE_OK;
+}

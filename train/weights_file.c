@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Weights and gradients in and out of safetensors, under Hugging Face's names. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/base/base.h"
+#include "train/data/safetensors.h"
+#include "train/loop.h"
+#include "train/trainer.h"
+
+static int index_of(const yoke_trainer *trainer, const char *name)
+{
+    for (int i = 0; i < yoke_trainer_n_parameters(trainer); i++)
+        if (strcmp(yoke_trainer_parameter(trainer, i)->name, name) == 0) return i;
+    return -1;
+}
+
+static yoke_status load_one(yoke_trainer *trainer, const char *name, const struct yokei_tensor *tensor)
+{
+    int index = index_of(trainer, name);
+    if (index < 0) return yoke_fail(YOKE_EINTERNAL, "the model has no parameter %s", name);
+    const struct yoke_parameter *p = yoke_trainer_parameter(trainer, index);
+    size_t n = (size_t)yokei_logical_count(p);
+    float *whole = malloc(n * sizeof *whole), *local = malloc(n * sizeof *local);
+    yoke_status status = whole && local ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "%s: no host memory", name);
+    if (!status) status = yokei_tensor_copy(tensor, n, YOKE_F32, whole);
+    if (!status) {
+        yokei_shard_slice(p, whole, local);
+        status = yoke_trainer_set(trainer, YOKE_TENSOR_WEIGHT, index, local);
+    }
+    free(whole);
+    free(local);
+    return status;
+}
+
+yoke_status yokei_weights_load(yoke_trainer *trainer, const struct yoke_gpt2_config *config, const char *path)
+{
+    struct yokei_safetensors *file = NULL;
+    int64_t n = yokei_gpt2_n_tensors(config);
+    const struct yokei_tensor **found = calloc((size_t)n, sizeof(const struct yokei_tensor *));
+    if (!found) return yoke_fail(YOKE_ENOMEM, "%s: no host memory", path);
+    yoke_status status = yokei_safetensors_open(path, 0, &file);
+    if (!status) status = yokei_gpt2_find(file, config, found); /* all are there before any is loaded */
+    for (int64_t i = 0; i < n && !status; i++) {
+        struct yokei_gpt2_tensor wanted;
+        status = yokei_gpt2_tensor(config, i, &wanted);
+        if (!status) status = load_one(trainer, wanted.name, found[i]);
+    }
+    yokei_safetensors_close(file);
+    free(found);
+    return status;
+}
+
+/* Tensor by tensor, so that host memory holds one at a time. */
+static yoke_status write_tensors(yoke_trainer *trainer, enum yoke_tensor_kind kind, struct yokei_safetensors_writer *writer)
+{
+    for (int i = 0; i < yoke_trainer_n_parameters(trainer); i++) {
+        size_t n = (size_t)yokei_logical_count(yoke_trainer_parameter(trainer, i));
+        float *values = malloc(n * sizeof *values);
+        if (!values) return yoke_fail(YOKE_ENOMEM, "saving %s: no host memory", yoke_trainer_parameter(trainer, i)->name);
+        yoke_status status = yoke_trainer_get(trainer, kind, i, values);
+        if (!status) status = yokei_safetensors_write(writer, values, n * sizeof *values);
+        free(values);
+        YOKE_TRY(status);
+    }
+    return YOKE_OK;
+}
+
+yoke_status yokei_weights_dump(yoke_trainer *trainer, enum yoke_tensor_kind kind, const char *path)
+{
+    static const struct yokei_metadata metadata = { "format", "pt" }; /* what Hugging Face's readers look for */
+    int n = yoke_trainer_n_parameters(trainer);
+    struct yokei_tensor *tensors = calloc((size_t)n, sizeof *tensors);
+    if (!tensors) return yoke_fail(YOKE_ENOMEM, "%s: no host memory", path);
+    for (int i = 0; i < n; i++) {
+        const struct yoke_parameter *p = yoke_trainer_parameter(trainer, i);
+        tensors[i] = (struct yokei_tensor){ .name = p->name, .dtype = YOKE_F32, .n_dims = p->n_dims };
+        memcpy(tensors[i].shape, p->shape, sizeof p->shape);
+    }
+    struct yokei_safetensors_writer *writer = NULL;
+    yoke_status status = yokei_safetensors_create(path, tensors, (size_t)n, &metadata, 1, &writer);
+    if (!status) {
+        status = write_tensors(trainer, kind, writer);
+        if (status) yokei_safetensors_abandon(writer);
+        else status = yokei_safetensors_commit(writer);
+    }
+    free(tensors);
+    return status;
+}
+
+yoke_status yokei_weights_save(yoke_trainer *trainer, const struct yoke_gpt2_config *config, const char *dir)
+{
+    char path[4096];
+    YOKE_TRY(yokei_make_folder(dir));
+    yokei_text(path, sizeof path, "%s/model.safetensors", dir);
+    YOKE_TRY(yokei_weights_dump(trainer, YOKE_TENSOR_WEIGHT, path));
+    yokei_text(path, sizeof path, "%s/config.json", dir);
+    return yokei_gpt2_config_write(path, config);
+}
