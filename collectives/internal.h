@@ -265,6 +265,7 @@ struct yoke_comm {
     bool untold;              /* it failed by a thread that may not call MPI: the others are told later */
     uint64_t watched_ns, proc_ns;
     uint32_t n_polls;
+    bool watch_soon;          /* its waiter sleeps between two looks */
 };
 
 /* ---- process.c: the process's own state, creation of its flight record ---- */
@@ -366,6 +367,9 @@ void yokei_mpi_control_flush(yoke_comm *comm, uint64_t ns);
 /* ---- transport/shm.c ---- */
 yoke_status yokei_shm_create(yoke_comm *comm);                 /* this rank's segment, and its descriptor */
 bool yokei_shm_map(yoke_comm *comm, int peer);                 /* a peer's segment, by its process's descriptor */
+/** Sleep until a peer gives this rank a message or a free slot: begin, look once more, end (ns 0: do not sleep). */
+uint32_t yokei_shm_sleep_begin(yoke_comm *comm);
+void yokei_shm_sleep_end(yoke_comm *comm, uint32_t rung, uint64_t ns);
 void yokei_shm_close_fd(yoke_comm *comm);                      /* all peers have mapped it */
 void yokei_shm_destroy(yoke_comm *comm);
 
