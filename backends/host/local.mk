@@ -24,3 +24,7 @@ libhost_avx512_la_CPPFLAGS = $(AM_CPPFLAGS) -DHOST_ISA=avx512
 libhost_avx512_la_CFLAGS = $(AM_CFLAGS) -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
 libyoke_la_LIBADD += libhost-avx2.la libhost-avx512.la
 endif
+
+noinst_PROGRAMS += bench/host_ops
+bench_host_ops_SOURCES = bench/host_ops.c
+bench_host_ops_LDADD = libyoke.la
