@@ -105,6 +105,7 @@ struct walk {
 static void walk_dimension(struct walk *w, int dim, int64_t logical)
 {
     const struct yoke_parameter *p = w->p;
+    if (dim >= YOKE_MAX_DIMS) return;
     const struct yoke_ranges whole = { 1, { { 0, p->shape[dim] } } };
     const struct yoke_ranges *r = p->shard[dim].n ? &p->shard[dim] : &whole;
     int64_t stride = 1;
