@@ -127,15 +127,33 @@ static void damaged(void **state)
     if (use(folder).compiled < 0) skip();
     yoke_log_set(keep_log, NULL, YOKE_LOG_WARN);
     char path[512];
+    only_file(path, sizeof path);
+    damage(path, 5000, false);
+    EXPECT(use(folder), 1, 0); /* compiled again, and written anew */
+    EXPECT(use(folder), 0, 1);
+
+    GPU_OPEN(device, NULL, folder);
+    struct yokei_gpu_cache_key key;
+    void *binary, *read;
+    size_t bytes, n;
+    memcpy(key.text, strrchr(path, '-') + 1, 32);
+    key.text[32] = '\0';
+    assert_ok(yokei_gpu_cache_read(device, &key, &binary, &bytes));
     for (size_t i = 0; i < YOKE_COUNT(cases); i++) {
-        only_file(path, sizeof path);
         damage(path, cases[i].offset, cases[i].cut);
         logged[0] = '\0';
-        EXPECT(use(folder), 1, 0);
+        assert_int_equal(yokei_gpu_cache_read(device, &key, &read, &n), YOKE_ENODEV);
         if (!strstr(logged, cases[i].words) || !strstr(logged, path))
             fail_msg("damage at %ld: the log says '%s', not '%s' and the path", cases[i].offset, logged, cases[i].words);
-        EXPECT(use(folder), 0, 1); /* it was written anew */
+        assert_int_equal(access(path, F_OK), -1); /* discarded */
+        yokei_gpu_cache_write(device, &key, binary, bytes);
+        assert_ok(yokei_gpu_cache_read(device, &key, &read, &n));
+        assert_int_equal(n, bytes);
+        assert_memory_equal(read, binary, bytes);
+        free(read);
     }
+    free(binary);
+    assert_ok(yoke_device_close(device));
 }
 
 /* A whole entry whose content the vendor's loader refuses. */
@@ -192,13 +210,33 @@ static void without_cache(void **state)
     EXPECT(use("/proc/no such folder/x"), 1, 0);
 }
 
+/* Where PoCL's own cache is on, ours stays out of the way. */
+static void vendor_cache(void **state)
+{
+    (void)state;
+    GPU_OPEN(device, NULL, folder);
+    bool pocl = strstr(yoke_device_info(device)->driver, "PoCL") != NULL;
+    assert_ok(yoke_device_close(device));
+    if (!pocl) skip();
+    unsetenv("POCL_KERNEL_CACHE");
+    device = gpu_open(NULL, folder);
+    setenv("POCL_KERNEL_CACHE", "0", 1);
+    assert_string_equal(device->cache_dir, "");
+    assert_ok(yoke_device_close(device));
+    device = gpu_open(NULL, folder);
+    assert_string_equal(device->cache_dir, folder);
+    assert_ok(yoke_device_close(device));
+}
+
 int main(void)
 {
+    setenv("POCL_KERNEL_CACHE", "0", 1); /* read by PoCL once, and by us at each open */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(hits, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(damaged, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(refused, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(without_cache, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(vendor_cache, make_folder, remove_folder),
     };
     return cmocka_run_group_tests_name("gpu_cache", tests, NULL, NULL);
 }
