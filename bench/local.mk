@@ -1,1 +1,4 @@
 # Benchmarks: programs that verify their result first and print ratios.
+noinst_PROGRAMS += bench/opencl_gemm
+bench_opencl_gemm_SOURCES = bench/opencl_gemm.c
+bench_opencl_gemm_LDADD = libyoke.la -lm
