@@ -263,6 +263,8 @@ struct yoke_comm {
     atomic_int error;         /* yoke_status, sticky */
     char error_text[1024];
     int culprit;              /* rank of the job that the error names */
+    uint64_t broken_ns;       /* when MPI reported an error; 0: it did not */
+    char broken_text[512];
     bool untold;              /* it failed by a thread that may not call MPI: the others are told later */
     uint64_t watched_ns, proc_ns;
     uint32_t n_polls;

@@ -16,7 +16,7 @@
 
 static const uint64_t MS = 1000000;
 static const uint64_t WATCH_EVERY = 2, COMPARE_AFTER = 10, PROC_AFTER = 50, PROC_EVERY = 50, PROBE_AFTER = 100, PROBE_EVERY = 500,
-                      DEAD_GRACE = 10, STOP_GRACE = 1000, FOREIGN_FAILURE_AFTER = 200;
+                      DEAD_GRACE = 10, STOP_GRACE = 1000, FOREIGN_FAILURE_AFTER = 200, BROKEN_GRACE = 2000;
 
 /* ---- failing ---- */
 
@@ -315,5 +315,9 @@ void yokei_watch(yoke_comm *comm)
     for (int r = 0; r < comm->size && idle > COMPARE_AFTER * MS; r++)
         if (r != comm->rank && comm->peers[r].flight && yokei_check_record(comm, r)) return;
     if (idle > PROBE_AFTER * MS && (!op->probed_ns || now - op->probed_ns > PROBE_EVERY * MS)) probe(comm, op, now);
+    if (comm->broken_ns && now - comm->broken_ns > BROKEN_GRACE * MS) {
+        yokei_comm_fail(comm, YOKE_EBACKEND, -1, "communicator \"%s\": %s", comm->name, comm->broken_text);
+        return;
+    }
     judge(comm, op, now);
 }
