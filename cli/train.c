@@ -146,8 +146,8 @@ static void show_note(void *context, const char *text)
 static yoke_status choose_run_dir(const struct cli_context *context, char *dir, size_t bytes)
 {
     const char *given = cli_text(context->options, "run-dir");
-    if (context->run_dir) yokei_text(dir, bytes, "%s", context->run_dir);
-    else if (given) yokei_text(dir, bytes, "%s", given);
+    if (given) yokei_text(dir, bytes, "%s", given); /* the command line, or YOKE_RUN_DIR */
+    else if (context->run_dir) yokei_text(dir, bytes, "%s", context->run_dir);
     else {
         char stamp[32];
         time_t now = time(NULL);

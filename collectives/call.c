@@ -47,14 +47,15 @@ static yoke_status refuse(yoke_status status)
 
 /* ---- planning: algorithm, chunks, lanes. Only facts that all ranks share may decide. ---- */
 
-enum { SMALL_BYTES = 16 << 10, LEAST_CHUNK_BYTES = 16 << 10 };
+enum { SMALL_BYTES = 16 << 10, LEAST_SHARED_CHUNK = 16 << 10, LEAST_CHUNK = 64 << 10 };
 
 static void plan_chunks(struct yokei_op *op, size_t longest)
 {
     const yoke_comm *comm = op->comm;
     const size_t bytes = YOKE_MAX(yoke_dtype_bytes(op->dtype), yoke_dtype_bytes(op->wire));
     const size_t most = YOKE_MAX(comm->chunk_bytes / bytes, 1);
-    const size_t least = comm->chunk_is_forced ? most : YOKE_MIN(LEAST_CHUNK_BYTES / bytes, most);
+    const size_t worth = comm->all_shared ? LEAST_SHARED_CHUNK : LEAST_CHUNK; /* a message over MPI costs more */
+    const size_t least = comm->chunk_is_forced ? most : YOKE_MIN(worth / bytes, most);
     /* Multiples of 64 elements, so that chunks begin where vectors do. */
     const size_t even = ((longest + YOKEI_LANES - 1) / YOKEI_LANES + 63) / 64 * 64;
     op->chunk = YOKE_MIN(YOKE_MAX(even, least), most);

@@ -57,6 +57,7 @@ void yokei_op_free(struct yokei_op *op)
 yoke_status yokei_submit(struct yokei_op *op)
 {
     yoke_comm *comm = op->comm;
+    yokei_look_for_failure(comm);
     if (atomic_load(&comm->error)) return yokei_sticky(comm);
     if (op->kind != YOKEI_GROUP && op->kind != YOKEI_SEND && op->kind != YOKEI_RECV) yokei_header_begin(comm, op);
     op->next = NULL;
@@ -77,7 +78,8 @@ static void record_begin(struct yokei_op *op)
     entry->end_ns = 0;
     entry->count = h->count;
     entry->sequence = h->sequence;
-    entry->comm = op->comm->context;
+    entry->comm = op->comm->uid;
+    entry->counts_hash = h->counts_hash;
     entry->hash = h->history;
     entry->root = op->transfers ? op->transfers[0].peer : h->root;
     entry->step = 0;
@@ -90,7 +92,7 @@ static void record_begin(struct yokei_op *op)
     atomic_store_explicit(&file->n_operations, number + 1, memory_order_release);
     op->entry = entry;
     memcpy(file->comm_name, op->comm->name, sizeof file->comm_name);
-    atomic_store_explicit(&file->comm, op->comm->context, memory_order_relaxed);
+    atomic_store_explicit(&file->comm, op->comm->uid, memory_order_relaxed);
     atomic_store_explicit(&file->sequence, h->sequence, memory_order_relaxed);
     atomic_store_explicit(&file->kind, op->kind, memory_order_relaxed);
     atomic_store_explicit(&file->step, 0, memory_order_relaxed);
@@ -322,30 +324,70 @@ bool yokei_progress(void)
         if (comm_progress(comm)) {
             comm->n_polls = 0;
             moved = true;
-        } else if (++comm->n_polls % 16 == 0) {
+        } else if (++comm->n_polls % 16 == 0 || comm->watch_soon) {
             yokei_watch(comm);
         }
     }
     return moved;
 }
 
+/* Whether nothing but shared memory can bring what this process waits for: the only busy communicator's. */
+static bool may_sleep(void)
+{
+    const yoke_comm *busy = NULL;
+    for (const yoke_comm *comm = yokei_process.comms; comm; comm = comm->next) {
+        if (!comm->queue) continue;
+        if (busy) return false;
+        busy = comm;
+    }
+    return busy && busy->all_shared && !busy->queue->staged && busy->queue->begun;
+}
+
+enum { SPINS = 4000, YIELDS = 2 };
+static const uint64_t SLEEP_NS = 2000000;
+
+/* After an unsuccessful look. Shared memory wakes its waiter, so where nothing else can come the rank sleeps soon. */
+static void wait_idle(yoke_comm *comm, struct yokei_wait *wait, bool sleeps, bool *armed, uint32_t *rung)
+{
+    const uint64_t enough = wait->policy == YOKEI_WAIT_SPIN ? SPINS : wait->policy == YOKEI_WAIT_YIELD ? YIELDS : 0;
+    if (*armed) {
+        yokei_shm_sleep_end(comm, *rung, sleeps ? SLEEP_NS : 0);
+        *armed = false;
+    } else if (sleeps && wait->n_idle >= enough) {
+        *rung = yokei_shm_sleep_begin(comm);
+        *armed = true;
+    } else {
+        yokei_wait_idle(wait);
+    }
+}
+
 yoke_status yokei_wait_for(struct yokei_op *const ops[], int n_ops)
 {
     struct yokei_process *process = &yokei_process;
     if (!n_ops) return YOKE_OK;
-    struct yokei_wait wait = ops[0]->comm->wait;
+    yoke_comm *comm = ops[0]->comm;
+    struct yokei_wait wait = comm->wait;
+    bool armed = false;
+    uint32_t rung = 0;
     for (;;) {
         bool all = true;
         pthread_mutex_lock(&process->lock);
         const bool moved = yokei_progress();
         for (int i = 0; i < n_ops; i++) all &= atomic_load_explicit(&ops[i]->ended, memory_order_relaxed);
         if (all) break;
+        const bool sleeps = !moved && may_sleep();
+        comm->watch_soon = sleeps;
         pthread_mutex_unlock(&process->lock);
+        if (moved && armed) {
+            yokei_shm_sleep_end(comm, rung, 0);
+            armed = false;
+        }
         if (moved)
             yokei_wait_progress(&wait);
         else
-            yokei_wait_idle(&wait);
+            wait_idle(comm, &wait, sleeps, &armed, &rung);
     }
+    if (armed) yokei_shm_sleep_end(comm, rung, 0);
     yoke_status status = YOKE_OK;
     for (int i = 0; i < n_ops; i++) {
         if (ops[i]->status && !status) status = yokei_sticky(ops[i]->comm);

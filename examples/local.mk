@@ -4,3 +4,7 @@ EXTRA_DIST += examples/check
 YOKE_TESTS += $(top_srcdir)/examples/check
 examples_gemm_SOURCES = examples/gemm.c
 examples_gemm_LDADD = libyoke.la
+check_PROGRAMS += examples/own_layer
+examples_own_layer_SOURCES = examples/own_layer.c
+examples_own_layer_LDADD = libyoke-train.la libyoke.la -lm
+YOKE_TESTS += 'OMP_NUM_THREADS=1 examples/own_layer host'

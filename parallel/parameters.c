@@ -105,13 +105,14 @@ struct walk {
 static void walk_dimension(struct walk *w, int dim, int64_t logical)
 {
     const struct yoke_parameter *p = w->p;
+    if (dim >= YOKE_MAX_DIMS) return;
     const struct yoke_ranges whole = { 1, { { 0, p->shape[dim] } } };
     const struct yoke_ranges *r = p->shard[dim].n ? &p->shard[dim] : &whole;
     int64_t stride = 1;
     for (int d = dim + 1; d < p->n_dims; d++) stride *= p->shape[d];
     for (int i = 0; i < r->n; i++) {
         int64_t begin = r->range[i].begin, end = r->range[i].end;
-        if (dim == p->n_dims - 1) {
+        if (dim == p->n_dims - 1 || dim == YOKE_MAX_DIMS - 1) { /* the second for the compiler, which does not know n_dims */
             w->visit(w->context, logical + begin, w->local, end - begin);
             w->local += end - begin;
         } else {

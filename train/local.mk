@@ -25,3 +25,18 @@ tests_unit_train_layers_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_train_program_SOURCES = tests/unit/train_program.c
 tests_unit_train_program_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_train_program_LDADD = $(TRAIN_TEST_LDADD)
+
+# Layouts against one host rank. Ranks share two cores: one thread each.
+train_ranks_programs = tests/ranks/parity tests/ranks/parity_planted
+check_PROGRAMS += $(train_ranks_programs)
+TRAIN_RANKS_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
+TRAIN_RANKS_LDADD = libyoke-train.la libyoke-comm.la libyoke.la $(MPICH_LIBS) -lm
+tests_ranks_parity_SOURCES = tests/ranks/ranks.h tests/golden/gates.h tests/ranks/parity.c
+tests_ranks_parity_CFLAGS = $(TRAIN_RANKS_CFLAGS)
+tests_ranks_parity_LDADD = $(TRAIN_RANKS_LDADD)
+tests_ranks_parity_planted_SOURCES = tests/ranks/ranks.h tests/golden/gates.h tests/ranks/parity.c
+tests_ranks_parity_planted_CFLAGS = $(TRAIN_RANKS_CFLAGS) -DPLANT_DOUBLE_AVERAGE
+tests_ranks_parity_planted_LDADD = $(TRAIN_RANKS_LDADD)
+YOKE_TESTS += \
+	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run -t 200 4 tests/ranks/parity' \
+	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/parity_planted'

@@ -22,3 +22,7 @@ EXTRA_DIST += $(YK_PRELUDES) $(YK_KERNELS) backends/gpu/embed.sed backends/gpu/R
 	name=`echo $* | sed 's,.*/\([a-z]*\)/\([a-z_]*\)$$,yokei_yk_\1_\2,'` && \
 	{ echo "/* Generated from $*.yk. */"; echo "extern const char $$name[];"; echo "const char $$name[] ="; \
 	  sed -f $(top_srcdir)/backends/gpu/embed.sed $<; echo '"";'; } >$@.new && mv -f $@.new $@
+# Without this make's own rule "a program from its .c" would see a way to build f.yk from f.yk.c.
+$(YK_PRELUDES) $(YK_KERNELS): ;
+
+include backends/gpu/tests.mk

@@ -10,7 +10,7 @@ const struct yoke_act_ops HOST_NAME(host_act_ops) = { YOKE_ACT_OPS(ENTRY) };
 /* ---- forward ---- */
 INLINE void gelu_elements(const yoke_dtype t, const void *x, void *y, int64_t from, int64_t to)
 {
-    for (int64_t i = from; i < to; i += VL) vstore_n(t, y, i, to - i, gelu(vload_n(t, x, i, to - i)));
+    VECTOR_LOOP(i, n, from, to, vstore_n(t, y, i, n, gelu(vload_n(t, x, i, n))););
 }
 
 static void gelu_forward_range(const void *context, int64_t from, int64_t to)
@@ -62,7 +62,7 @@ void HOST_NAME(host_gelu_rows)(yoke_stream *stream, yoke_dtype dtype, int64_t ro
 /* ---- backward ---- */
 INLINE vf gelu_derivative(vf x)
 {
-    const vf e = vexp(-gelu_z(x)), s = 1.0f / (e + 1.0f);
+    const vf e = gelu_exp(x), s = 1.0f / (e + 1.0f);
     const vf rest = vatmost(e, vset(0x1p126f)) * s; /* 1 - s without cancellation; e may be infinite where s is 0 */
     const vf capped = vatmost(vabs(x), vset(1e4f)); /* x^2 stays finite; beyond, s (1 - s) is 0 */
     const vf slope = vfma(capped * capped, vset(0.214064448818f), vset(1.59576912161f));
@@ -71,8 +71,9 @@ INLINE vf gelu_derivative(vf x)
 
 INLINE void gelu_backward_elements(const yoke_dtype t, const struct yoke_gelu_backward_args *a, int64_t from, int64_t to)
 {
-    for (int64_t i = from; i < to; i += VL)
-        vstore_n(t, a->dx, i, to - i, vload_n(t, a->dy, i, to - i) * gelu_derivative(vload_n(t, a->x, i, to - i)));
+    const void *x = a->x, *dy = a->dy;
+    void *dx = a->dx;
+    VECTOR_LOOP(i, n, from, to, vstore_n(t, dx, i, n, vload_n(t, dy, i, n) * gelu_derivative(vload_n(t, x, i, n))););
 }
 
 static void gelu_backward_range(const void *context, int64_t from, int64_t to)

@@ -67,11 +67,11 @@ INLINE void softmax_block(const yoke_dtype t, float *s, int64_t n_keys, float sc
         vf m = old;
         for (int64_t j = 0; j < n_keys; j++) {
             vf x = vload(YOKE_F32, s, j * QUERIES + v * VL) * scale;
-            if (masked) x = vselect(query < (int32_t)(j0 + j), vset(-INFINITY), x);
+            if (masked) x = vselect(vless_i(query, vset_i((int32_t)(j0 + j))), vset(-INFINITY), x);
             vstore(YOKE_F32, s, j * QUERIES + v * VL, x);
             m = vatleast(m, x); /* a NaN is passed over here; it comes back through the sum */
         }
-        const vf base = vselect(m == -INFINITY, vset(0), m); /* all masked so far: exp(-inf - -inf) would be NaN */
+        const vf base = vselect(vless(vset(-INFINITY), m), m, vset(0)); /* all masked so far: exp(-inf - -inf) would be NaN */
         const vf keep = vexp(old - base);
         vf l[2] = { vload(YOKE_F32, sum, v * VL) * keep, { 0 } };
         for (int64_t j = 0; j < n_keys; j++) {

@@ -24,9 +24,7 @@ static inline int64_t attention_padded(int64_t D) { return host_round_up(D, VL);
 /** Lanes' query numbers of vector v of the block that begins at query t0. */
 INLINE vi query_numbers(int64_t t0, int v)
 {
-    vi t;
-    for (int lane = 0; lane < VL; lane++) t[lane] = (int32_t)(t0 + v * VL + lane);
-    return t;
+    return vlanes() + (int32_t)(t0 + v * VL);
 }
 
 /** Whether any of the [rows][columns] f32 values is infinite or NaN: then 0 times it is not 0. */

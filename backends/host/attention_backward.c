@@ -66,9 +66,9 @@ INLINE void gradient_block(const yoke_dtype t, float *s, float *dp, int64_t n_ke
             vf p = vexp(vload(YOKE_F32, s, i) * scale - row_lse);
             vf ds = p * (vload(YOKE_F32, dp, i) - row_delta);
             if (masked) {
-                const vi seen = query >= (int32_t)(j0 + j);
-                p = (vf)((vi)p & seen);
-                ds = (vf)((vi)ds & seen);
+                const vmask unseen = vless_i(query, vset_i((int32_t)(j0 + j)));
+                p = vselect(unseen, vset(0), p);
+                ds = vselect(unseen, vset(0), ds);
             }
             vstore(YOKE_F32, s, i, vround(t, p));
             vstore(YOKE_F32, dp, i, vround(t, ds));

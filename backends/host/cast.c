@@ -9,7 +9,9 @@ const struct yoke_cast_ops HOST_NAME(host_cast_ops) = { YOKE_CAST_OPS(ENTRY) };
 
 INLINE void convert(const yoke_dtype from_type, const yoke_dtype to_type, const struct yoke_cast_args *a, int64_t from, int64_t to)
 {
-    for (int64_t i = from; i < to; i += VL) vstore_n(to_type, a->y, i, to - i, vload_n(from_type, a->x, i, to - i));
+    const void *x = a->x;
+    void *y = a->y;
+    VECTOR_LOOP(i, n, from, to, vstore_n(to_type, y, i, n, vload_n(from_type, x, i, n)););
 }
 
 INLINE void convert_from(const yoke_dtype from_type, const struct yoke_cast_args *a, int64_t from, int64_t to)

@@ -9,8 +9,9 @@ const struct yoke_elementwise_ops HOST_NAME(host_elementwise_ops) = { YOKE_ELEME
 
 INLINE void add_elements(const yoke_dtype t, const struct yoke_add_args *a, int64_t from, int64_t to)
 {
-    for (int64_t i = from; i < to; i += VL)
-        vstore_n(t, a->z, i, to - i, vload_n(t, a->x, i, to - i) + vload_n(t, a->y, i, to - i));
+    const void *x = a->x, *y = a->y;
+    void *z = a->z;
+    VECTOR_LOOP(i, n, from, to, vstore_n(t, z, i, n, vload_n(t, x, i, n) + vload_n(t, y, i, n)););
 }
 
 static void add_range(const void *context, int64_t from, int64_t to)
@@ -36,7 +37,9 @@ static yoke_status host_add_run(yoke_stream *stream, const struct yoke_add_args 
 INLINE void scale_elements(const yoke_dtype t, const struct yoke_scale_args *a, int64_t from, int64_t to)
 {
     const vf alpha = vset(a->alpha);
-    for (int64_t i = from; i < to; i += VL) vstore_n(t, a->y, i, to - i, alpha * vload_n(t, a->x, i, to - i));
+    const void *x = a->x;
+    void *y = a->y;
+    VECTOR_LOOP(i, n, from, to, vstore_n(t, y, i, n, alpha * vload_n(t, x, i, n)););
 }
 
 static void scale_range(const void *context, int64_t from, int64_t to)

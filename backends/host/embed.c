@@ -16,12 +16,12 @@ INLINE void forward_rows(const yoke_dtype t, const struct yoke_embed_forward_arg
         const void *token_row = token >= 0 && token < a->V ? at(t, a->wte, token * C) : NULL;
         const void *position_row = a->wpe ? at(t, a->wpe, (a->pos_start + n % a->T) * C) : NULL;
         void *y = at_mut(t, a->y, n * C);
-        for (int64_t c = 0; c < C; c += VL) {
+        VECTOR_LOOP(c, m, 0, C, {
             vf s = { 0 };
-            if (token_row) s = vload_n(t, token_row, c, C - c);
-            if (position_row) s += vload_n(t, position_row, c, C - c);
-            vstore_n(t, y, c, C - c, s);
-        }
+            if (token_row) s = vload_n(t, token_row, c, m);
+            if (position_row) s += vload_n(t, position_row, c, m);
+            vstore_n(t, y, c, m, s);
+        });
     }
 }
 
@@ -82,11 +82,11 @@ INLINE void add_token_rows(const yoke_dtype t, const struct backward *b, int64_t
     const int64_t v0 = unit / b->column_units * TOKENS, v1 = YOKE_MIN(v0 + TOKENS, a->V);
     for (int64_t v = v0; v < v1; v++) {
         if (b->begin[v] == b->begin[v + 1]) continue;
-        for (int64_t c = c0; c < c1; c += VL) {
-            vf s = vload_n(YOKE_F32, a->dwte, v * C + c, c1 - c);
-            for (int64_t i = b->begin[v]; i < b->begin[v + 1]; i++) s += vload_n(t, a->dy, b->positions[i] * C + c, c1 - c);
-            vstore_n(YOKE_F32, a->dwte, v * C + c, c1 - c, s);
-        }
+        VECTOR_LOOP(c, m, c0, c1, {
+            vf s = vload_n(YOKE_F32, a->dwte, v * C + c, m);
+            for (int64_t i = b->begin[v]; i < b->begin[v + 1]; i++) s += vload_n(t, a->dy, b->positions[i] * C + c, m);
+            vstore_n(YOKE_F32, a->dwte, v * C + c, m, s);
+        });
     }
 }
 
@@ -102,12 +102,11 @@ INLINE void add_position_rows(const yoke_dtype t, const struct backward *b, int6
     const struct yoke_embed_backward_args *a = b->a;
     for (int64_t position = from; position < to; position++) {
         float *sum = (float *)a->dwpe + (a->pos_start + position) * a->C; /* [C] */
-        for (int64_t c = 0; c < a->C; c += VL) {
-            const int64_t left = a->C - c;
-            vf s = vload_n(YOKE_F32, sum, c, left);
-            for (int64_t n = position; n < a->N; n += a->T) s += vload_n(t, a->dy, n * a->C + c, left);
-            vstore_n(YOKE_F32, sum, c, left, s);
-        }
+        VECTOR_LOOP(c, m, 0, a->C, {
+            vf s = vload_n(YOKE_F32, sum, c, m);
+            for (int64_t n = position; n < a->N; n += a->T) s += vload_n(t, a->dy, n * a->C + c, m);
+            vstore_n(YOKE_F32, sum, c, m, s);
+        });
     }
 }
 

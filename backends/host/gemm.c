@@ -89,8 +89,7 @@ INLINE void epilogue(const yoke_dtype t, const struct yoke_gemm_args *a, const s
     for (int64_t i = 0; i < k->m; i++) {
         void *c = at_mut(t, a->c, k->batch * a->stride_c + (k->m0 + i) * a->ldc + k->n0);
         void *aux = a->aux ? at_mut(t, a->aux, k->batch * a->stride_aux + (k->m0 + i) * a->ldaux + k->n0) : NULL;
-        for (int64_t j = 0; j < k->n; j += VL) {
-            const int64_t left = k->n - j;
+        VECTOR_LOOP(j, left, 0, k->n, {
             vf v = vload(YOKE_F32, k->sums, i * CHUNK_N + j) * a->alpha;
             if (a->beta != 0) v = vfma(vset(a->beta), vload_n(t, c, j, left), v);
             if (bias) v += vload_n(YOKE_F32, a->bias, k->n0 + j, left);
@@ -100,7 +99,7 @@ INLINE void epilogue(const yoke_dtype t, const struct yoke_gemm_args *a, const s
                 v = gelu(v);
             }
             vstore_n(t, c, j, left, v);
-        }
+        });
     }
 }
 
@@ -185,16 +184,14 @@ INLINE void bias_block(const yoke_dtype t, const struct bias *b, int64_t block)
     int64_t n = block * rows;
     for (; n + 4 <= to; n += 4) {
         const void *dy = at(t, a->dy, n * ld);
-        for (int64_t c = 0; c < C; c += VL) {
-            const int64_t left = C - c;
-            const vf pair = vload_n(t, dy, c, left) + vload_n(t, dy, ld + c, left);
-            const vf other = vload_n(t, dy, 2 * ld + c, left) + vload_n(t, dy, 3 * ld + c, left);
-            vstore_n(YOKE_F32, sum, c, left, vload_n(YOKE_F32, sum, c, left) + (pair + other));
-        }
+        VECTOR_LOOP(c, m, 0, C, {
+            const vf pair = vload_n(t, dy, c, m) + vload_n(t, dy, ld + c, m);
+            const vf other = vload_n(t, dy, 2 * ld + c, m) + vload_n(t, dy, 3 * ld + c, m);
+            vstore_n(YOKE_F32, sum, c, m, vload_n(YOKE_F32, sum, c, m) + (pair + other));
+        });
     }
     for (; n < to; n++)
-        for (int64_t c = 0; c < C; c += VL)
-            vstore_n(YOKE_F32, sum, c, C - c, vload_n(YOKE_F32, sum, c, C - c) + vload_n(t, a->dy, n * ld + c, C - c));
+        VECTOR_LOOP(c, m, 0, C, vstore_n(YOKE_F32, sum, c, m, vload_n(YOKE_F32, sum, c, m) + vload_n(t, a->dy, n * ld + c, m)););
 }
 
 static void bias_unit(const void *context, int64_t block, int thread)

@@ -20,9 +20,9 @@ void HOST_NAME(host_gelu_rows)(yoke_stream *stream, yoke_dtype dtype, int64_t ro
 
 enum { ELEMENT_GRAIN = 4096 }; /* elements; a multiple of every vector length and of a cache line */
 
-/** GELU's z = 2 k (x + 0.044715 x^3) with k = sqrt(2 / pi), and s = 1 / (1 + exp(-z)). */
-INLINE vf gelu_z(vf x) { return x * vfma(x * x, vset(0.0713548162726f), vset(1.59576912161f)); }
+/** exp(-z) of GELU's z = 2 k (x + 0.044715 x^3), k = sqrt(2 / pi); the factors hold -log2(e) too. */
+INLINE vf gelu_exp(vf x) { return vexp2(x * vfma(x * x, vset(-0.102943240f), vset(-2.30220820f))); }
 
-INLINE vf gelu(vf x) { return x / (vexp(-gelu_z(x)) + 1.0f); }
+INLINE vf gelu(vf x) { return x / (gelu_exp(x) + 1.0f); }
 
 #endif

@@ -14,7 +14,7 @@ INLINE float row_max(const yoke_dtype t, const void *x, int64_t n)
     int64_t i = 0;
     for (; i + 4 * VL <= n; i += 4 * VL)
         for (int j = 0; j < 4; j++) m[j] = vmax(m[j], vload(t, x, i + j * VL));
-    for (; i < n; i += VL) m[0] = vmax(m[0], vkeep(vload_n(t, x, i, n - i), n - i, -INFINITY));
+    VECTOR_LOOP(j, left, i, n, m[0] = vmax(m[0], vkeep(vload_n(t, x, j, left), left, -INFINITY)););
     return vgreatest(vmax(vmax(m[0], m[1]), vmax(m[2], m[3])));
 }
 
@@ -24,7 +24,7 @@ INLINE float row_sum_exp(const yoke_dtype t, const void *x, int64_t n, float max
     int64_t i = 0;
     for (; i + 4 * VL <= n; i += 4 * VL)
         for (int j = 0; j < 4; j++) s[j] += vexp(vload(t, x, i + j * VL) - max);
-    for (; i < n; i += VL) s[0] += vexp(vkeep(vload_n(t, x, i, n - i) - max, n - i, -INFINITY));
+    VECTOR_LOOP(j, left, i, n, s[0] += vexp(vkeep(vload_n(t, x, j, left) - max, left, -INFINITY)););
     return vsum((s[0] + s[1]) + (s[2] + s[3]));
 }
 
@@ -83,8 +83,9 @@ INLINE void backward_rows(const yoke_dtype t, const struct yoke_xent_backward_ar
         }
         /* dlogits may be the logits: the target's is read before the row is written */
         const float correct = here ? a->scale * (vexp(vset(load_one(t, x, target) - lse))[0] - 1) : 0;
-        for (int64_t v = 0; v < a->V; v += VL)
-            vstore_n(t, dx, v, a->V - v, a->scale * vexp(vload_n(t, x, v, a->V - v) - lse));
+        const float scale = a->scale;
+        const int64_t V = a->V;
+        VECTOR_LOOP(v, m, 0, V, vstore_n(t, dx, v, m, scale * vexp(vload_n(t, x, v, m) - lse)););
         if (here) store_one(t, dx, target, correct);
     }
 }

@@ -15,7 +15,7 @@ INLINE float row_sum(const yoke_dtype t, const void *x, int64_t n)
     int64_t i = 0;
     for (; i + 4 * VL <= n; i += 4 * VL)
         for (int j = 0; j < 4; j++) s[j] += vload(t, x, i + j * VL);
-    for (; i < n; i += VL) s[0] += vload_n(t, x, i, n - i);
+    VECTOR_LOOP(j, m, i, n, s[0] += vload_n(t, x, j, m););
     return vsum((s[0] + s[1]) + (s[2] + s[3]));
 }
 
@@ -28,10 +28,7 @@ INLINE float row_squares(const yoke_dtype t, const void *x, int64_t n, float mea
             const vf d = vload(t, x, i + j * VL) - mean;
             s[j] = vfma(d, d, s[j]);
         }
-    for (; i < n; i += VL) {
-        const vf d = vkeep(vload_n(t, x, i, n - i) - mean, n - i, 0);
-        s[0] = vfma(d, d, s[0]);
-    }
+    VECTOR_LOOP(j, m, i, n, const vf d = vkeep(vload_n(t, x, j, m) - mean, m, 0); s[0] = vfma(d, d, s[0]););
     return vsum((s[0] + s[1]) + (s[2] + s[3]));
 }
 
@@ -43,11 +40,11 @@ INLINE void forward_rows(const yoke_dtype t, const struct yoke_layernorm_forward
         void *y = at_mut(t, a->y, n * a->ldy);
         const float mean = row_sum(t, x, C) / (float)C;
         const float rstd = 1 / sqrtf(row_squares(t, x, C, mean) / (float)C + a->eps);
-        for (int64_t c = 0; c < C; c += VL) {
-            const int64_t left = C - c;
-            const vf xhat = (vload_n(t, x, c, left) - mean) * rstd;
-            vstore_n(t, y, c, left, vfma(xhat, vload_n(YOKE_F32, a->gamma, c, left), vload_n(YOKE_F32, a->beta, c, left)));
-        }
+        const float *gamma = a->gamma, *beta = a->beta;
+        VECTOR_LOOP(c, m, 0, C, {
+            const vf xhat = (vload_n(t, x, c, m) - mean) * rstd;
+            vstore_n(t, y, c, m, vfma(xhat, vload_n(YOKE_F32, gamma, c, m), vload_n(YOKE_F32, beta, c, m)));
+        });
         if (a->mean) {
             ((float *)a->mean)[n] = mean;
             ((float *)a->rstd)[n] = rstd;
@@ -93,13 +90,18 @@ INLINE void row_averages(const yoke_dtype t, const void *dy, const void *x, cons
                          float *average_g, float *average_gx)
 {
     vf g_sum[2] = { { 0 } }, gx_sum[2] = { { 0 } };
-    for (int64_t c = 0, j = 0; c < C; c += VL, j ^= 1) {
-        const int64_t left = C - c; /* dy is 0 past the end, so g is */
-        const vf g = vload_n(t, dy, c, left) * vload_n(YOKE_F32, gamma, c, left);
-        const vf xhat = (vload_n(t, x, c, left) - mean) * rstd;
-        g_sum[j] += g;
-        gx_sum[j] = vfma(g, vkeep(xhat, left, 0), gx_sum[j]);
-    }
+    int64_t i = 0;
+    for (; i + 2 * VL <= C; i += 2 * VL)
+        for (int j = 0; j < 2; j++) {
+            const vf g = vload(t, dy, i + j * VL) * vload(YOKE_F32, gamma, i + j * VL);
+            g_sum[j] += g;
+            gx_sum[j] = vfma(g, (vload(t, x, i + j * VL) - mean) * rstd, gx_sum[j]);
+        }
+    VECTOR_LOOP(c, m, i, C, {
+        const vf g = vload_n(t, dy, c, m) * vload_n(YOKE_F32, gamma, c, m); /* 0 past the end */
+        g_sum[0] += g;
+        gx_sum[0] = vfma(g, vkeep((vload_n(t, x, c, m) - mean) * rstd, m, 0), gx_sum[0]);
+    });
     *average_g = vsum(g_sum[0] + g_sum[1]) / (float)C;
     *average_gx = vsum(gx_sum[0] + gx_sum[1]) / (float)C;
 }
@@ -113,20 +115,21 @@ INLINE void backward_row(const yoke_dtype t, const struct yoke_layernorm_backwar
     const float mean = ((const float *)a->mean)[n], rstd = ((const float *)a->rstd)[n];
     float average_g = 0, average_gx = 0;
     if (dx) row_averages(t, dy, x, a->gamma, C, mean, rstd, &average_g, &average_gx);
-    for (int64_t c = 0; c < C; c += VL) {
-        const int64_t left = C - c;
-        const vf d = vload_n(t, dy, c, left), xhat = (vload_n(t, x, c, left) - mean) * rstd;
+    const float *gamma = a->gamma;
+    VECTOR_LOOP(c, m, 0, C, {
+        const vf d = vload_n(t, dy, c, m);
+        const vf xhat = (vload_n(t, x, c, m) - mean) * rstd;
         if (dgamma) {
-            vstore_n(YOKE_F32, dgamma, c, left, vfma(d, xhat, vload_n(YOKE_F32, dgamma, c, left)));
-            vstore_n(YOKE_F32, dbeta, c, left, d + vload_n(YOKE_F32, dbeta, c, left));
+            vstore_n(YOKE_F32, dgamma, c, m, vfma(d, xhat, vload_n(YOKE_F32, dgamma, c, m)));
+            vstore_n(YOKE_F32, dbeta, c, m, d + vload_n(YOKE_F32, dbeta, c, m));
         }
         if (dx) {
-            const vf g = d * vload_n(YOKE_F32, a->gamma, c, left);
+            const vf g = d * vload_n(YOKE_F32, gamma, c, m);
             vf r = (g - average_g - xhat * average_gx) * rstd;
-            if (residual) r += vload_n(t, residual, c, left);
-            vstore_n(t, dx, c, left, r);
+            if (residual) r += vload_n(t, residual, c, m);
+            vstore_n(t, dx, c, m, r);
         }
-    }
+    });
 }
 
 INLINE void backward_block(const yoke_dtype t, const struct backward *b, int64_t block)

@@ -19,18 +19,21 @@ INLINE void adamw_elements(const yoke_dtype copy_type, const bool with_copy, con
     const struct yoke_adamw_args *a = o->a;
     const float keep_m = a->beta1, add_m = 1 - a->beta1, keep_v = a->beta2, add_v = 1 - a->beta2;
     const float m_step = a->lr / o->m_correction, v_scale = 1 / o->v_correction, decay = a->lr * a->weight_decay;
-    for (int64_t i = from; i < to; i += VL) {
-        const int64_t left = to - i;
-        const vf g = vload_n(YOKE_F32, a->grad, i, left) * a->grad_scale, w = vload_n(YOKE_F32, a->w, i, left);
-        const vf m = vload_n(YOKE_F32, a->m, i, left) * keep_m + g * add_m;
-        const vf v = vload_n(YOKE_F32, a->v, i, left) * keep_v + g * g * add_v;
-        const vf update = m * m_step / (vsqrt(v * v_scale) + a->eps);
-        const vf next = w - w * decay - update;
-        vstore_n(YOKE_F32, a->m, i, left, m);
-        vstore_n(YOKE_F32, a->v, i, left, v);
-        vstore_n(YOKE_F32, a->w, i, left, next);
-        if (with_copy) vstore_n(copy_type, a->copy, i, left, next);
-    }
+    const float grad_scale = a->grad_scale, eps = a->eps;
+    const float *grad = a->grad;
+    float *ws = a->w, *ms = a->m, *vs = a->v;
+    void *copy = a->copy;
+    VECTOR_LOOP(i, n, from, to, {
+        const vf g = vload_n(YOKE_F32, grad, i, n) * grad_scale;
+        const vf w = vload_n(YOKE_F32, ws, i, n);
+        const vf m = vload_n(YOKE_F32, ms, i, n) * keep_m + g * add_m;
+        const vf v = vload_n(YOKE_F32, vs, i, n) * keep_v + g * g * add_v;
+        const vf next = w - w * decay - m * m_step / (vsqrt(v * v_scale) + eps);
+        vstore_n(YOKE_F32, ms, i, n, m);
+        vstore_n(YOKE_F32, vs, i, n, v);
+        vstore_n(YOKE_F32, ws, i, n, next);
+        if (with_copy) vstore_n(copy_type, copy, i, n, next);
+    });
 }
 
 static void adamw_range(const void *context, int64_t from, int64_t to)
@@ -69,25 +72,30 @@ struct norm {
     float *sums, *counts; /* [blocks] */
 };
 
+/* g^2 to the sum where g is finite, else 1 to the count. */
+INLINE void add_square(vf g, vf *sum, vf *bad)
+{
+    const vmask finite = vless(vabs(g), vset(INFINITY));
+    const vf kept = vselect(finite, g, vset(0));
+    *sum = vfma(kept, kept, *sum);
+    *bad += vselect(finite, vset(0), vset(1));
+}
+
 INLINE void norm_block(const yoke_dtype t, const struct norm *o, int64_t block)
 {
     const int64_t from = block * NORM_BLOCK, to = YOKE_MIN(from + NORM_BLOCK, o->a->n);
-    vf s[NORM_SUMS] = { { 0 } };
-    vi bad = { 0 };
-    for (int64_t i = from; i < to; i += 64)
-        for (int j = 0; j < NORM_SUMS; j++) {
-            const int64_t left = to - i - j * VL;
-            if (left <= 0) break;
-            const vf g = vload_n(t, o->a->grad, i + j * VL, left) * o->a->scale;
-            const vi finite = ((vi)g & 0x7f800000) != 0x7f800000;
-            const vf kept = (vf)((vi)g & finite);
-            s[j] = vfma(kept, kept, s[j]);
-            bad += (finite + 1) & (left >= VL ? (vi){ 0 } - 1 : vbelow(left)); /* past the end 0 * infinite scale is NaN */
-        }
+    const float scale = o->a->scale;
+    const void *grad = o->a->grad;
+    vf s[NORM_SUMS] = { { 0 } }, bad = { 0 };
+    int64_t i = from;
+    for (; i + NORM_SUMS * VL <= to; i += NORM_SUMS * VL)
+        for (int j = 0; j < NORM_SUMS; j++) add_square(vload(t, grad, i + j * VL) * scale, &s[j], &bad);
+    /* past the end 0 times an infinite scale would be NaN */
+    VECTOR_LOOP(j, n, i, to, add_square(vkeep(vload_n(t, grad, j, n) * scale, n, 0), &s[(j - i) / VL], &bad););
     for (int half = NORM_SUMS / 2; half; half /= 2)
         for (int j = 0; j < half; j++) s[j] += s[j + half];
     o->sums[block] = vsum(s[0]);
-    o->counts[block] = vsum(__builtin_convertvector(bad, vf));
+    o->counts[block] = vsum(bad);
 }
 
 INLINE void norm_blocks(const yoke_dtype t, const struct norm *o, int64_t from, int64_t to)

@@ -74,9 +74,8 @@ INLINE void widen_rows(const yoke_dtype t, const void *x, int64_t ld, int64_t ro
 {
     for (int64_t i = 0; i < rows; i++) {
         const void *row = at(t, x, i * ld);
-        int64_t j = 0;
-        for (; j < columns; j += VL) vstore(YOKE_F32, target, i * ldt + j, vload_n(t, row, j, columns - j));
-        for (; j < padded; j += VL) vstore(YOKE_F32, target, i * ldt + j, (vf){ 0 });
+        VECTOR_LOOP(j, n, 0, columns, vstore(YOKE_F32, target, i * ldt + j, vload_n(t, row, j, n)););
+        for (int64_t j = host_round_up(columns, VL); j < padded; j += VL) vstore(YOKE_F32, target, i * ldt + j, (vf){ 0 });
     }
 }
 

@@ -55,9 +55,48 @@ INLINE size_t type_bytes(const yoke_dtype t) { return t == YOKE_F32 ? 4 : 2; }
 INLINE const void *at(const yoke_dtype t, const void *p, int64_t i) { return (const char *)p + i * (int64_t)type_bytes(t); }
 INLINE void *at_mut(const yoke_dtype t, void *p, int64_t i) { return (char *)p + i * (int64_t)type_bytes(t); }
 
+/**
+ * `body` for each vector of [from, to): i its first element, n its elements. In the loop n is the constant VL, so that
+ * loads and stores of n elements cost nothing; the last, shorter vector is a copy of the body behind it.
+ */
+#define VECTOR_LOOP(i, n, from, to, ...)              \
+    do {                                              \
+        int64_t i = (from);                           \
+        {                                             \
+            enum { n = VL };                          \
+            for (; i + VL <= (to); i += VL) { __VA_ARGS__ } \
+        }                                             \
+        if (i < (to)) {                               \
+            const int64_t n = (to) - i;               \
+            __VA_ARGS__                               \
+        }                                             \
+    } while (0)
+
+/* ---- masks: one bit per lane where the instruction set has registers for them, else all bits of a lane ---- */
+#ifdef HOST_AVX512
+typedef __mmask16 vmask;
+INLINE vmask vless(vf a, vf b) { return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_LT_OQ); }
+INLINE vmask vnan(vf a) { return _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_UNORD_Q); }
+INLINE vmask vless_i(vi a, vi b) { return _mm512_cmplt_epi32_mask((__m512i)a, (__m512i)b); }
+INLINE vf vselect(vmask m, vf yes, vf no) { return (vf)_mm512_mask_blend_ps(m, (__m512)no, (__m512)yes); }
+#else
+typedef vi vmask;
+INLINE vmask vless(vf a, vf b) { return a < b; }
+INLINE vmask vnan(vf a) { return a != a; }
+INLINE vmask vless_i(vi a, vi b) { return a < b; }
+INLINE vf vselect(vmask m, vf yes, vf no)
+{
+#ifdef HOST_AVX2
+    return (vf)_mm256_blendv_ps((__m256)no, (__m256)yes, (__m256)m);
+#else
+    return (vf)((m & (vi)yes) | (~m & (vi)no));
+#endif
+}
+#endif
+
 /* ---- arithmetic that the vector extensions lack ---- */
 INLINE vf vset(float x) { return x - (vf){ 0 }; } /* x - 0 keeps every x, -0 too */
-INLINE vf vselect(vi mask, vf yes, vf no) { return (vf)((mask & (vi)yes) | (~mask & (vi)no)); }
+INLINE vi vset_i(int32_t x) { return x - (vi){ 0 }; }
 
 /** a * b + c, rounded once where the instruction set can. */
 INLINE vf vfma(vf a, vf b, vf c)
@@ -83,7 +122,7 @@ INLINE vf vatleast(vf x, vf bound)
 #elif defined(HOST_AVX2)
     return (vf)_mm256_max_ps((__m256)bound, (__m256)x);
 #else
-    return vselect(x < bound, bound, x);
+    return vselect(vless(x, bound), bound, x);
 #endif
 }
 
@@ -94,12 +133,12 @@ INLINE vf vatmost(vf x, vf bound)
 #elif defined(HOST_AVX2)
     return (vf)_mm256_min_ps((__m256)bound, (__m256)x);
 #else
-    return vselect(x > bound, bound, x);
+    return vselect(vless(bound, x), bound, x);
 #endif
 }
 
 /** The greater of two, NaN when one is NaN. */
-INLINE vf vmax(vf a, vf b) { return vselect(a != a, a, vatleast(b, a)); }
+INLINE vf vmax(vf a, vf b) { return vselect(vnan(a), a, vatleast(b, a)); }
 
 INLINE vf vsqrt(vf x)
 {
@@ -117,13 +156,15 @@ INLINE vf vsqrt(vf x)
 
 INLINE vf vabs(vf x) { return (vf)((vi)x & 0x7fffffff); }
 
-/** Lanes from `n` on set to `fill`; the mask of lanes below n. */
-INLINE vi vbelow(int64_t n)
+/** 0, 1, 2, … */
+INLINE vi vlanes(void)
 {
     vi lane;
     for (int i = 0; i < VL; i++) lane[i] = i;
-    return lane < (int32_t)YOKE_MIN(n, VL);
+    return lane;
 }
+/** The lanes below n; and x with `fill` in the others. */
+INLINE vmask vbelow(int64_t n) { return vless_i(vlanes(), vset_i((int32_t)YOKE_MIN(n, VL))); }
 INLINE vf vkeep(vf x, int64_t n, float fill) { return n >= VL ? x : vselect(vbelow(n), x, vset(fill)); }
 
 /** Sum and maximum over lanes, in a fixed tree. */
@@ -141,16 +182,39 @@ INLINE float vgreatest(vf x)
 }
 
 /* ---- conversions ---- */
-INLINE vf widen_bf16(vh h) { return (vf)(__builtin_convertvector(h, vu) << 16); }
+/* Words to halves and back; gcc makes several instructions of __builtin_convertvector. */
+INLINE vu widen_bits(vh h)
+{
+#if defined(HOST_AVX512)
+    return (vu)_mm512_cvtepu16_epi32((__m256i)h);
+#elif defined(HOST_AVX2)
+    return (vu)_mm256_cvtepu16_epi32((__m128i)h);
+#else
+    return __builtin_convertvector(h, vu);
+#endif
+}
+INLINE vh narrow_bits(vu u) /* each below 2^16 */
+{
+#if defined(HOST_AVX512)
+    return (vh)_mm512_cvtepi32_epi16((__m512i)u);
+#elif defined(HOST_AVX2)
+    const __m256i pairs = _mm256_packus_epi32((__m256i)u, (__m256i)u);
+    return (vh)_mm256_castsi256_si128(_mm256_permute4x64_epi64(pairs, 0x08));
+#else
+    return __builtin_convertvector(u, vh);
+#endif
+}
+
+INLINE vf widen_bf16(vh h) { return (vf)(widen_bits(h) << 16); }
 
 /* Round to nearest even in integers: the CPU's own conversion flushes subnormals. */
 INLINE vu round_bf16_bits(vf x)
 {
     const vu u = (vu)x;
     const vu rounded = u + 0x7fffu + ((u >> 16) & 1u), quiet = u | 0x400000u;
-    return (vu)vselect(x != x, (vf)quiet, (vf)rounded);
+    return (vu)vselect(vnan(x), (vf)quiet, (vf)rounded);
 }
-INLINE vh narrow_bf16(vf x) { return __builtin_convertvector(round_bf16_bits(x) >> 16, vh); }
+INLINE vh narrow_bf16(vf x) { return narrow_bits(round_bf16_bits(x) >> 16); }
 
 INLINE vf widen_f16(vh h)
 {
@@ -159,7 +223,7 @@ INLINE vf widen_f16(vh h)
 #elif defined(HOST_AVX2)
     return (vf)_mm256_cvtph_ps((__m128i)h);
 #else
-    const vu u = __builtin_convertvector(h, vu), magnitude = u & 0x7fffu;
+    const vu u = widen_bits(h), magnitude = u & 0x7fffu;
     const vf scaled = (vf)(magnitude << 13) * 0x1p112f; /* moves the exponent's bias; subnormals become exact too */
     const vu special = (vu)(magnitude > 0x7bffu) & 0x7f800000u, payload = (magnitude & 0x3ffu) << 13;
     const vu quiet = (vu)(magnitude > 0x7c00u) & 0x400000u;
@@ -183,7 +247,7 @@ INLINE vh narrow_f16(vf x)
     vu h = (vu)vselect((vi)(u < 0x38800000u), (vf)small, (vf)normal);
     h = (vu)vselect((vi)(u >= 0x47800000u), (vf)((vu){ 0 } + 0x7c00u), (vf)h);
     h = (vu)vselect((vi)(u > 0x7f800000u), (vf)(((u >> 13) & 0x3ffu) | 0x7e00u), (vf)h);
-    return __builtin_convertvector(h | sign >> 16, vh);
+    return narrow_bits(h | sign >> 16);
 #endif
 }
 
@@ -242,27 +306,34 @@ INLINE float load_one(const yoke_dtype t, const void *p, int64_t i) { return vlo
 INLINE void store_one(const yoke_dtype t, void *p, int64_t i, float x) { vstore_n(t, p, i, 1, vset(x)); }
 
 /**
- * exp(x) = 2^n e^r,  n = round(x / ln 2),  r = x - n ln 2 in two parts,  e^r = 1 + r + r^2 q(r), q of degree 4
- * (minimax on |r| <= ln 2 / 2, relative error 3.7e-9).
- * Bound: |vexp(x) - e^x| <= 2 u32 e^x + eta. e^-inf = 0, e^inf = inf, NaN stays NaN.
+ * 2^y = 2^n 2^f,  n = y rounded,  f = y - n (exact),  2^f = 1 + f q(f), q of degree 5 (minimax on |f| <= 1/2, relative
+ * error 3.0e-9).
+ * Bound: |vexp2(y) - 2^y| <= 2 u32 2^y + eta. 2^-inf = 0, 2^inf = inf, NaN stays NaN.
  */
-INLINE vf vexp(vf x)
+INLINE vf vexp2(vf y)
 {
-    x = vatmost(vatleast(x, vset(-104.0f)), vset(89.0f)); /* beyond: 0 and infinity in f32 */
-    const vf magic = vset(0x1.8p23f), t = vfma(x, vset(0x1.715476p0f), magic), n = t - magic;
-    const vf r = vfma(n, vset(2.12194440e-4f), vfma(n, vset(-0.693359375f), x));
-    vf q = vset(0x1.6a23cep-10f);
-    q = vfma(q, r, vset(0x1.123a2p-7f));
-    q = vfma(q, r, vset(0x1.5558f2p-5f));
-    q = vfma(q, r, vset(0x1.555492p-3f));
-    q = vfma(q, r, vset(0x1.fffffcp-2f));
-    const vf e = vfma(r * r, q, r) + 1.0f;
-#if defined(HOST_AVX512)
-    return (vf)_mm512_scalef_ps((__m512)e, (__m512)n);
+#ifdef HOST_AVX512
+    const vf f = (vf)_mm512_reduce_ps((__m512)y, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); /* 0 of an infinite y */
 #else
-    const vi whole = (vi)t - (vi)magic, half = whole >> 1; /* two steps: 2^n itself may not be a normal number */
-    return e * (vf)((half + 127) << 23) * (vf)((whole - half + 127) << 23);
+    y = vatmost(vatleast(y, vset(-151.0f)), vset(129.0f)); /* beyond: 0 and infinity in f32 */
+    const vf magic = vset(0x1.8p23f), t = y + magic, f = y - (t - magic);
+#endif
+    vf q = vset(0x1.417872p-13f);
+    q = vfma(q, f, vset(0x1.5f0952p-10f));
+    q = vfma(q, f, vset(0x1.3b2dd4p-7f));
+    q = vfma(q, f, vset(0x1.c6af7ap-5f));
+    q = vfma(q, f, vset(0x1.ebfbdcp-3f));
+    q = vfma(q, f, vset(0x1.62e43p-1f));
+    q = vfma(q, f, vset(1.0f));
+#ifdef HOST_AVX512
+    return (vf)_mm512_scalef_ps((__m512)q, (__m512)(y - f));
+#else
+    const vi n = (vi)t - (vi)magic, half = n >> 1; /* two steps: 2^n itself may not be a normal number */
+    return q * (vf)((half + 127) << 23) * (vf)((n - half + 127) << 23);
 #endif
 }
+
+/** Bound: |vexp(x) - e^x| <= (3 + 2 |x|) u32 e^x + eta, of which 2 |x| comes from x log2(e), rounded. */
+INLINE vf vexp(vf x) { return vexp2(x * 0x1.715476p0f); }
 
 #endif

@@ -13,10 +13,14 @@
 #endif
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "collectives/internal.h"
@@ -33,7 +37,9 @@ struct flag {
 struct yokei_segment {
     _Alignas(64) uint64_t nonce;
     uint64_t bytes;
-    uint32_t size, slot_bytes, pair_slot_bytes;
+    /* The owner's bell: it sleeps on `rung` while `sleeps` is set; who gives it a message or a free slot rings. */
+    _Alignas(64) _Atomic uint32_t rung;
+    _Atomic uint32_t sleeps, alarm;
     /* then: struct mailbox [size][YOKEI_LANES + 1]; struct flag [YOKEI_LANES + size][YOKEI_SLOTS]; the slots */
 };
 
@@ -77,6 +83,44 @@ static struct mailbox *mailbox_at(const yoke_comm *comm, void *segment, int lane
     return (struct mailbox *)((char *)segment + layout_of(comm).mailboxes) + to * (YOKEI_LANES + 1) + lane;
 }
 
+static void ring(struct yokei_segment *segment)
+{
+    /* Either the owner's last look, after it set `sleeps`, sees what was just written, or this sees `sleeps`. */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (!atomic_load_explicit(&segment->sleeps, memory_order_relaxed)) return;
+    atomic_fetch_add(&segment->rung, 1);
+    syscall(SYS_futex, &segment->rung, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+void yokei_shm_alarm(yoke_comm *comm, int r)
+{
+    struct yokei_segment *segment = comm->peers[r].segment;
+    if (!segment) return;
+    atomic_store(&segment->alarm, 1);
+    ring(segment);
+}
+
+bool yokei_shm_alarmed(const yoke_comm *comm)
+{
+    /* Without a segment nobody can tell, so it is always worth a look. */
+    return !comm->segment || atomic_load_explicit(&comm->segment->alarm, memory_order_relaxed);
+}
+
+uint32_t yokei_shm_sleep_begin(yoke_comm *comm)
+{
+    const uint32_t rung = atomic_load(&comm->segment->rung);
+    atomic_store(&comm->segment->sleeps, 1);
+    atomic_thread_fence(memory_order_seq_cst);
+    return rung;
+}
+
+void yokei_shm_sleep_end(yoke_comm *comm, uint32_t rung, uint64_t ns)
+{
+    const struct timespec most = { .tv_sec = 0, .tv_nsec = (long)ns };
+    if (ns) syscall(SYS_futex, &comm->segment->rung, FUTEX_WAIT, rung, &most, NULL, 0);
+    atomic_store(&comm->segment->sleeps, 0);
+}
+
 static yoke_status shm_reserve(yoke_comm *comm, struct yokei_lane *lane, int to, void **room_out)
 {
     const uint32_t slot = lane->shm_at;
@@ -94,6 +138,7 @@ static yoke_status shm_post(yoke_comm *comm, struct yokei_lane *lane, int to, si
     mailbox->bytes[posted % YOKEI_SLOTS] = (uint32_t)bytes;
     atomic_store_explicit(&mailbox->posted, posted + 1, memory_order_release);
     lane->shm_at = (slot + 1) % YOKEI_SLOTS;
+    ring(comm->peers[to].segment);
     return YOKE_OK;
 }
 
@@ -119,6 +164,7 @@ static void shm_release(yoke_comm *comm, struct yokei_lane *lane, int from)
     const uint32_t taken = peer->taken[lane->id]++;
     const uint32_t slot = mailbox_at(comm, peer->segment, lane->id, comm->rank)->slot[taken % YOKEI_SLOTS];
     atomic_store_explicit(&flag_at(comm, peer->segment, lane->id, comm->rank, slot)->full, 0, memory_order_release);
+    ring(peer->segment);
 }
 
 /* What lies in shared memory needs nobody to push it. */
@@ -148,7 +194,6 @@ yoke_status yokei_shm_create(yoke_comm *comm)
     comm->segment = memory;
     comm->segment->nonce = comm->segment_nonce = nonce;
     comm->segment->bytes = l.bytes;
-    comm->segment->size = (uint32_t)comm->size;
     comm->segment_fd = fd;
     return YOKE_OK;
 }

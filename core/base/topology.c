@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <hwloc.h>
 #include <string.h>
+#include <unistd.h>
 
 static yoke_status load(hwloc_topology_t *topology_out)
 {
@@ -44,7 +45,8 @@ yoke_status yokei_topology(struct yokei_topology *out)
     if (t.n_cores < 1) t.n_cores = YOKE_MAX(1, t.n_processing_units);
     t.n_packages = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PACKAGE);
     t.n_numa_nodes = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE);
-    t.memory_bytes = hwloc_get_root_obj(topology)->total_memory;
+    /* hwloc adds up the NUMA nodes of sysfs, which some virtual machines never update after memory was added. */
+    t.memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     t.l2_bytes = cache_bytes(topology, HWLOC_OBJ_L2CACHE);
     t.l3_bytes = cache_bytes(topology, HWLOC_OBJ_L3CACHE);
     const hwloc_obj_t package = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PACKAGE, NULL);

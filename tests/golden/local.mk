@@ -1,1 +1,8 @@
-# tests/golden
+# tests/golden: numbers of PyTorch, and the gates that compare whole models.
+EXTRA_DIST += tests/golden/make_golden.py tests/golden/gpt2_nano_weights.safetensors \
+	tests/golden/gpt2_nano_expected.safetensors tests/golden/gpt2_nano_wrong.safetensors
+check_PROGRAMS += tests/golden/golden
+tests_golden_golden_SOURCES = tests/golden/gates.h tests/golden/golden.c
+tests_golden_golden_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_golden_golden_LDADD = libyoke-train.la libyoke.la $(CMOCKA_LIBS) -lm
+YOKE_TESTS += 'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 tests/golden/golden'

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Memory-bound ops of a device against a triad (a = b + s c) by the same number of threads, alternating in one run.
+ *   bench/bandwidth [DEVICE [THREADS]]       medians of 15; for PoCL set POCL_MAX_PTHREAD_COUNT to THREADS
+ * Bytes are those that the op must move at least, as its `can` states. Results are held to bounds by `yoke verify`.
+ */
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yoke/yoke.h>
+
+#include "core/base/base.h"
+
+enum { N_REPEATS = 15, ROWS = 8192, COLUMNS = 768, N = ROWS * COLUMNS };
+
+static void check(yoke_status status, const char *what)
+{
+    if (!status) return;
+    fprintf(stderr, "%s: %s\n", what, yoke_last_error());
+    exit(1);
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values)
+{
+    qsort(values, N_REPEATS, sizeof *values, ascending);
+    return values[N_REPEATS / 2];
+}
+
+static double triad(float *a, const float *b, const float *c, int n_threads)
+{
+    uint64_t start = yokei_now_ns();
+#pragma omp parallel for num_threads(n_threads) schedule(static)
+    for (int i = 0; i < N; i++) a[i] = b[i] + 3.0f * c[i];
+    return 12.0 * N / (double)(yokei_now_ns() - start);
+}
+
+struct operands {
+    yoke_dtype dtype;
+    char *x, *y, *z;                 /* [ROWS, COLUMNS] */
+    float *gamma, *beta, *mean, *rstd, *dgamma, *dbeta, *w, *m, *v, *g, *out;
+    int32_t *tokens;
+};
+
+/* Each row: the op's name, and one call of it. */
+#define EACH_OP(ROW)                                                                                                       \
+    ROW(add, .dtype = o->dtype, .n = N, .x = o->x, .y = o->y, .z = o->z)                                                    \
+    ROW(scale, .dtype = o->dtype, .n = N, .alpha = 1.25f, .x = o->x, .y = o->z)                                             \
+    ROW(cast, .from = YOKE_F32, .to = o->dtype, .n = N, .x = o->w, .y = o->z)                                               \
+    ROW(gelu_forward, .dtype = o->dtype, .n = N, .x = o->x, .y = o->z)                                                      \
+    ROW(gelu_backward, .dtype = o->dtype, .n = N, .x = o->x, .dy = o->y, .dx = o->z)                                        \
+    ROW(layernorm_forward, .dtype = o->dtype, .N = ROWS, .C = COLUMNS, .x = o->x, .ldx = COLUMNS, .gamma = o->gamma,         \
+        .beta = o->beta, .eps = 1e-5f, .y = o->z, .ldy = COLUMNS, .mean = o->mean, .rstd = o->rstd)                         \
+    ROW(layernorm_backward, .dtype = o->dtype, .N = ROWS, .C = COLUMNS, .dy = o->y, .lddy = COLUMNS, .x = o->x,              \
+        .ldx = COLUMNS, .gamma = o->gamma, .mean = o->mean, .rstd = o->rstd, .dx = o->z, .lddx = COLUMNS,                   \
+        .dgamma = o->dgamma, .dbeta = o->dbeta)                                                                            \
+    ROW(bias_backward, .dtype = o->dtype, .N = ROWS, .C = COLUMNS, .dy = o->y, .ld = COLUMNS, .dbias = o->dgamma)            \
+    ROW(embed_forward, .dtype = o->dtype, .N = ROWS, .T = ROWS, .C = COLUMNS, .V = 256, .tokens = o->tokens, .wte = o->x,    \
+        .wpe = o->y, .y = o->z)                                                                                            \
+    ROW(embed_backward, .dtype = o->dtype, .N = ROWS, .T = ROWS, .C = COLUMNS, .V = 256, .tokens = o->tokens, .dy = o->y,    \
+        .dwte = o->w, .dwpe = o->m)                                                                                        \
+    ROW(xent_forward, .dtype = o->dtype, .N = ROWS, .V = COLUMNS, .logits = o->x, .ld = COLUMNS, .targets = o->tokens,       \
+        .lse = o->mean, .losses = o->rstd)                                                                                 \
+    ROW(xent_backward, .dtype = o->dtype, .N = ROWS, .V = COLUMNS, .logits = o->x, .ld = COLUMNS, .targets = o->tokens,      \
+        .lse = o->mean, .scale = 1.0f / ROWS, .dlogits = o->z, .lddlogits = COLUMNS)                                        \
+    ROW(adamw, .dtype = YOKE_F32, .copy_dtype = o->dtype, .n = N, .w = o->w, .m = o->m, .v = o->v, .grad = o->g,             \
+        .copy = o->z, .lr = 1e-4f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.1f, .grad_scale = 1.0f,   \
+        .step = 10)                                                                                                        \
+    ROW(grad_norm, .dtype = o->dtype, .n = N, .grad = o->x, .scale = 1.0f, .out = o->out)
+
+#define CALL(op, ...)                                                                                  \
+    static void call_##op(yoke_stream *stream, const struct operands *o)                               \
+    {                                                                                                  \
+        check(yoke_##op(stream, &YOKE_ARGS(op, __VA_ARGS__)), #op);                                    \
+    }                                                                                                  \
+    static void cost_##op(yoke_device *device, const struct operands *o, struct yoke_cost *cost)        \
+    {                                                                                                  \
+        check(yoke_##op##_can(device, &YOKE_ARGS(op, __VA_ARGS__), cost), #op);                        \
+    }
+EACH_OP(CALL)
+#define ENTRY(op, ...) { #op, call_##op, cost_##op },
+static const struct {
+    const char *name;
+    void (*call)(yoke_stream *stream, const struct operands *o);
+    void (*cost)(yoke_device *device, const struct operands *o, struct yoke_cost *cost);
+} ops[] = { EACH_OP(ENTRY) };
+
+static void *fresh(yoke_device *device, yoke_stream *stream, yoke_dtype dtype, size_t n, double scale)
+{
+    void *device_side, *host_side = malloc(n * yoke_dtype_bytes(dtype));
+    for (size_t i = 0; i < n; i++) {
+        double x = (double)((i * 2654435761u) % 1000u) / 1000.0;
+        if (dtype == YOKE_I32)
+            ((int32_t *)host_side)[i] = (int32_t)(x * scale);
+        else
+            yokei_store(dtype, host_side, (int64_t)i, (x - 0.4) * scale);
+    }
+    check(yoke_alloc(device, n * yoke_dtype_bytes(dtype), &device_side), "alloc");
+    check(yoke_copy_to_device(stream, device_side, host_side, n * yoke_dtype_bytes(dtype)), "copy");
+    check(yoke_stream_sync(stream), "sync");
+    free(host_side);
+    return device_side;
+}
+
+int main(int argc, char **argv)
+{
+    yoke_device *device;
+    yoke_stream *stream;
+    int n_threads = argc > 2 ? atoi(argv[2]) : 1;
+    struct yoke_device_config config = YOKE_DEVICE_CONFIG_INIT;
+    config.n_threads = n_threads;
+    check(yoke_device_open(argc > 1 ? argv[1] : "opencl:0", &config, &device), "open");
+    check(yoke_stream_create(device, &stream), "stream");
+    float *a = malloc(4 * N), *b = malloc(4 * N), *c = malloc(4 * N);
+    for (int i = 0; i < N; i++) a[i] = 0.0f, b[i] = (float)i, c[i] = 1.0f;
+    printf("%s, %d x %d, %d thread(s); GB/s of least bytes, and the share of a triad's\n", yoke_device_info(device)->name, ROWS,
+           COLUMNS, n_threads);
+    static const yoke_dtype types[] = { YOKE_F32, YOKE_BF16, YOKE_F16 };
+    for (size_t t = 0; t < YOKE_COUNT(types); t++) {
+        yoke_dtype d = types[t];
+        struct operands o = {
+            .dtype = d,
+            .x = fresh(device, stream, d, N, 4), .y = fresh(device, stream, d, N, 1), .z = fresh(device, stream, d, N, 1),
+            .gamma = fresh(device, stream, YOKE_F32, COLUMNS, 1), .beta = fresh(device, stream, YOKE_F32, COLUMNS, 1),
+            .mean = fresh(device, stream, YOKE_F32, ROWS, 1), .rstd = fresh(device, stream, YOKE_F32, ROWS, 1),
+            .dgamma = fresh(device, stream, YOKE_F32, COLUMNS, 1), .dbeta = fresh(device, stream, YOKE_F32, COLUMNS, 1),
+            .w = fresh(device, stream, YOKE_F32, N, 1), .m = fresh(device, stream, YOKE_F32, N, 1),
+            .v = fresh(device, stream, YOKE_F32, N, 0), .g = fresh(device, stream, YOKE_F32, N, 1),
+            .out = fresh(device, stream, YOKE_F32, 2, 1), .tokens = fresh(device, stream, YOKE_I32, ROWS, 255),
+        };
+        for (size_t i = 0; i < YOKE_COUNT(ops); i++) {
+            struct yoke_cost cost = { .size = sizeof cost };
+            double rate[N_REPEATS], limit[N_REPEATS];
+            ops[i].cost(device, &o, &cost);
+            check(yoke_stream_reserve(stream, cost.scratch_bytes), "reserve");
+            ops[i].call(stream, &o); /* compiles, and brings pages in */
+            check(yoke_stream_sync(stream), "sync");
+            for (int r = 0; r < N_REPEATS; r++) {
+                limit[r] = triad(a, b, c, n_threads);
+                uint64_t start = yokei_now_ns();
+                ops[i].call(stream, &o);
+                check(yoke_stream_sync(stream), "sync");
+                rate[r] = cost.bytes / (double)(yokei_now_ns() - start);
+            }
+            double speed = median(rate), most = median(limit);
+            printf("%-20s %-5s %7.2f GB/s  %5.2f of %.2f\n", ops[i].name, yoke_dtype_name(d), speed, speed / most, most);
+        }
+        void *all[] = { o.x, o.y, o.z, o.gamma, o.beta, o.mean, o.rstd, o.dgamma, o.dbeta, o.w, o.m, o.v, o.g, o.out, o.tokens };
+        for (size_t i = 0; i < YOKE_COUNT(all); i++) check(yoke_free(device, all[i]), "free");
+    }
+    check(yoke_stream_destroy(stream), "stream");
+    check(yoke_device_close(device), "close");
+    free(a);
+    free(b);
+    free(c);
+    return 0;
+}

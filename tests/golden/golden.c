@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * PyTorch's numbers for one step of a nano GPT-2 (make_golden.py): logits, loss, all gradients, gradient norm and one
+ * AdamW step, on every device that is there, in f32, bf16 and f16. And two wrong models that the gates must notice.
+ */
+#include "tests/unit/test.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include "core/base/base.h"
+#include "tests/golden/gates.h"
+#include "train/data/safetensors.h"
+#include "train/loop.h"
+
+enum { L = 2, C = 64, H = 4, T = 64, V = 256, B = 2 };
+static struct yokei_safetensors *expected, *wrong;
+static const struct yoke_gpt2_config nano = { sizeof nano, L, H, C, T, V, 1e-5, 0.02 };
+
+struct subject {
+    const char *device;
+    yoke_dtype precision;
+};
+
+static const char *golden_path(const char *name)
+{
+    static char path[1024];
+    const char *top = getenv("top_srcdir");
+    snprintf(path, sizeof path, "%s/tests/golden/gpt2_nano_%s.safetensors", top ? top : ".", name);
+    return path;
+}
+
+/* A tensor of a golden file as f32; free() it. */
+static float *tensor_of(const struct yokei_safetensors *file, size_t *n_out, const char *prefix, const char *name)
+{
+    char full[160];
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    const struct yokei_tensor *t = yokei_safetensors_find(file, full);
+    if (!t) fail_msg("the golden file has no %s", full);
+    size_t n = 1;
+    for (int d = 0; d < t->n_dims; d++) n *= (size_t)t->shape[d];
+    float *values = malloc(n * sizeof *values);
+    assert_ok(yokei_tensor_copy(t, n, YOKE_F32, values));
+    *n_out = n;
+    return values;
+}
+
+static double scalar_of(const struct yokei_safetensors *file, const char *name)
+{
+    double value;
+    assert_ok(yokei_tensor_copy(yokei_safetensors_find(file, name), 1, YOKE_F64, &value));
+    return value;
+}
+
+struct bench {
+    yoke_device *device;
+    yoke_model *model;
+    yoke_trainer *trainer;
+    int32_t tokens[B * T], targets[B * T];
+    yoke_dtype precision;
+};
+
+/* Whether the device is there; a machine without OpenCL says so and goes on. */
+static bool set_up(struct bench *b, const struct subject *s)
+{
+    struct yoke_trainer_config c = YOKE_TRAINER_CONFIG_INIT;
+    memset(b, 0, sizeof *b);
+    if (yoke_device_open(s->device, NULL, &b->device)) {
+        printf("# %s\n", yoke_last_error());
+        return false;
+    }
+    b->precision = c.precision = s->precision;
+    c.batch = B;
+    c.sequence = T;
+    c.clip = 1;
+    c.weight_decay = 0.1;
+    assert_ok(yoke_model_gpt2(&nano, &b->model));
+    assert_ok(yoke_trainer_create(b->model, b->device, &c, &b->trainer));
+    assert_ok(yokei_weights_load(b->trainer, &nano, golden_path("weights")));
+    const int64_t shape[] = { B, T };
+    assert_ok(yokei_safetensors_load(expected, "tokens", YOKE_I32, 2, shape, b->tokens));
+    assert_ok(yokei_safetensors_load(expected, "targets", YOKE_I32, 2, shape, b->targets));
+    return true;
+}
+
+static void tear_down(struct bench *b)
+{
+    assert_ok(yoke_trainer_destroy(b->trainer));
+    assert_ok(yoke_model_destroy(b->model));
+    assert_ok(yoke_device_close(b->device));
+}
+
+static void check_logits(struct bench *b)
+{
+    static const int positions[] = { 0, 1, 31, 63 };
+    size_t n;
+    float *all = tensor_of(expected, &n, "", "logits"), got[V];
+    assert_int_equal(n, B * T * V);
+    for (int s = 0; s < B; s++)
+        for (size_t i = 0; i < YOKE_COUNT(positions); i++) {
+            const float *row = all + ((size_t)s * T + (size_t)positions[i]) * V;
+            assert_ok(yoke_trainer_logits(b->trainer, b->tokens + s * T, positions[i], got));
+            double off = gates_distance(got, row, V) / gates_norm(row, V);
+            if (!(off <= gates_tolerance(b->precision, true))) fail_msg("logits of sequence %d, position %d: off by %.2e", s, positions[i], off);
+        }
+    free(all);
+}
+
+static void check_gradients(struct bench *b, double *worst_out)
+{
+    *worst_out = 0;
+    for (int p = 0; p < yoke_trainer_n_parameters(b->trainer); p++) {
+        const char *name = yoke_trainer_parameter(b->trainer, p)->name;
+        size_t n;
+        float *e = tensor_of(expected, &n, "grad.", name), *got = malloc(n * sizeof *got);
+        assert_ok(yoke_trainer_get(b->trainer, YOKE_TENSOR_GRADIENT, p, got));
+        double ratio = gates_gradient(name, got, e, n, b->precision, gates_tolerance(b->precision, true));
+        if (!(ratio <= 1)) fail_msg("gradient of %s: %.2f of its gate", name, ratio);
+        *worst_out = fmax(*worst_out, ratio);
+        free(e), free(got);
+    }
+}
+
+/* The step is taken with PyTorch's own gradient: Adam's first step is the sign of the gradient, whatever its size. */
+static void check_step(struct bench *b, struct yoke_step_result *result)
+{
+    size_t n;
+    for (int p = 0; p < yoke_trainer_n_parameters(b->trainer); p++) {
+        float *g = tensor_of(expected, &n, "grad.", yoke_trainer_parameter(b->trainer, p)->name);
+        for (size_t i = 0; i < n; i++) g[i] *= (float)result->loss_scale;
+        assert_ok(yoke_trainer_set(b->trainer, YOKE_TENSOR_GRADIENT, p, g));
+        free(g);
+    }
+    assert_ok(yoke_trainer_apply(b->trainer, 1e-3, result));
+    for (int p = 0; p < yoke_trainer_n_parameters(b->trainer); p++) {
+        const char *name = yoke_trainer_parameter(b->trainer, p)->name;
+        float *e = tensor_of(expected, &n, "step.", name), *got = malloc(n * sizeof *got);
+        assert_ok(yoke_trainer_get(b->trainer, YOKE_TENSOR_WEIGHT, p, got));
+        for (size_t i = 0; i < n; i++)
+            if (!(fabs((double)got[i] - (double)e[i]) <= 3e-7 * (1 + fabs((double)e[i]))))
+                fail_msg("%s[%zu] after the step: %.9g, expected %.9g", name, i, (double)got[i], (double)e[i]);
+        free(e), free(got);
+    }
+}
+
+static void agrees_with_pytorch(void **state)
+{
+    struct bench b;
+    struct yoke_step_result result;
+    double worst;
+    if (!set_up(&b, *state)) skip();
+    assert_ok(yoke_trainer_backward(b.trainer, b.tokens, b.targets, 0, &result));
+    double loss = scalar_of(expected, "loss"), norm = scalar_of(expected, "gradient_norm");
+    double loss_gate = b.precision == YOKE_F32 ? 2e-6 : 2e-3;
+    if (!(fabs(result.loss - loss) <= loss_gate * loss)) fail_msg("loss %.9g, expected %.9g", result.loss, loss);
+    if (!(fabs(result.gradient_norm - norm) <= gates_tolerance(b.precision, true) * norm))
+        fail_msg("gradient norm %.9g, expected %.9g", result.gradient_norm, norm);
+    check_gradients(&b, &worst);
+    printf("# %s %s: loss off by %.1e, gradients at most %.2f of their gates\n", ((const struct subject *)*state)->device,
+           yoke_dtype_name(b.precision), fabs(result.loss - loss) / loss, worst);
+    check_step(&b, &result);
+    assert_ok(yokei_weights_load(b.trainer, &nano, golden_path("weights")));
+    check_logits(&b);
+    tear_down(&b);
+}
+
+/* The planted errors: a missing 1/sqrt(d), GELU by erf. Losses would pass; gradients do not. */
+static void wrong_models_are_noticed(void **state)
+{
+    static const char *const kinds[] = { "unscaled", "erf" };
+    (void)state;
+    for (size_t k = 0; k < YOKE_COUNT(kinds); k++) {
+        double worst = 0;
+        char prefix[32];
+        snprintf(prefix, sizeof prefix, "%s.grad.", kinds[k]);
+        for (size_t i = 0; i < yokei_safetensors_count(wrong); i++) {
+            const char *name = yokei_safetensors_at(wrong, i)->name;
+            if (strncmp(name, prefix, strlen(prefix)) != 0) continue;
+            size_t n, m;
+            float *e = tensor_of(expected, &n, "grad.", name + strlen(prefix)), *w = tensor_of(wrong, &m, "", name);
+            assert_int_equal(n, m);
+            worst = fmax(worst, gates_gradient(name, w, e, n, YOKE_F32, gates_tolerance(YOKE_F32, true)));
+            free(e), free(w);
+        }
+        printf("# %s: %.0f times f32's gate\n", kinds[k], worst);
+        assert_true(worst > 10);
+    }
+}
+
+int main(void)
+{
+    static const char *const devices[] = { "reference", "host", "opencl:0" };
+    static const yoke_dtype precisions[] = { YOKE_F32, YOKE_BF16, YOKE_F16 };
+    enum { N = YOKE_COUNT(devices) * YOKE_COUNT(precisions) };
+    static struct subject subjects[N];
+    static char names[N][64];
+    struct CMUnitTest tests[N + 1];
+    size_t n = 0;
+    if (yokei_safetensors_open(golden_path("expected"), 0, &expected) || yokei_safetensors_open(golden_path("wrong"), 0, &wrong)) {
+        printf("1..1\nnot ok 1 - %s\n", yoke_last_error());
+        return 1;
+    }
+    for (size_t d = 0; d < YOKE_COUNT(devices); d++)
+        for (size_t p = 0; p < YOKE_COUNT(precisions); p++, n++) {
+            subjects[n] = (struct subject){ devices[d], precisions[p] };
+            snprintf(names[n], sizeof names[n], "PyTorch's step on %s in %s", devices[d], yoke_dtype_name(precisions[p]));
+            tests[n] = (struct CMUnitTest){ names[n], agrees_with_pytorch, NULL, NULL, &subjects[n] };
+        }
+    tests[n] = (struct CMUnitTest)cmocka_unit_test(wrong_models_are_noticed);
+    int failed = cmocka_run_group_tests_name("golden", tests, NULL, NULL);
+    yokei_safetensors_close(expected);
+    yokei_safetensors_close(wrong);
+    return failed;
+}

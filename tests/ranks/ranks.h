@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the programs of tests/ranks share: start and stop, TAP from rank 0, agreement of all ranks on a result. */
+#ifndef TESTS_RANKS_RANKS_H
+#define TESTS_RANKS_RANKS_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <yoke/comm.h>
+
+#include "core/base/base.h"
+
+static int ranks_rank, ranks_size, ranks_n_checks, ranks_n_failed;
+static MPI_Comm ranks_world;
+
+static inline void ranks_log(void *context, yoke_log_level level, const char *text)
+{
+    (void)context, (void)level;
+    fprintf(stderr, "# rank %d: %s\n", ranks_rank, text);
+}
+
+static inline void ranks_start(void)
+{
+    if (yoke_mpi_start(&ranks_world)) {
+        printf("not ok 1 - MPI starts: %s\n1..1\n", yoke_last_error());
+        exit(1);
+    }
+    PMPI_Comm_rank(ranks_world, &ranks_rank);
+    PMPI_Comm_size(ranks_world, &ranks_size);
+}
+
+/* Whether `ok` holds on all ranks; by MPI, so that what is tested does not judge itself. Waits politely. */
+static inline int ranks_all(int ok)
+{
+    int all = 0, complete = 0;
+    MPI_Request request;
+    PMPI_Iallreduce(&ok, &all, 1, MPI_INT, MPI_MIN, ranks_world, &request);
+    for (PMPI_Test(&request, &complete, MPI_STATUS_IGNORE); !complete; PMPI_Test(&request, &complete, MPI_STATUS_IGNORE))
+        usleep(20);
+    return all;
+}
+
+/* One line of TAP: ok when `ok` holds on every rank. A rank where it does not says so on stderr. Collective. */
+static inline int ranks_check(int ok, const char *format, ...) YOKE_PRINTF(2, 3);
+static inline int ranks_check(int ok, const char *format, ...)
+{
+    char name[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(name, sizeof name, format, args);
+    va_end(args);
+    if (!ok) fprintf(stderr, "# rank %d of %d: failed: %s (last error: %s)\n", ranks_rank, ranks_size, name, yoke_last_error());
+    const int all = ranks_all(ok);
+    ranks_n_checks++;
+    ranks_n_failed += !all;
+    if (ranks_rank == 0) {
+        printf("%sok %d - %s, %d ranks\n", all ? "" : "not ", ranks_n_checks, name, ranks_size);
+        fflush(stdout);
+    }
+    return all;
+}
+
+static inline int ranks_end(void)
+{
+    if (ranks_rank == 0) printf("1..%d\n", ranks_n_checks);
+    fflush(stdout);
+    if (yoke_mpi_stop()) return 1;
+    int finalised = 0;
+    PMPI_Finalized(&finalised);
+    /* A fault that the test provoked: MPI may not be finalised. Such a program runs with agents. */
+    if (!finalised) {
+        ranks_all(1);
+        _exit(ranks_n_failed != 0);
+    }
+    return ranks_n_failed != 0;
+}
+
+/* Print where a call failed; for calls that a test needs to go on. */
+#define RANKS_TRY(x)                                                                                      \
+    do {                                                                                                  \
+        if (x) {                                                                                          \
+            fprintf(stderr, "# rank %d: %s:%d: %s: %s\n", ranks_rank, __FILE__, __LINE__, #x, yoke_last_error()); \
+            return 0;                                                                                     \
+        }                                                                                                 \
+    } while (0)
+
+#endif

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * all_reduce and reduce_scatter: data that every order of summation sums exactly, for counts around the number of
+ * ranks, primes and long ones; every type and reduction; in place; uneven slices; and a test with rounding, against
+ * its bound. Each over shared memory and over MPI, by both algorithms, with small chunks and with the default.
+ */
+#include <math.h>
+
+#include "tests/ranks/ranks.h"
+
+static const yoke_dtype dtypes[] = { YOKE_F32, YOKE_F16, YOKE_BF16, YOKE_F64, YOKE_I32 };
+
+/* Element i of rank r: small integers, so that sums of 8 are exact in every type; for prod 1 or 2, for avg multiples. */
+static double value(yoke_reduction op, int r, size_t i)
+{
+    const size_t mixed = i * 7 + (size_t)r * 13 + i / 64;
+    switch (op) {
+    case YOKE_PROD: return mixed % 3 == 0 ? 2 : 1;
+    case YOKE_AVG: return (double)((mixed % 4) * (size_t)ranks_size);
+    case YOKE_SUM: return (double)(mixed % 17) - 8;
+    default: return (double)(mixed % 61) - 30;
+    }
+}
+
+static double expected(yoke_reduction op, size_t i)
+{
+    double result = value(op, 0, i);
+    for (int r = 1; r < ranks_size; r++) {
+        const double x = value(op, r, i);
+        switch (op) {
+        case YOKE_SUM:
+        case YOKE_AVG: result += x; break;
+        case YOKE_PROD: result *= x; break;
+        case YOKE_MIN: result = x < result ? x : result; break;
+        default: result = x > result ? x : result; break;
+        }
+    }
+    return op == YOKE_AVG ? result / ranks_size : result;
+}
+
+struct buffers { char *send, *recv; };
+
+static int all_reduce_is_exact(yoke_comm *comm, struct buffers *b, size_t count, yoke_dtype dtype, yoke_reduction op, int in_place)
+{
+    const size_t bytes = yoke_dtype_bytes(dtype);
+    char *recv = in_place ? b->send : b->recv;
+    memset(b->recv, 0x5a, (count + 1) * bytes);
+    for (size_t i = 0; i < count; i++) yokei_store(dtype, b->send, (int64_t)i, value(op, ranks_rank, i));
+    char after[8];
+    memcpy(after, recv + count * bytes, bytes);
+    RANKS_TRY(yoke_all_reduce(b->send, recv, count, dtype, op, comm, NULL));
+    for (size_t i = 0; i < count; i++) {
+        const double got = yokei_load(dtype, recv, (int64_t)i);
+        if (got != expected(op, i)) {
+            fprintf(stderr, "# rank %d: %s %s count %zu: element %zu is %g, not %g\n", ranks_rank, yoke_dtype_name(dtype),
+                    yoke_reduction_name(op), count, i, got, expected(op, i));
+            return 0;
+        }
+    }
+    return !memcmp(after, recv + count * bytes, bytes); /* nothing written behind the end */
+}
+
+static int all_types(yoke_comm *comm, struct buffers *b, size_t count)
+{
+    int ok = 1;
+    for (size_t d = 0; d < YOKE_COUNT(dtypes); d++)
+        for (int op = 0; op < YOKE_N_REDUCTIONS; op++)
+            if (!(op == YOKE_AVG && dtypes[d] == YOKE_I32))
+                ok &= all_reduce_is_exact(comm, b, count, dtypes[d], (yoke_reduction)op, (int)(count + (size_t)op) % 2);
+    return ok;
+}
+
+/* counts[r] for uneven slices, some of them empty. */
+static size_t uneven(size_t counts[], size_t most)
+{
+    size_t total = 0;
+    for (int r = 0; r < ranks_size; r++) total += counts[r] = r % 3 == 1 ? 0 : most / (size_t)(r + 1) + (size_t)r;
+    return total;
+}
+
+static int reduce_scatter_is_exact(yoke_comm *comm, struct buffers *b, size_t most, yoke_dtype dtype, int even, int in_place)
+{
+    size_t counts[64], before = 0;
+    size_t total = uneven(counts, most);
+    if (even) {
+        for (int r = 0; r < ranks_size; r++) counts[r] = most;
+        total = most * (size_t)ranks_size;
+    }
+    for (int r = 0; r < ranks_rank; r++) before += counts[r];
+    const size_t mine = counts[ranks_rank], bytes = yoke_dtype_bytes(dtype);
+    for (size_t i = 0; i < total; i++) yokei_store(dtype, b->send, (int64_t)i, value(YOKE_SUM, ranks_rank, i));
+    char *recv = in_place ? b->send + before * bytes : b->recv;
+    if (even)
+        RANKS_TRY(yoke_reduce_scatter(b->send, recv, most, dtype, YOKE_SUM, comm, NULL));
+    else
+        RANKS_TRY(yoke_reduce_scatter_v(b->send, recv, counts, dtype, YOKE_SUM, comm, NULL));
+    for (size_t i = 0; i < mine; i++)
+        if (yokei_load(dtype, recv, (int64_t)i) != expected(YOKE_SUM, before + i)) return 0;
+    return 1;
+}
+
+/* The deterministic noise of the rounding tests: -1..1 with full mantissas. */
+static float noise(int r, size_t i)
+{
+    uint32_t x = (uint32_t)i * 2654435761u + (uint32_t)r * 40503u + 12345u;
+    x ^= x >> 15, x *= 2246822519u, x ^= x >> 13, x *= 3266489917u, x ^= x >> 16;
+    return (float)(int32_t)x * 0x1p-31f;
+}
+
+/* All ranks' results are the same bits, and within the bound of include/yoke/comm.h of the exact sum. */
+static int rounds_as_promised(yoke_comm *comm, struct buffers *b, size_t count, yoke_dtype dtype, enum yoke_accum accum)
+{
+    for (size_t i = 0; i < count; i++) yokei_store(dtype, b->send, (int64_t)i, noise(ranks_rank, i));
+    RANKS_TRY(yoke_all_reduce(b->send, b->recv, count, dtype, YOKE_SUM, comm, NULL));
+    const int narrow = dtype == YOKE_F16 || dtype == YOKE_BF16;
+    const double u = yokei_unit_roundoff(dtype), n = ranks_size - 1, u32 = 0x1p-24, tiny = yokei_underflow(dtype);
+    int ok = 1;
+    for (size_t i = 0; i < count && ok; i++) {
+        double sum = 0, magnitude = 0;
+        for (int r = 0; r < ranks_size; r++) {
+            char one[8];
+            yokei_store(dtype, one, 0, noise(r, i));
+            sum += yokei_load(dtype, one, 0);
+            magnitude += fabs(yokei_load(dtype, one, 0));
+        }
+        const double error = fabs(yokei_load(dtype, b->recv, (int64_t)i) - sum);
+        double bound = n * u / (1 - n * u) * magnitude;
+        if (narrow && accum == YOKE_ACCUM_F32) bound = 1.01 * n * u32 * magnitude + u * (fabs(sum) + n * u32 * magnitude) + tiny;
+        if (narrow && accum == YOKE_ACCUM_NATIVE) bound = n * u * magnitude * (1 + n * u) + n * tiny;
+        ok = error <= bound;
+        if (!ok) fprintf(stderr, "# rank %d: element %zu of %s: error %g, bound %g\n", ranks_rank, i, yoke_dtype_name(dtype), error, bound);
+    }
+    const uint64_t hash = yokei_hash(b->recv, count * yoke_dtype_bytes(dtype), 1);
+    uint64_t first = hash;
+    PMPI_Bcast(&first, 8, MPI_BYTE, 0, ranks_world);
+    return ok && first == hash;
+}
+
+/* NaN wins wherever it is, in any rank's data; -0 is less than +0; infinities of two signs make NaN; same bits on all. */
+static int specials(yoke_comm *comm, struct buffers *b, yoke_dtype dtype)
+{
+    enum { N = 64 };
+    for (int op = 0; op < YOKE_N_REDUCTIONS; op++) {
+        for (int i = 0; i < N; i++) {
+            const int mine = i % ranks_size == ranks_rank;
+            const double x = i < 16 ? (mine ? NAN : 1.0) : i < 32 ? (mine ? -0.0 : 0.0)
+                             : i < 48 ? (mine ? INFINITY : -INFINITY) : (mine ? 1.0 : 1.0);
+            yokei_store(dtype, b->send, i, x);
+        }
+        RANKS_TRY(yoke_all_reduce(b->send, b->recv, N, dtype, (yoke_reduction)op, comm, NULL));
+        for (int i = 0; i < N; i++) {
+            const double got = yokei_load(dtype, b->recv, i);
+            int ok = 1;
+            if (i < 16) ok = isnan(got);
+            else if (i < 32 && op == YOKE_MIN) ok = got == 0 && signbit(got);
+            else if (i < 32 && op == YOKE_MAX) ok = got == 0 && (ranks_size == 1 || !signbit(got));
+            else if (i >= 32 && i < 48 && ranks_size > 1 && (op == YOKE_SUM || op == YOKE_AVG)) ok = isnan(got);
+            else if (i >= 32 && i < 48 && op == YOKE_MAX) ok = got == INFINITY;
+            if (!ok) {
+                fprintf(stderr, "# rank %d: %s %s: element %d is %g\n", ranks_rank, yoke_dtype_name(dtype), yoke_reduction_name((yoke_reduction)op), i, got);
+                return 0;
+            }
+        }
+        uint64_t hash = yokei_hash(b->recv, N * yoke_dtype_bytes(dtype), 1), first = hash;
+        PMPI_Bcast(&first, 8, MPI_BYTE, 0, ranks_world);
+        if (first != hash) return 0;
+    }
+    return 1;
+}
+
+static const struct variant { const char *name, *algorithm; bool no_shared; size_t chunk; } variants[] = {
+    { "shared memory", NULL, false, 0 },
+    { "shared memory, ring, chunks of 256 bytes", "ring", false, 256 },
+    { "MPI, ring", "ring", true, 0 },
+    { "MPI, doubling, chunks of 4096 bytes", "doubling", true, 4096 },
+};
+
+static void try_variant(const struct variant *variant, struct buffers *b)
+{
+    const size_t p = (size_t)ranks_size, counts[] = { 0, 1, p - 1, p, p + 1, 127, 1009, 20011 };
+    struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
+    config.algorithm = variant->algorithm;
+    config.no_shared = variant->no_shared;
+    config.chunk_bytes = variant->chunk;
+    config.name = "test";
+    yoke_comm *comm = NULL, *native = NULL;
+    if (!ranks_check(!yoke_comm_create(ranks_world, NULL, &config, &comm), "a communicator over %s", variant->name)) return;
+    for (size_t c = 0; c < YOKE_COUNT(counts); c++)
+        ranks_check(all_types(comm, b, counts[c]), "all_reduce of %zu, every type and reduction, over %s", counts[c], variant->name);
+    int ok = 1;
+    for (size_t d = 0; d < YOKE_COUNT(dtypes); d++)
+        for (int i = 0; i < 4; i++) ok &= reduce_scatter_is_exact(comm, b, 3 + 1000 * d, dtypes[d], i & 1, i & 2);
+    ranks_check(ok, "reduce_scatter, even and uneven, in place and not, over %s", variant->name);
+    ok = 1;
+    for (size_t d = 0; d < 4; d++) ok &= rounds_as_promised(comm, b, 5003, dtypes[d], YOKE_ACCUM_F32);
+    ranks_check(ok, "sums that round, accum f32: bound and equal bits, over %s", variant->name);
+    ok = 1;
+    for (size_t d = 0; d < 4; d++) ok &= specials(comm, b, dtypes[d]);
+    ranks_check(ok, "NaN, infinities and zeros of both signs, over %s", variant->name);
+    config.accum = YOKE_ACCUM_NATIVE;
+    if (!ranks_check(!yoke_comm_create(ranks_world, NULL, &config, &native), "a second communicator, accum native")) return;
+    ok = 1;
+    for (size_t d = 0; d < 4; d++) ok &= rounds_as_promised(native, b, 5003, dtypes[d], YOKE_ACCUM_NATIVE);
+    ranks_check(ok, "sums that round, accum native: bound and equal bits, over %s", variant->name);
+    ranks_check(all_types(native, b, 1009), "exact sums, accum native, over %s", variant->name);
+    ranks_check(!yoke_comm_destroy(native) && !yoke_comm_destroy(comm), "destroyed");
+}
+
+/* What is refused, before any message is sent. */
+static void refusals(struct buffers *b)
+{
+    yoke_comm *comm;
+    if (!ranks_check(!yoke_comm_create(ranks_world, NULL, NULL, &comm), "a communicator")) return;
+    ranks_check(yoke_all_reduce(b->send, b->recv, 4, YOKE_I32, YOKE_AVG, comm, NULL) == YOKE_EUNSUPPORTED, "avg of i32 is refused");
+    ranks_check(yoke_all_reduce(b->send, b->recv, 4, YOKE_U8, YOKE_SUM, comm, NULL) == YOKE_EUNSUPPORTED, "sum of u8 is refused");
+    ranks_check(yoke_all_reduce(b->send, b->send + 4, 4, YOKE_F32, YOKE_SUM, comm, NULL) == YOKE_EINVAL, "overlap is refused");
+    ranks_check(yoke_all_reduce(NULL, b->recv, 4, YOKE_F32, YOKE_SUM, comm, NULL) == YOKE_EINVAL, "NULL is refused");
+    ranks_check(yoke_all_reduce(b->send + 1, b->recv, 4, YOKE_F32, YOKE_SUM, comm, NULL) == YOKE_EINVAL, "misalignment is refused");
+    ranks_check(yoke_broadcast(b->send, b->recv, 4, YOKE_F32, ranks_size, comm, NULL) == YOKE_EINVAL, "a root that is not there is refused");
+    ranks_check(!yoke_all_reduce(NULL, NULL, 0, YOKE_F32, YOKE_SUM, comm, NULL), "count 0 needs no buffers");
+    ranks_check(all_reduce_is_exact(comm, b, 100, YOKE_F32, YOKE_SUM, 0), "the communicator still works");
+    ranks_check(!yoke_comm_destroy(comm), "destroyed");
+    struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
+    config.timeout_ms = 1000 + ranks_rank;
+    const yoke_status expected_status = ranks_size == 1 ? YOKE_OK : YOKE_EMISMATCH;
+    const yoke_status got = yoke_comm_create(ranks_world, NULL, &config, &comm);
+    ranks_check(got == expected_status, "different configurations are refused on every rank");
+    if (!got) yoke_comm_destroy(comm);
+    config.timeout_ms = 0;
+    config.algorithm = ranks_rank == ranks_size - 1 ? "rign" : "ring";
+    ranks_check(yoke_comm_create(ranks_world, NULL, &config, &comm) == YOKE_ECONFIG, "one rank's wrong configuration fails all");
+}
+
+int main(int argc, char **argv)
+{
+    const size_t longest = argc > 1 ? (size_t)atol(argv[1]) : 0; /* one long f32 sum more */
+    const size_t room = YOKE_MAX(longest, 200000) * 4 + 64;
+    struct buffers b = { malloc(room), malloc(room) };
+    ranks_start();
+    for (size_t v = 0; v < YOKE_COUNT(variants); v++) try_variant(&variants[v], &b);
+    refusals(&b);
+    if (longest) {
+        yoke_comm *comm;
+        if (ranks_check(!yoke_comm_create(ranks_world, NULL, NULL, &comm), "a communicator")) {
+            ranks_check(all_reduce_is_exact(comm, &b, longest, YOKE_F32, YOKE_SUM, 0), "all_reduce of %zu f32", longest);
+            ranks_check(all_reduce_is_exact(comm, &b, longest / 2, YOKE_BF16, YOKE_SUM, 1), "all_reduce of %zu bf16, in place", longest / 2);
+            ranks_check(!yoke_comm_destroy(comm), "destroyed");
+        }
+    }
+    free(b.send);
+    free(b.recv);
+    return ranks_end();
+}
