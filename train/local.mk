@@ -14,7 +14,7 @@ libyoke_train_la_DEPENDENCIES = libyoke-comm.la libyoke.la $(top_srcdir)/train/l
 include train/data/local.mk
 
 # Tests of training that need neither MPI nor another process.
-train_unit_programs = tests/unit/train_layers tests/unit/train_program
+train_unit_programs = tests/unit/train_layers tests/unit/train_program tests/unit/train_loop
 check_PROGRAMS += $(train_unit_programs)
 YOKE_TESTS += $(train_unit_programs)
 TRAIN_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
@@ -25,6 +25,9 @@ tests_unit_train_layers_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_train_program_SOURCES = tests/unit/train_program.c
 tests_unit_train_program_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_train_program_LDADD = $(TRAIN_TEST_LDADD)
+tests_unit_train_loop_SOURCES = tests/unit/train_loop.c
+tests_unit_train_loop_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
+tests_unit_train_loop_LDADD = $(TRAIN_TEST_LDADD)
 
 # Layouts against one host rank. Ranks share two cores: one thread each.
 train_ranks_programs = tests/ranks/parity tests/ranks/parity_planted
