@@ -42,4 +42,6 @@ tests_ranks_parity_planted_CFLAGS = $(TRAIN_RANKS_CFLAGS) -DPLANT_DOUBLE_AVERAGE
 tests_ranks_parity_planted_LDADD = $(TRAIN_RANKS_LDADD)
 YOKE_TESTS += \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run -t 200 4 tests/ranks/parity' \
-	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/parity_planted'
+	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/parity_planted' \
+	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/train_command'
+EXTRA_DIST += tests/ranks/train_command

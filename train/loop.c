@@ -82,6 +82,7 @@ static yoke_status set_up(struct yokei_run_state *s)
     s->targets = malloc(n + 4);
     if (!s->inputs || !s->targets) return yoke_fail(YOKE_ENOMEM, "train: no host memory for a batch");
     YOKE_TRY(read_batch(s, 1));
+    yokei_ranks_busy(&s->config, "compiling kernels");
     YOKE_TRY(warm_up(s));
     if (t->init) YOKE_TRY(yokei_weights_load(s->trainer, &t->plan.model, t->init));
     YOKE_TRY(write_plan(s));

@@ -81,6 +81,7 @@ static yoke_status time_steps(struct yokei_run_state *s, yoke_trainer *probe, in
     struct yoke_step_result result;
     double done = 1, *all = calloc((size_t)s->n_ranks, sizeof *all);
     if (!all) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
+    yokei_ranks_busy(&c, "compiling kernels");
     /* The first step compiles kernels; its rate is zero, it changes no weight that anybody keeps. */
     yoke_status status = yoke_trainer_backward(probe, inputs, targets, 0, &result);
     if (!status) status = yoke_trainer_apply(probe, 0, &result);
