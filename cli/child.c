@@ -91,17 +91,24 @@ void cli_with_threads(int n)
         same = false;
         setenv(names[i], text, 1);
     }
-    void *data;
-    size_t bytes;
-    if (same || yokei_file_read("/proc/self/cmdline", 1 << 20, &data, &bytes)) return;
-    size_t n_words = 0;
-    for (size_t i = 0; i < bytes; i++) n_words += !((char *)data)[i];
-    char **line = calloc(n_words + 1, sizeof *line);
-    if (line) {
-        char *word = data;
-        for (size_t i = 0; i < n_words; i++, word += strlen(word) + 1) line[i] = word;
-        execv("/proc/self/exe", line);
+    if (same) return;
+    /* Files of /proc have no size to go by: read until the end. */
+    char *data = NULL;
+    size_t room = 0, n_words = 0;
+    ssize_t length;
+    FILE *from = fopen("/proc/self/cmdline", "r");
+    char **line = NULL;
+    while (from && (length = getdelim(&data, &room, 0, from)) > 0) {
+        char **longer = realloc(line, (n_words + 2) * sizeof *line);
+        if (!longer) break;
+        line = longer;
+        line[n_words++] = strdup(data);
+        line[n_words] = NULL;
     }
-    free(line); /* it could not be started anew: the measurement then says how many threads it saw */
+    if (from) fclose(from);
     free(data);
+    if (line) execv("/proc/self/exe", line);
+    /* It could not be started anew: the libraries keep the threads that they have. */
+    for (size_t i = 0; i < n_words; i++) free(line[i]);
+    free(line);
 }

@@ -7,6 +7,7 @@
 #ifndef CLI_JOB_DIR_H
 #define CLI_JOB_DIR_H
 
+#include <time.h>
 #include <yoke/base.h>
 
 enum cli_command {
@@ -32,5 +33,11 @@ bool cli_agent_read(const char *folder, int rank, int *pid_out, char *host_out, 
 
 /** Remove what only a running job needs; with `records` the flight records too. */
 void cli_job_dir_clean(const char *folder, int n_ranks, bool records);
+
+/**
+ * Remove files of MPI's shared memory that a rank left which was killed while MPI started: those of this user, made
+ * since then, that no process has open or mapped.
+ */
+void cli_sweep_shared_memory(time_t since);
 
 #endif

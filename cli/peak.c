@@ -9,7 +9,7 @@
 
 #define CHAINS 12       /* independent sums: enough to hide the latency of two units, few enough for the registers */
 #define ROUNDS 200000
-#define SAMPLES 5
+#define SAMPLES 40
 
 typedef float (*loop)(int rounds); /* returns a sum, so that the work is not removed */
 

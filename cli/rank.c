@@ -17,6 +17,7 @@
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -34,6 +35,7 @@ struct agent {
     pid_t pid;                  /* of the rank */
     bool ended;
     int order;                  /* orders carried out */
+    bool harmed;                /* the rank ended by a signal */
     struct yokei_flight_file *record;
 };
 
@@ -177,7 +179,7 @@ static void reap(struct agent *agent)
         case CLD_KILLED:
         case CLD_DUMPED:
             yokei_flight_set_agent(agent->record, YOKEI_AGENT_DEAD, agent->pid, info.si_status, 0);
-            agent->ended = true;
+            agent->ended = agent->harmed = true;
             break;
         default: break;
         }
@@ -242,8 +244,10 @@ yoke_status cli_rank(const struct cli_context *context)
     yoke_status status;
     YOKE_TRY_GOTO(yokei_flight_create(agent.folder, agent.rank, true, &agent.record), refused);
     YOKE_TRY_GOTO(cli_agent_write(agent.folder, agent.rank), refused);
+    time_t start = time(NULL);
     YOKE_TRY_GOTO(start_rank(&agent, context->words), refused);
     watch(&agent, signals);
+    if (agent.harmed) cli_sweep_shared_memory(start);
     return YOKE_OK;
 refused:
     cli_refuse(agent.folder, yoke_last_error());

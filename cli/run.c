@@ -287,7 +287,9 @@ yoke_status cli_run(const struct cli_context *context)
     status = start_launcher(context, &job, output);
     close(output);
     if (status) goto out;
+    time_t start = time(NULL);
     cli_supervise(&job);
+    if (job.lost_agent >= 0 || job.launcher_signal) cli_sweep_shared_memory(start); /* the agents could not */
     status = cli_verdict(&job);
 out:
     if (job.relay > 0) waitpid(job.relay, NULL, 0); /* it ends when the last writer has */

@@ -23,6 +23,7 @@
 #define START_SECONDS 120     /* for all agents to appear, over ssh too */
 #define OUTSIDER_SECONDS 2    /* a rank without a communicator cannot notice that another failed */
 #define LEAVE_SECONDS 5
+#define STALL_SECONDS 10      /* unless YOKE_STALL_MS says otherwise, as for the ranks */
 
 static double now(void) { return (double)yokei_now_ns() * 1e-9; }
 
@@ -45,7 +46,7 @@ bool cli_rank_failed(const struct cli_rank_watch *rank)
 static bool any_failed(const struct cli_job *job)
 {
     for (int r = 0; r < job->n_ranks; r++)
-        if (cli_rank_failed(&job->ranks[r])) return true;
+        if (cli_rank_failed(&job->ranks[r]) || job->ranks[r].stopped) return true;
     return false;
 }
 
@@ -67,6 +68,8 @@ static void look_at_record(struct cli_job *job, int r)
     if (!rank->record && (!rank->agent || access(path, R_OK) || yokei_flight_open(job->folder, r, &rank->record))) return;
     struct yokei_agent_verdict verdict = yokei_flight_agent(rank->record);
     if (verdict.state == YOKEI_AGENT_DEAD) rank->ended_at = job->n_ended;
+    if (verdict.state != YOKEI_AGENT_STOPPED) rank->stopped_at = 0;
+    else if (!rank->stopped_at) rank->stopped_at = now();
     if (!rank->stopped) rank->verdict = verdict; /* how it was stopped matters, not that it was ended then */
 }
 
@@ -118,6 +121,12 @@ static void kill_rank(struct cli_job *job, int r)
     order(job, CLI_COMMAND_KILL, r);
 }
 
+/* A rank without a communicator. */
+static bool is_outsider(const struct cli_rank_watch *rank)
+{
+    return !rank->record || atomic_load(&rank->record->state) == YOKEI_RANK_UNBORN;
+}
+
 /* After the first failure: who cannot notice it is ended soon, the others when their time is up. */
 static void end_the_rest(struct cli_job *job, double since_failure)
 {
@@ -129,9 +138,8 @@ static void end_the_rest(struct cli_job *job, double since_failure)
     for (int r = 0; r < job->n_ranks; r++) {
         const struct cli_rank_watch *rank = &job->ranks[r];
         if (rank->ended_at >= 0 || rank->killed) continue;
-        bool outsider = !rank->record || atomic_load(&rank->record->state) == YOKEI_RANK_UNBORN;
         bool stopped = rank->verdict.state == YOKEI_AGENT_STOPPED && !others_run;
-        if (stopped || since_failure > job->grace || (outsider && since_failure > OUTSIDER_SECONDS)) kill_rank(job, r);
+        if (stopped || since_failure > job->grace || (is_outsider(rank) && since_failure > OUTSIDER_SECONDS)) kill_rank(job, r);
     }
 }
 
@@ -145,6 +153,27 @@ static bool only_stopped_remain(const struct cli_job *job)
         stopped++;
     }
     return stopped > 0 && job->n_ended > 0;
+}
+
+/* A rank that is stopped while others still start: they wait inside MPI, where nothing tells them. */
+static void end_stopped_at_start(struct cli_job *job, double stall)
+{
+    bool starting = false;
+    for (int r = 0; r < job->n_ranks; r++) {
+        const struct cli_rank_watch *rank = &job->ranks[r];
+        if (rank->ended_at < 0 && !rank->stopped_at && is_outsider(rank)) starting = true;
+    }
+    for (int r = 0; r < job->n_ranks && starting; r++) {
+        const struct cli_rank_watch *rank = &job->ranks[r];
+        if (rank->ended_at < 0 && !rank->killed && rank->stopped_at && now() - rank->stopped_at > stall) kill_rank(job, r);
+    }
+}
+
+static double stall_seconds(void)
+{
+    const char *text = getenv("YOKE_STALL_MS");
+    double ms = text ? strtod(text, NULL) : 0;
+    return ms > 0 ? ms * 1e-3 : STALL_SECONDS;
 }
 
 static bool all_agents_known(const struct cli_job *job)
@@ -187,6 +216,7 @@ void cli_supervise(struct cli_job *job)
     sigemptyset(&set);
     for (const int *s = (const int[]){ SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD, 0 }; *s; s++) sigaddset(&set, *s);
     int signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    const double stall = stall_seconds();
     double start = now(), failed_at = 0, launcher_ended_at = 0;
     while (fds) {
         wait_for_news(job, signals, fds);
@@ -198,6 +228,7 @@ void cli_supervise(struct cli_job *job)
         if (job->launcher_ended && !launcher_ended_at) launcher_ended_at = now();
         if (launcher_ended_at && now() - launcher_ended_at > 0.5) break;
         if (!failed_at && (any_failed(job) || only_stopped_remain(job))) failed_at = now();
+        end_stopped_at_start(job, stall);
         if (failed_at) end_the_rest(job, now() - failed_at);
         if (failed_at && now() - failed_at > job->grace + LEAVE_SECONDS) break; /* an agent does not answer */
         if (now() - start > START_SECONDS && !all_agents_known(job)) break;

@@ -18,6 +18,7 @@ struct cli_rank_watch {
     int ended_at;      /* how many ranks had ended before this one; -1: runs */
     bool killed;       /* ended by us, after another rank's failure */
     bool stopped;      /* … while it was stopped by verdict.signal */
+    double stopped_at; /* when we saw that it was stopped, 0: it runs */
 };
 
 struct cli_job {

@@ -28,7 +28,7 @@ void yokei_header_begin(yoke_comm *comm, struct yokei_op *op)
     const struct yokei_header *last = recent(comm, comm->sequence);
     struct yokei_header *h = &op->header;
     *h = (struct yokei_header){
-        .magic = HEADER_MAGIC, .comm = comm->context, .sequence = ++comm->sequence, .kind = (uint8_t)op->kind,
+        .magic = HEADER_MAGIC, .comm = comm->uid, .sequence = ++comm->sequence, .kind = (uint8_t)op->kind,
         .dtype = (uint8_t)op->dtype, .reduction = (uint8_t)op->reduction, .root = op->root, .count = op->count,
         .history = comm->history,
     };
@@ -52,7 +52,7 @@ void yokei_header_transfer(yoke_comm *comm, struct yokei_transfer *transfer, uin
 {
     /* Both ends write the same header. Sends and receives are no part of the history: not all ranks call them. */
     transfer->header = (struct yokei_header){
-        .magic = HEADER_MAGIC, .comm = comm->context, .sequence = sequence, .kind = YOKEI_SEND,
+        .magic = HEADER_MAGIC, .comm = comm->uid, .sequence = sequence, .kind = YOKEI_SEND,
         .dtype = (uint8_t)transfer->dtype, .algorithm = YOKEI_PAIRS, .root = -1, .count = transfer->count,
     };
 }
@@ -128,4 +128,35 @@ yoke_status yokei_check_probe(yoke_comm *comm, int from, const struct yokei_head
 {
     const struct yokei_header *here = recent(comm, there->sequence);
     return here && there->kind != YOKEI_SEND ? yokei_check(comm, from, here, there) : YOKE_OK;
+}
+
+/* The record's entry on call `sequence` of the communicator, as a header; false when it is not there (any more). */
+static bool recorded_call(const yoke_comm *comm, const struct yokei_flight_file *file, uint32_t sequence, struct yokei_header *out)
+{
+    const uint64_t n = atomic_load_explicit(&file->n_operations, memory_order_acquire);
+    for (uint64_t back = 1; back <= n && back <= YOKEI_RECENT; back++) {
+        const struct yokei_flight_entry *entry = &file->entries[(n - back) % YOKEI_FLIGHT_ENTRIES];
+        const struct yokei_flight_entry e = *entry;
+        if (e.comm != comm->uid || e.sequence != sequence || e.algorithm == YOKEI_PAIRS) continue;
+        *out = (struct yokei_header){ .magic = HEADER_MAGIC, .comm = e.comm, .sequence = e.sequence, .kind = e.kind,
+                                      .dtype = e.dtype, .reduction = e.reduction, .algorithm = e.algorithm, .root = e.root,
+                                      .counts_hash = e.counts_hash, .count = e.count, .history = e.hash };
+        return atomic_load_explicit(&entry->state, memory_order_acquire) != 0;
+    }
+    return false;
+}
+
+yoke_status yokei_check_record(yoke_comm *comm, int other)
+{
+    const struct yokei_flight_file *file = comm->peers[other].flight;
+    if (comm->no_check) return YOKE_OK;
+    const uint32_t newest = comm->sequence;
+    for (uint32_t s = newest > YOKEI_RECENT / 2 ? newest - YOKEI_RECENT / 2 : 1; s <= newest; s++) {
+        const struct yokei_header *here = recent(comm, s);
+        struct yokei_header there;
+        if (here && recorded_call(comm, file, s, &there) &&
+            memcmp(here, &there, offsetof(struct yokei_header, history)))
+            return mismatch(comm, other, here, &there);
+    }
+    return YOKE_OK;
 }

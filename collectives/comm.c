@@ -156,7 +156,7 @@ static yoke_status create(MPI_Comm mpi_comm, yoke_device *device, const struct y
     if (!status)
         yokei_wait_init(&comm->wait, (enum yokei_wait_policy)(config ? config->wait : YOKE_WAIT_AUTO), comm->n_on_host,
                         yokei_process.n_cores);
-    if (!status) status = yokei_mpi_control_begin(comm);
+    if (!status && !comm->one_host) status = yokei_mpi_control_begin(comm);
     if (status) {
         free_comm(comm);
         return status;
@@ -219,7 +219,8 @@ yoke_status yoke_comm_error(yoke_comm *comm)
     if (!comm) return yoke_fail(YOKE_EINVAL, "yoke_comm_error: no communicator");
     pthread_mutex_lock(&yokei_process.lock);
     const bool may_call = yokei_process.any_thread || pthread_equal(pthread_self(), yokei_process.main_thread);
-    if (may_call) yokei_mpi_control_poll(comm); /* what another rank found is known here too */
+    if (may_call && !comm->one_host) yokei_mpi_control_poll(comm); /* what another rank found is known here too */
+    if (!atomic_load(&comm->error)) yokei_look_for_failure(comm);
     const yoke_status status = yokei_sticky(comm);
     pthread_mutex_unlock(&yokei_process.lock);
     return status;
@@ -239,8 +240,6 @@ yoke_status yoke_comm_busy(yoke_comm *comm, const char *what)
     return YOKE_OK;
 }
 
-static bool started_mpi;
-
 yoke_status yoke_mpi_start(MPI_Comm *world_out)
 {
     if (!world_out) return yoke_fail(YOKE_EINVAL, "yoke_mpi_start: a NULL argument");
@@ -249,7 +248,6 @@ yoke_status yoke_mpi_start(MPI_Comm *world_out)
     if (!initialised) {
         const int code = PMPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
         if (code) return yoke_fail(YOKE_EBACKEND, "MPI_Init_thread failed with code %d", code);
-        started_mpi = true;
     }
     PMPI_Comm_size(MPI_COMM_WORLD, &size);
     int64_t expected = 0;
@@ -261,13 +259,38 @@ yoke_status yoke_mpi_start(MPI_Comm *world_out)
     return YOKE_OK;
 }
 
+/*
+ * MPICH's finalisation may hang when a connection between two ranks is still being made and one of them has stopped
+ * looking at the network. So all ranks meet first, and look for a moment longer.
+ */
+static void quieten(void)
+{
+    static const uint64_t LONGER_NS = 20000000;
+    struct yokei_wait wait;
+    yokei_wait_init(&wait, YOKEI_WAIT_YIELD, 1, 1);
+    for (int round = 0; round < 2; round++) {
+        MPI_Request request;
+        if (PMPI_Ibarrier(MPI_COMM_WORLD, &request)) return;
+        int complete = 0, found = 0;
+        uint64_t since = 0;
+        while (!since || yokei_now_ns() - since < LONGER_NS) {
+            if (complete)
+                PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE);
+            else if (PMPI_Test(&request, &complete, MPI_STATUS_IGNORE))
+                return;
+            if (complete && !since) since = yokei_now_ns();
+            yokei_wait_idle(&wait);
+        }
+    }
+}
+
 yoke_status yoke_mpi_stop(void)
 {
-    int finalised = 0;
+    int initialised = 0, finalised = 0;
+    PMPI_Initialized(&initialised);
     PMPI_Finalized(&finalised);
-    if (finalised || !started_mpi || yokei_process.faulted) return YOKE_OK;
+    if (!initialised || finalised || yokei_process.faulted) return YOKE_OK;
     if (yokei_process.comms) return yoke_fail(YOKE_EBUSY, "yoke_mpi_stop: communicators still live: destroy them first");
-    started_mpi = false;
-    PMPI_Finalize();
-    return YOKE_OK;
+    quieten();
+    return PMPI_Finalize() ? yoke_fail(YOKE_EBACKEND, "MPI_Finalize failed") : YOKE_OK;
 }

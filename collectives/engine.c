@@ -57,6 +57,7 @@ void yokei_op_free(struct yokei_op *op)
 yoke_status yokei_submit(struct yokei_op *op)
 {
     yoke_comm *comm = op->comm;
+    yokei_look_for_failure(comm);
     if (atomic_load(&comm->error)) return yokei_sticky(comm);
     if (op->kind != YOKEI_GROUP && op->kind != YOKEI_SEND && op->kind != YOKEI_RECV) yokei_header_begin(comm, op);
     op->next = NULL;
@@ -77,7 +78,8 @@ static void record_begin(struct yokei_op *op)
     entry->end_ns = 0;
     entry->count = h->count;
     entry->sequence = h->sequence;
-    entry->comm = op->comm->context;
+    entry->comm = op->comm->uid;
+    entry->counts_hash = h->counts_hash;
     entry->hash = h->history;
     entry->root = op->transfers ? op->transfers[0].peer : h->root;
     entry->step = 0;
@@ -90,7 +92,7 @@ static void record_begin(struct yokei_op *op)
     atomic_store_explicit(&file->n_operations, number + 1, memory_order_release);
     op->entry = entry;
     memcpy(file->comm_name, op->comm->name, sizeof file->comm_name);
-    atomic_store_explicit(&file->comm, op->comm->context, memory_order_relaxed);
+    atomic_store_explicit(&file->comm, op->comm->uid, memory_order_relaxed);
     atomic_store_explicit(&file->sequence, h->sequence, memory_order_relaxed);
     atomic_store_explicit(&file->kind, op->kind, memory_order_relaxed);
     atomic_store_explicit(&file->step, 0, memory_order_relaxed);

@@ -37,8 +37,9 @@ struct yokei_flight_entry {
     uint64_t start_ns, end_ns; /* end_ns 0: in flight */
     uint64_t count;
     uint32_t sequence;         /* the communicator's number of this operation, from 1 */
-    uint32_t comm;             /* context number of the communicator */
-    uint32_t hash;             /* of the whole call, as compared between the ranks */
+    uint32_t comm;             /* which communicator: equal on all of its ranks */
+    uint32_t hash;             /* of all the communicator's calls before this one */
+    uint32_t counts_hash;      /* of the counts per rank */
     int32_t root;              /* root or peer, -1 when there is none */
     int32_t step;              /* steps done */
     uint8_t kind, dtype, reduction, algorithm;

@@ -38,7 +38,7 @@ enum {
 /** What a message says of the call that it belongs to; compared field by field on arrival. */
 struct yokei_header {
     uint32_t magic;    /* and version of this format */
-    uint32_t comm;     /* context number */
+    uint32_t comm;     /* uid of the communicator */
     uint32_t sequence; /* of the communicator's collectives, from 1; of the pair's messages for send and recv */
     uint8_t kind, dtype, reduction, algorithm;
     int32_t root;
@@ -234,7 +234,8 @@ extern struct yokei_process yokei_process;
 struct yoke_comm {
     struct yoke_comm *next;
     struct yokei_process_set *set;
-    uint32_t context;
+    uint32_t context;         /* its part of the tags of the process set */
+    uint32_t uid;             /* of ranks and context: tells it from all others, in messages and records */
     int rank, size;
     int *set_rank;            /* [size] rank of the process set */
     char name[32];
@@ -247,6 +248,7 @@ struct yoke_comm {
     bool chunk_is_forced;
     int forced_algorithm;     /* -1: chosen by size */
     bool no_check, no_shared;
+    bool one_host;             /* all ranks' records are seen here: nobody sends control messages */
     bool all_shared;           /* every pair of ranks shares slots */
     int n_on_host;
     struct yokei_peer *peers; /* [size] */
@@ -310,6 +312,8 @@ yoke_status yokei_check(yoke_comm *comm, int from, const struct yokei_header *he
 
 /** The same for a call that a waiting rank asks about: compared when it was made here too. */
 yoke_status yokei_check_probe(yoke_comm *comm, int from, const struct yokei_header *there);
+/** The same by the flight record of a rank of this host. */
+yoke_status yokei_check_record(yoke_comm *comm, int other);
 
 /* ---- engine.c ---- */
 /** A fresh operation, from the communicator's list. The lock is held. */
@@ -340,6 +344,8 @@ void yokei_stage_free(yoke_comm *comm, struct yokei_lane *lane);
 yoke_status yokei_comm_fail(yoke_comm *comm, yoke_status status, int culprit, const char *format, ...) YOKE_PRINTF(4, 5);
 /** Tell the others now, if the thread that failed the communicator could not. The lock is held. */
 void yokei_tell_late(yoke_comm *comm);
+/** Take over the failure of a rank of this host, if there is one; cheap enough for every call. The lock is held. */
+void yokei_look_for_failure(yoke_comm *comm);
 /** Look who is to blame, when the head of the queue made no progress for a while. The lock is held. */
 void yokei_watch(yoke_comm *comm);
 /** A control message that came. */
@@ -370,6 +376,9 @@ bool yokei_shm_map(yoke_comm *comm, int peer);                 /* a peer's segme
 /** Sleep until a peer gives this rank a message or a free slot: begin, look once more, end (ns 0: do not sleep). */
 uint32_t yokei_shm_sleep_begin(yoke_comm *comm);
 void yokei_shm_sleep_end(yoke_comm *comm, uint32_t rung, uint64_t ns);
+/** Tell a peer that this communicator has failed; whether a peer has told so. */
+void yokei_shm_alarm(yoke_comm *comm, int peer);
+bool yokei_shm_alarmed(const yoke_comm *comm);
 void yokei_shm_close_fd(yoke_comm *comm);                      /* all peers have mapped it */
 void yokei_shm_destroy(yoke_comm *comm);
 

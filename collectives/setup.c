@@ -140,25 +140,37 @@ static void map_record(yoke_comm *comm, int r)
         yokei_flight_close(file);
 }
 
-/* Pairs that mapped each other's slots use them. may[a * size + b]: rank a mapped those of rank b. */
+enum { SEES_RECORD = 1, SEES_SLOTS = 2 };
+
+/* Pairs that see each other's slots send over them. sees[a * size + b]: what rank a sees of rank b. */
 static yoke_status choose_transports(yoke_comm *comm)
 {
     const size_t size = (size_t)comm->size, rank = (size_t)comm->rank;
-    char *mine = calloc(size, 1), *may = malloc(size * size);
-    yoke_status status = mine && may ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory");
+    char *mine = calloc(size, 1), *sees = malloc(size * size);
+    yoke_status status = mine && sees ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory");
     if (!status) {
         for (size_t r = 0; r < size; r++)
-            mine[r] = r != rank && comm->peers[r].flight && yokei_shm_map(comm, (int)r);
-        status = exchange(comm, mine, may, size);
+            if (r != rank && comm->peers[r].flight) mine[r] = SEES_RECORD | (yokei_shm_map(comm, (int)r) ? SEES_SLOTS : 0);
+        status = exchange(comm, mine, sees, size);
     }
-    for (size_t r = 0; r < size && !status; r++)
-        comm->peers[r].transport = may[r * size + rank] && mine[r] ? &yokei_shm_transport : &yokei_mpi_transport;
     yokei_shm_close_fd(comm);
-    comm->all_shared = !status && size > 1;
+    int all = SEES_RECORD | (size > 1 ? SEES_SLOTS : 0);
     for (size_t a = 0; a < size && !status; a++)
-        for (size_t b = 0; b < size; b++) comm->all_shared &= a == b || may[a * size + b];
+        for (size_t b = 0; b < size; b++) all &= a == b ? all : sees[a * size + b];
+    comm->one_host = all & SEES_RECORD;
+    comm->all_shared = all & SEES_SLOTS;
+    for (size_t r = 0; r < size && !status; r++) {
+        struct yokei_peer *peer = &comm->peers[r];
+        const int both = sees[r * size + rank] & mine[r];
+        peer->transport = both & SEES_SLOTS ? &yokei_shm_transport : &yokei_mpi_transport;
+        /* A record that only one of two sees would leave the other without word from it. */
+        if (r != rank && peer->flight && !(both & SEES_RECORD)) {
+            yokei_flight_close(peer->flight);
+            peer->flight = NULL;
+        }
+    }
     free(mine);
-    free(may);
+    free(sees);
     return status;
 }
 
@@ -175,6 +187,9 @@ static yoke_status agree(yoke_comm *comm)
     comm->context = 0;
     for (int r = 0; r < comm->size; r++) comm->context = YOKE_MAX(comm->context, comm->peers[r].info.next_context);
     comm->set->next_context = comm->context + 1;
+    comm->uid = comm->context;
+    for (int r = 0; r < comm->size; r++)
+        comm->uid = yokei_hash32(&comm->peers[r].info.world_rank, sizeof comm->peers[r].info.world_rank, comm->uid);
     int *most = NULL, found = 0;
     PMPI_Comm_get_attr(comm->set->mpi, MPI_TAG_UB, &most, &found);
     if (found && most && comm->context >= (uint32_t)*most / YOKEI_LANE_KINDS - 1)

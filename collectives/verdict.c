@@ -15,7 +15,7 @@
 #include "collectives/internal.h"
 
 static const uint64_t MS = 1000000;
-static const uint64_t WATCH_EVERY = 2, PROC_AFTER = 50, PROC_EVERY = 50, PROBE_AFTER = 100, PROBE_EVERY = 500,
+static const uint64_t WATCH_EVERY = 2, COMPARE_AFTER = 10, PROC_AFTER = 50, PROC_EVERY = 50, PROBE_AFTER = 100, PROBE_EVERY = 500,
                       DEAD_GRACE = 10, STOP_GRACE = 1000, FOREIGN_FAILURE_AFTER = 200;
 
 /* ---- failing ---- */
@@ -26,23 +26,27 @@ static void record_failure(const yoke_comm *comm, yoke_status status)
     memcpy(file->error, comm->error_text, sizeof file->error);
     atomic_store(&file->status, (uint32_t)status);
     atomic_store(&file->culprit, comm->culprit);
-    atomic_store(&file->comm, comm->context);
+    atomic_store(&file->comm, comm->uid);
     atomic_store(&file->heartbeat_ns, yokei_now_ns());
     atomic_store_explicit(&file->state, YOKEI_RANK_FAILED, memory_order_release);
 }
 
 static void tell_others(yoke_comm *comm, yoke_status status)
 {
+    /* Ranks of this host read it in the record. */
+    for (int r = 0; r < comm->size; r++)
+        if (r != comm->rank) yokei_shm_alarm(comm, r);
+    comm->untold = !yokei_process.any_thread && !pthread_equal(pthread_self(), yokei_process.main_thread);
+    if (comm->untold) return;
     struct yokei_control message = { .kind = YOKEI_CONTROL_ERROR, .origin = comm->rank, .culprit = comm->culprit,
                                      .status = (int32_t)status };
     memcpy(message.text, comm->error_text, sizeof message.text);
-    comm->untold = !yokei_process.any_thread && !pthread_equal(pthread_self(), yokei_process.main_thread);
-    if (comm->untold) return;
+    bool sent = false;
     for (int r = 0; r < comm->size; r++) {
         const bool is_culprit = status == YOKE_EDEAD && comm->peers[r].info.world_rank == comm->culprit;
-        if (r != comm->rank && !is_culprit) yokei_mpi_control_send(comm, r, &message);
+        if (!comm->peers[r].flight && !is_culprit) sent |= yokei_mpi_control_send(comm, r, &message);
     }
-    yokei_mpi_control_flush(comm, 20 * MS);
+    if (sent) yokei_mpi_control_flush(comm, 20 * MS);
 }
 
 /* Everything that a failure does, but for telling the others. */
@@ -110,15 +114,16 @@ void yokei_control_arrived(yoke_comm *comm, const struct yokei_control *message)
     }
 }
 
-/* Ask all members what they call, and whom they wait for. */
+/* Ask the members on other hosts what they call, and whom they wait for. Those of this host say it in their records. */
 static void probe(yoke_comm *comm, struct yokei_op *op, uint64_t now)
 {
+    op->probed_ns = now;
+    /* At the end a rank may be gone already; a message to it would keep MPI from finalising. */
+    if (op->kind == YOKEI_DESTROY) return;
     struct yokei_control message = { .kind = YOKEI_CONTROL_PROBE };
     fill_state(comm, &message);
     for (int r = 0; r < comm->size; r++)
-        if (r != comm->rank && (!op->probed_ns || r == op->waits_for || !comm->peers[r].flight))
-            yokei_mpi_control_send(comm, r, &message);
-    op->probed_ns = now;
+        if (!comm->peers[r].flight) yokei_mpi_control_send(comm, r, &message);
 }
 
 /* ---- verdicts ---- */
@@ -171,19 +176,33 @@ static enum yokei_agent_state proc_verdict(const struct yokei_peer *peer)
     return state == 'T' || state == 't' ? YOKEI_AGENT_STOPPED : YOKEI_AGENT_ALIVE;
 }
 
+/* Fail as the peer did, when it failed in this communicator, or in any while this rank waits for long. */
+static bool take_over(yoke_comm *comm, int rank, bool any)
+{
+    const struct yokei_flight_file *file = comm->peers[rank].flight;
+    if (atomic_load_explicit(&file->state, memory_order_acquire) != YOKEI_RANK_FAILED) return false;
+    if (!any && atomic_load(&file->comm) != comm->uid) return false;
+    char text[sizeof file->error];
+    memcpy(text, file->error, sizeof text);
+    text[sizeof text - 1] = '\0';
+    fail_here(comm, (yoke_status)atomic_load(&file->status), atomic_load(&file->culprit), text);
+    tell_others(comm, (yoke_status)atomic_load(&comm->error));
+    return true;
+}
+
+void yokei_look_for_failure(yoke_comm *comm)
+{
+    if (!yokei_shm_alarmed(comm)) return;
+    for (int r = 0; r < comm->size; r++)
+        if (r != comm->rank && comm->peers[r].flight && take_over(comm, r, false)) return;
+}
+
 /* A peer's record: did it fail, did it end, was it stopped? Returns true when the communicator failed. */
 static bool look_at_peer(yoke_comm *comm, struct yokei_op *op, int rank, bool look_at_proc, uint64_t now)
 {
     struct yokei_peer *peer = &comm->peers[rank];
     const struct yokei_flight_file *file = peer->flight;
-    if (atomic_load_explicit(&file->state, memory_order_acquire) == YOKEI_RANK_FAILED &&
-        (atomic_load(&file->comm) == comm->context || now - op->progress_ns > FOREIGN_FAILURE_AFTER * MS)) {
-        char text[sizeof file->error];
-        memcpy(text, file->error, sizeof text);
-        text[sizeof text - 1] = '\0';
-        fail_here(comm, (yoke_status)atomic_load(&file->status), atomic_load(&file->culprit), text);
-        return true;
-    }
+    if (take_over(comm, rank, now - op->progress_ns > FOREIGN_FAILURE_AFTER * MS)) return true;
     struct yokei_agent_verdict verdict = yokei_flight_agent(file);
     if (verdict.state == YOKEI_AGENT_NONE) {
         if (look_at_proc) peer->suspect_state = (char)proc_verdict(peer);
@@ -287,13 +306,15 @@ void yokei_watch(yoke_comm *comm)
     if (op->moved) op->progress_ns = now;
     op->moved = false;
     record_wait(comm, op, now);
-    yokei_mpi_control_poll(comm);
+    if (!comm->one_host) yokei_mpi_control_poll(comm);
     if (atomic_load(&comm->error)) return;
     const uint64_t idle = now - op->progress_ns;
     const bool look_at_proc = idle > PROC_AFTER * MS && now - comm->proc_ns > PROC_EVERY * MS;
     if (look_at_proc) comm->proc_ns = now;
     for (int r = 0; r < comm->size; r++)
         if (r != comm->rank && comm->peers[r].flight && look_at_peer(comm, op, r, look_at_proc, now)) return;
+    for (int r = 0; r < comm->size && idle > COMPARE_AFTER * MS; r++)
+        if (r != comm->rank && comm->peers[r].flight && yokei_check_record(comm, r)) return;
     if (idle > PROBE_AFTER * MS && (!op->probed_ns || now - op->probed_ns > PROBE_EVERY * MS)) probe(comm, op, now);
     judge(comm, op, now);
 }

@@ -24,3 +24,5 @@ EXTRA_DIST += $(YK_PRELUDES) $(YK_KERNELS) backends/gpu/embed.sed backends/gpu/R
 	  sed -f $(top_srcdir)/backends/gpu/embed.sed $<; echo '"";'; } >$@.new && mv -f $@.new $@
 # Without this make's own rule "a program from its .c" would see a way to build f.yk from f.yk.c.
 $(YK_PRELUDES) $(YK_KERNELS): ;
+
+include backends/gpu/tests.mk

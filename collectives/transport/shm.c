@@ -39,7 +39,7 @@ struct yokei_segment {
     uint64_t bytes;
     /* The owner's bell: it sleeps on `rung` while `sleeps` is set; who gives it a message or a free slot rings. */
     _Alignas(64) _Atomic uint32_t rung;
-    _Atomic uint32_t sleeps;
+    _Atomic uint32_t sleeps, alarm;
     /* then: struct mailbox [size][YOKEI_LANES + 1]; struct flag [YOKEI_LANES + size][YOKEI_SLOTS]; the slots */
 };
 
@@ -90,6 +90,20 @@ static void ring(struct yokei_segment *segment)
     if (!atomic_load_explicit(&segment->sleeps, memory_order_relaxed)) return;
     atomic_fetch_add(&segment->rung, 1);
     syscall(SYS_futex, &segment->rung, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+void yokei_shm_alarm(yoke_comm *comm, int r)
+{
+    struct yokei_segment *segment = comm->peers[r].segment;
+    if (!segment) return;
+    atomic_store(&segment->alarm, 1);
+    ring(segment);
+}
+
+bool yokei_shm_alarmed(const yoke_comm *comm)
+{
+    /* Without a segment nobody can tell, so it is always worth a look. */
+    return !comm->segment || atomic_load_explicit(&comm->segment->alarm, memory_order_relaxed);
 }
 
 uint32_t yokei_shm_sleep_begin(yoke_comm *comm)

@@ -49,7 +49,8 @@ struct yoke_comm_config {
  * Start MPI in a process that has not started it itself, with threads where MPI offers them; *world_out gets a
  * communicator for yoke_comm_create. `yoke run` says how many ranks it started (YOKE_EXPECT_SIZE): fewer means that
  * another MPI's launcher started this program, and is YOKE_ECONFIG.
- * yoke_mpi_stop ends MPI, unless a collective failed: then MPI may not be finalised, and it does nothing.
+ * yoke_mpi_stop ends MPI, whoever started it, unless a collective failed: then MPI may not be finalised, and it does
+ * nothing. Collective; it may block inside MPI.
  */
 yoke_status yoke_mpi_start(MPI_Comm *world_out);
 yoke_status yoke_mpi_stop(void);

@@ -1,15 +1,38 @@
 # tests/ranks: what several ranks do together. tests/ranks/run N PROGRAM prints one TAP stream and ends in time.
 EXTRA_DIST += tests/ranks/run
-ranks_programs = tests/ranks/reductions
+ranks_programs = tests/ranks/reductions tests/ranks/moves tests/ranks/mismatch \
+	tests/ranks/agent tests/ranks/victim tests/ranks/faults
 check_PROGRAMS += $(ranks_programs)
 RANKS_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
 RANKS_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS) -lm
 tests_ranks_reductions_SOURCES = tests/ranks/ranks.h tests/ranks/reductions.c
 tests_ranks_reductions_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_reductions_LDADD = $(RANKS_LDADD)
+tests_ranks_moves_SOURCES = tests/ranks/ranks.h tests/ranks/moves.c
+tests_ranks_moves_CFLAGS = $(RANKS_CFLAGS)
+tests_ranks_moves_LDADD = $(RANKS_LDADD)
+tests_ranks_mismatch_SOURCES = tests/ranks/ranks.h tests/ranks/mismatch.c
+tests_ranks_mismatch_CFLAGS = $(RANKS_CFLAGS)
+tests_ranks_mismatch_LDADD = $(RANKS_LDADD)
+tests_ranks_victim_SOURCES = tests/ranks/ranks.h tests/ranks/victim.c
+tests_ranks_victim_CFLAGS = $(RANKS_CFLAGS)
+tests_ranks_victim_LDADD = $(RANKS_LDADD)
+# These start and watch ranks, and know no MPI.
+tests_ranks_agent_SOURCES = tests/ranks/agent.c
+tests_ranks_agent_LDADD = libflight.la libyoke.la
+tests_ranks_faults_SOURCES = tests/ranks/faults.c
+tests_ranks_faults_LDADD = libflight.la libyoke.la
 YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run 1 tests/ranks/reductions 10000000' \
 	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/reductions 10000000' \
 	'$(top_srcdir)/tests/ranks/run 3 tests/ranks/reductions' \
 	'$(top_srcdir)/tests/ranks/run 5 tests/ranks/reductions' \
-	'$(top_srcdir)/tests/ranks/run 8 tests/ranks/reductions'
+	'$(top_srcdir)/tests/ranks/run 8 tests/ranks/reductions' \
+	'$(top_srcdir)/tests/ranks/run 1 tests/ranks/moves' \
+	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/moves' \
+	'$(top_srcdir)/tests/ranks/run 5 tests/ranks/moves' \
+	'$(top_srcdir)/tests/ranks/run 8 tests/ranks/moves' \
+	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/mismatch' \
+	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/mismatch' \
+	'$(top_srcdir)/tests/ranks/run -a 4 tests/ranks/mismatch' \
+	tests/ranks/faults

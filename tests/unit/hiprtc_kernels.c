@@ -11,6 +11,6 @@ int main(void)
                                                  { "gfx1030", "--offload-arch=gfx1030", 32 },
                                                  { NULL, NULL, 0 } };
     static const char *const options[] = { "-std=c++14", "-O3", "-ffp-contract=off", NULL };
-    static const struct rtc_compiler hiprtc = { "hipRTC", "hiprtc", libraries, YOKEI_GPU_HIP, targets, options, 4 };
+    static const struct rtc_compiler hiprtc = { "hipRTC", "hiprtc", libraries, YOKEI_GPU_HIP, targets, options, 7 };
     return rtc_main(&hiprtc);
 }

@@ -11,6 +11,6 @@ int main(void)
                                                  { NULL, NULL, 0 } };
     static const char *const options[] = { "--std=c++14", "--fmad=false", "--prec-div=true", "--prec-sqrt=true", "--ftz=false",
                                            NULL };
-    static const struct rtc_compiler nvrtc = { "NVRTC", "nvrtc", libraries, YOKEI_GPU_CUDA, targets, options, 3 };
+    static const struct rtc_compiler nvrtc = { "NVRTC", "nvrtc", libraries, YOKEI_GPU_CUDA, targets, options, 7 };
     return rtc_main(&nvrtc);
 }

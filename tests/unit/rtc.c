@@ -73,7 +73,7 @@ static void check_family(const struct rtc_compiler *compiler, const struct rtc_t
     int n = 0, bad = 0;
     const uint64_t start = yokei_now_ns();
     for (; yokei_gpu_catalog(*index, false, target->warp, &program) && !strcmp(program.family, family); ++*index) {
-        if (sample > 1 && (*index + (int)(target - compiler->targets)) % sample) continue;
+        if (sample > 1 && (*index + 2 * (int)(target - compiler->targets)) % sample) continue;
         struct yokei_gpu_source source;
         char *log = NULL;
         n++;

@@ -18,7 +18,7 @@ struct rtc_compiler {
     enum yokei_gpu_language language;
     const struct rtc_target *targets; /* ends at a NULL name */
     const char *const *options;       /* NULL-terminated */
-    int sample;                       /* without YOKE_SOAK=1 a target gets every sample-th program */
+    int sample; /* without YOKE_SOAK=1 a target gets every sample-th program; prime to the counts of types and variants */
 };
 
 /** The test program: prints TAP, returns the exit code. */

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A rank that does all-reduces until it is harmed: the program under test of tests/faults/harm.
+ * It says "rank R pid P" before it starts MPI, so that it can be harmed at any moment of its life.
+ *   victim [ROUNDS]      end in order after so many rounds; without: go on until an error
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <yoke/comm.h>
+
+#define LARGEST 40000
+
+static yoke_status work(yoke_comm *comm, long rounds, float *data)
+{
+    for (long round = 0; rounds < 0 || round < rounds; round++) {
+        size_t count = (size_t)(round * 7919) % LARGEST + 1;
+        for (size_t i = 0; i < count; i++) data[i] = 1;
+        YOKE_TRY(yoke_all_reduce(data, data, count, YOKE_F32, YOKE_SUM, comm, NULL));
+        for (size_t i = 0; i < count; i++)
+            if (data[i] != (float)yoke_comm_size(comm)) return yoke_fail(YOKE_ENUMERIC, "round %ld, element %zu: wrong sum %g", round, i, data[i]);
+    }
+    return YOKE_OK;
+}
+
+int main(int argc, char **argv)
+{
+    long rounds = argc > 1 ? atol(argv[1]) : -1;
+    float *data = malloc(LARGEST * sizeof *data);
+    int provided;
+    const char *rank = getenv("PMI_RANK");
+    printf("rank %s pid %d\n", rank ? rank : "0", (int)getpid());
+    fflush(stdout);
+    if (!data || MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided)) return 1;
+    yoke_comm *comm;
+    yoke_status status = yoke_comm_create(MPI_COMM_WORLD, NULL, NULL, &comm);
+    if (!status) {
+        status = work(comm, rounds, data);
+        yoke_comm_destroy(comm);
+    }
+    if (status) _exit(yoke_status_exit_code(status)); /* after a fault nobody calls MPI_Finalize */
+    free(data);
+    return MPI_Finalize();
+}
