@@ -65,7 +65,7 @@ const struct cli_option cli_option_table[] = {
       .help = "nano, micro, 124m, or the path of a Hugging Face config.json of a GPT-2" },
     { "precision", CLI_TRAIN, CLI_CHOICE, .value = "fp32", .choices = "fp32|bf16|fp16",
       .help = "Type of activations and matrices; sums, masters and moments are always fp32" },
-    { "batch", CLI_TRAIN, CLI_INT, .value = "8", .metavar = "N", .least = 1, .most = 1e6, .help = "Sequences per step, of all ranks together" },
+    { "batch", CLI_TRAIN, CLI_INT, .value = "16", .metavar = "N", .least = 1, .most = 1e6, .help = "Sequences per step, of all ranks together" },
     { "micro-batch", CLI_TRAIN, CLI_INT, .metavar = "N", .least = 1, .most = 1e6,
       .help = "Sequences that go through the model at once on a rank; default: all of its share" },
     { "sequence", CLI_TRAIN, CLI_INT, .metavar = "N", .least = 1, .most = 1e6, .help = "Tokens per sequence; default: the model's positions" },
