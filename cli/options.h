@@ -84,8 +84,6 @@ bool cli_flag(const struct cli_options *options, const char *name);
 /** Elements of a CLI_LIST: their number; element `index` is copied to `out`. */
 int cli_list_count(const struct cli_options *options, const char *name);
 const char *cli_list_item(const struct cli_options *options, const char *name, int index, char *out, size_t bytes);
-/** A number of bytes with its unit, as CLI_BYTES takes it; for elements of lists. YOKE_EINVAL names the option. */
-yoke_status cli_parse_bytes(const char *option, const char *text, uint64_t *bytes_out);
 /** Whether the user set it, and where: "default", "job.yaml:3:7", "YOKE_BATCH", "command line". */
 bool cli_is_set(const struct cli_options *options, const char *name);
 const char *cli_origin(const struct cli_options *options, const char *name);

@@ -468,14 +468,6 @@ bool cli_flag(const struct cli_options *options, const char *name)
     return on;
 }
 
-yoke_status cli_parse_bytes(const char *option, const char *text, uint64_t *bytes_out)
-{
-    double x;
-    if (!number_of(CLI_BYTES, text, &x) || x < 0) return yoke_fail(YOKE_EINVAL, "option --%s: '%s' is no number of bytes, such as 64K", option, text);
-    *bytes_out = (uint64_t)x;
-    return YOKE_OK;
-}
-
 int cli_list_count(const struct cli_options *options, const char *name)
 {
     const char *text = cli_text(options, name);

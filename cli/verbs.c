@@ -49,6 +49,15 @@ const struct cli_verb cli_verb_table[] = {
                      "same threads and are measured in turn; medians count. %limit is the share of the fastest rate that "
                      "this device was seen to reach in the run.",
       .run = cli_bench_gemm },
+    { "bench allreduce", CLI_BENCH_ALLREDUCE, .ranks = true, .summary = "Measure all-reduce by size, with MPI_Allreduce beside it",
+      .example = "yoke run -n 2 -- bench allreduce --min-bytes 4M --max-bytes 64M\n"
+                 "yoke run -n 8 -- bench allreduce --max-bytes 64 --repeats 100",
+      .description = "Prints the columns of nccl-tests: algbw is bytes over time, busbw that times 2 (ranks - 1) / ranks. Each "
+                     "size is checked on exact data first, out of place and in place: a wrong result prints no speed. Both "
+                     "sides are called in turn between barriers; a call takes as long as its slowest rank; medians count. "
+                     "%limit is the share of the time that the bytes need at least, measured beside it: on one host for all "
+                     "ranks to copy them in memory, between hosts for neighbours to exchange them.",
+      .run = cli_bench_allreduce },
     { "train", CLI_TRAIN, .ranks = true, .summary = "Train a GPT on text or tokens, on any mix of devices",
       .example = "# one device\n"
                  "yoke train --text book.txt --model nano --steps 200\n"
@@ -62,13 +71,6 @@ const struct cli_verb cli_verb_table[] = {
           "The memory is known before the start: a run that does not fit is refused with what to lower (exit code 13). "
           "A loss that is no number ends the run with rank and step (exit code 17).",
       .run = cli_train },
-    { "bench allreduce", CLI_BENCH_ALLREDUCE, .ranks = true, .summary = "Measure all-reduce between ranks, with MPI_Allreduce beside it",
-      .example = "yoke run -n 2 -- bench allreduce --sizes 64,4M,64M\n"
-                 "yoke run -n 8 -- bench allreduce --sizes 64 -o csv",
-      .description = "Sums of crafted data are checked first: a wrong result prints no speed. Times are those of the slowest rank; algbw "
-                     "is bytes / time, busbw is algbw * 2(p-1)/p, as nccl-tests has them. %limit is busbw against the rate at which a rank "
-                     "copies memory while all ranks do. MPI_Allreduce works on the same data in host memory, in turn with Yoke.",
-      .run = cli_bench_allreduce },
     { "hello", CLI_HELLO, .ranks = true, .summary = "Start ranks that meet and end; a test of the launcher",
       .example = "yoke run -n 2 -- hello", .description = "Used by yoke info --check.", .run = cli_hello },
     { "manual", CLI_MANUAL, .summary = "Write a manual page, or the shell completion", .example = "yoke manual --name=run | man -l -",

@@ -1,6 +1,6 @@
 # tests/ranks: what several ranks do together. tests/ranks/run N PROGRAM prints one TAP stream and ends in time.
 EXTRA_DIST += tests/ranks/run
-ranks_programs = tests/ranks/reductions tests/ranks/moves tests/ranks/mismatch tests/ranks/devices \
+ranks_programs = tests/ranks/reductions tests/ranks/moves tests/ranks/mismatch tests/ranks/devices tests/ranks/verdicts \
 	tests/ranks/agent tests/ranks/victim tests/ranks/faults
 check_PROGRAMS += $(ranks_programs)
 RANKS_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
@@ -20,6 +20,9 @@ tests_ranks_victim_LDADD = $(RANKS_LDADD)
 tests_ranks_devices_SOURCES = tests/ranks/ranks.h tests/ranks/devices.c
 tests_ranks_devices_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_devices_LDADD = $(RANKS_LDADD)
+tests_ranks_verdicts_SOURCES = tests/ranks/ranks.h tests/ranks/verdicts.c
+tests_ranks_verdicts_CFLAGS = $(RANKS_CFLAGS) -pthread
+tests_ranks_verdicts_LDADD = $(RANKS_LDADD) -lpthread
 # These start and watch ranks, and know no MPI.
 tests_ranks_agent_SOURCES = tests/ranks/agent.c
 tests_ranks_agent_LDADD = libflight.la libyoke.la
@@ -40,4 +43,7 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/mismatch' \
 	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/mismatch' \
 	'$(top_srcdir)/tests/ranks/run -a 4 tests/ranks/mismatch' \
+	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/mismatch apart' \
+	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/verdicts' \
+	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/verdicts apart' \
 	tests/ranks/faults
