@@ -17,6 +17,7 @@ struct quads {
 
 struct yokei_baseline {
     uint64_t n;             /* bytes counted */
+    uint32_t last;          /* the last of them: as a context they were followed by nothing */
     uint32_t *c1, *c2, *c3; /* [256], [256^2], [256^3]: bytes, pairs, triples, oldest byte in the highest place */
     struct quads c4;
     double k[ORDERS], m[ORDERS];
@@ -79,21 +80,22 @@ static yoke_status count_range(struct yokei_baseline *b, const struct yokei_toke
             YOKE_TRY(count_byte(b, *window, (uint64_t)(at + i)));
         }
     }
+    b->last = *window;
     return YOKE_OK;
 }
 
-/* How often a context was followed by any byte is how often it was seen, but for the text's last bytes: no matter. */
 static struct evidence look_up(const struct yokei_baseline *b, uint32_t window)
 {
+    uint32_t context = window >> 8;
     struct evidence e;
     e.hit[0] = b->c1[window & 0xff];
     e.seen[0] = b->n;
     e.hit[1] = b->c2[window & 0xffff];
-    e.seen[1] = b->c1[window >> 8 & 0xff];
+    e.seen[1] = b->c1[context & 0xff] - ((context & 0xff) == (b->last & 0xff));
     e.hit[2] = b->c3[window & 0xffffff];
-    e.seen[2] = b->c2[window >> 8 & 0xffff];
+    e.seen[2] = b->c2[context & 0xffff] - ((context & 0xffff) == (b->last & 0xffff));
     e.hit[3] = b->c4.counts[quad_place(&b->c4, window)];
-    e.seen[3] = b->c3[window >> 8];
+    e.seen[3] = b->c3[context] - (context == (b->last & 0xffffff));
     return e;
 }
 

@@ -6,3 +6,29 @@ libyoke_train_la_SOURCES += \
 	train/data/json.h train/data/json.c train/data/json_write.c \
 	train/data/gpt2_files.h train/data/gpt2_schema.h train/data/gpt2_files.c train/data/plan.h train/data/plan.c \
 	train/data/metrics.h train/data/metrics.c train/data/baseline.h train/data/baseline.c train/data/text.h train/data/text.c
+
+# Tests of it.
+data_unit_programs = tests/unit/data_tokens tests/unit/data_safetensors tests/unit/data_files tests/unit/data_text \
+	tests/unit/data_broken tests/unit/data_mutants
+check_PROGRAMS += $(data_unit_programs)
+YOKE_TESTS += $(data_unit_programs)
+DATA_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(JANSSON_CFLAGS)
+DATA_TEST_LDADD = libyoke-train.la libyoke.la $(CMOCKA_LIBS) $(JANSSON_LIBS) -lm
+tests_unit_data_tokens_SOURCES = tests/unit/data_test.h tests/unit/data_tokens.c
+tests_unit_data_tokens_CFLAGS = $(DATA_TEST_CFLAGS)
+tests_unit_data_tokens_LDADD = $(DATA_TEST_LDADD)
+tests_unit_data_safetensors_SOURCES = tests/unit/data_test.h tests/unit/data_safetensors.c
+tests_unit_data_safetensors_CFLAGS = $(DATA_TEST_CFLAGS)
+tests_unit_data_safetensors_LDADD = $(DATA_TEST_LDADD)
+tests_unit_data_files_SOURCES = tests/unit/data_test.h tests/unit/data_files.c
+tests_unit_data_files_CFLAGS = $(DATA_TEST_CFLAGS)
+tests_unit_data_files_LDADD = $(DATA_TEST_LDADD)
+tests_unit_data_text_SOURCES = tests/unit/data_test.h tests/unit/data_text.c
+tests_unit_data_text_CFLAGS = $(DATA_TEST_CFLAGS)
+tests_unit_data_text_LDADD = $(DATA_TEST_LDADD)
+tests_unit_data_broken_SOURCES = tests/unit/data_test.h tests/unit/data_broken.c
+tests_unit_data_broken_CFLAGS = $(DATA_TEST_CFLAGS)
+tests_unit_data_broken_LDADD = $(DATA_TEST_LDADD)
+tests_unit_data_mutants_SOURCES = tests/unit/data_test.h tests/unit/data_mutants.c
+tests_unit_data_mutants_CFLAGS = $(DATA_TEST_CFLAGS)
+tests_unit_data_mutants_LDADD = $(DATA_TEST_LDADD)

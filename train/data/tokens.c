@@ -180,13 +180,19 @@ yoke_status yokei_tokens_read(const struct yokei_tokens *tokens, enum yokei_toke
     return YOKE_OK;
 }
 
-yoke_status yokei_tokens_check_length(const struct yokei_tokens *tokens, int64_t T)
+static yoke_status check_training_length(const struct yokei_tokens *tokens, int64_t T)
 {
     int64_t n_train = tokens->n - tokens->n_validation;
     if (T < 1) return yoke_fail(YOKE_EINVAL, "sequence length %lld must be at least 1", (long long)T);
     if (n_train < T + 1)
         return yoke_fail(YOKE_EDATA, "%s: its training part has %lld tokens; sequences of %lld need %lld: lower the sequence "
                          "length or use more text", tokens->path, (long long)n_train, (long long)T, (long long)T + 1);
+    return YOKE_OK;
+}
+
+yoke_status yokei_tokens_check_length(const struct yokei_tokens *tokens, int64_t T)
+{
+    YOKE_TRY(check_training_length(tokens, T));
     if (tokens->n_validation > 0 && tokens->n_validation < T + 1)
         return yoke_fail(YOKE_EDATA, "%s: its validation part has %lld tokens; sequences of %lld need %lld: lower the sequence "
                          "length, raise the validation share or use more text", tokens->path,
@@ -243,7 +249,7 @@ yoke_status yokei_tokens_sample(const struct yokei_tokens *tokens, uint64_t seed
                                 int32_t *inputs_out, int32_t *targets_out)
 {
     if (global_sample < 0) return yoke_fail(YOKE_EINVAL, "sample number %lld must not be negative", (long long)global_sample);
-    YOKE_TRY(yokei_tokens_check_length(tokens, T));
+    YOKE_TRY(check_training_length(tokens, T));
     int64_t n = yokei_tokens_n_samples(tokens, T), n_train = tokens->n - tokens->n_validation;
     uint64_t epoch = (uint64_t)(global_sample / n);
     struct yokei_philox_key key = yokei_philox_named(seed, "sample order");
