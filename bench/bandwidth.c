@@ -2,7 +2,8 @@
 /**
  * Memory-bound ops of a device against a triad (a = b + s c) by the same number of threads, alternating in one run.
  *   bench/bandwidth [DEVICE [THREADS]]       medians of 15; for PoCL set POCL_MAX_PTHREAD_COUNT to THREADS
- * Bytes are those that the op must move at least, as its `can` states. Results are held to bounds by `yoke verify`.
+ * Bytes are those that the op must move at least, as its `can` states. Each op is held to its conformance bounds first;
+ * one that fails prints no speed.
  */
 #include <omp.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 #include <yoke/yoke.h>
 
+#include "conform/conform.h"
 #include "core/base/base.h"
 
 enum { N_REPEATS = 15, ROWS = 8192, COLUMNS = 768, N = ROWS * COLUMNS };
@@ -91,6 +93,19 @@ static const struct {
     void (*cost)(yoke_device *device, const struct operands *o, struct yoke_cost *cost);
 } ops[] = { EACH_OP(ENTRY) };
 
+/** Whether the op conforms, in this type and by the variant that is listed first, which CPUs run. */
+static bool conforms(yoke_device *device, const char *op, yoke_dtype dtype)
+{
+    struct conform_options options = CONFORM_OPTIONS_INIT;
+    struct conform_summary summary = { 0 };
+    bool typed = strcmp(op, "cast") != 0 && strcmp(op, "adamw") != 0; /* theirs is the type of the source, the weights */
+    options.op = op;
+    options.dtype = typed ? yoke_dtype_name(dtype) : "f32";
+    options.variant = yoke_variant_name(device, op, 0);
+    check(conform_run(device, &options, NULL, NULL, &summary), op);
+    return summary.n_pass > 0 && summary.n_fail == 0;
+}
+
 static void *fresh(yoke_device *device, yoke_stream *stream, yoke_dtype dtype, size_t n, double scale)
 {
     void *device_side, *host_side = malloc(n * yoke_dtype_bytes(dtype));
@@ -137,6 +152,10 @@ int main(int argc, char **argv)
         for (size_t i = 0; i < YOKE_COUNT(ops); i++) {
             struct yoke_cost cost = { .size = sizeof cost };
             double rate[N_REPEATS], limit[N_REPEATS];
+            if (!conforms(device, ops[i].name, d)) {
+                printf("%-20s %-5s WRONG\n", ops[i].name, yoke_dtype_name(d));
+                continue;
+            }
             ops[i].cost(device, &o, &cost);
             check(yoke_stream_reserve(stream, cost.scratch_bytes), "reserve");
             ops[i].call(stream, &o); /* compiles, and brings pages in */

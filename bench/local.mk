@@ -1,4 +1,7 @@
 # Benchmarks: programs that verify their result first and print ratios.
+noinst_PROGRAMS += bench/opencl_gemm
+bench_opencl_gemm_SOURCES = bench/opencl_gemm.c
+bench_opencl_gemm_LDADD = libyoke.la -lm
 EXTRA_DIST += bench/train_torch.py
 noinst_PROGRAMS += bench/train
 bench_train_SOURCES = bench/train.c

@@ -205,10 +205,10 @@ static void print_row(struct table *t, const struct row *r)
 
 static yoke_status parse_size(const char *text, struct gemm_problem *p)
 {
-    char end;
-    int n = sscanf(text, "%" SCNd64 "x%" SCNd64 "x%" SCNd64 "%c", &p->M, &p->N, &p->K, &end);
-    if (n == 1 && !strchr(text, 'x')) p->N = p->K = p->M;
-    else if (n != 3) return yoke_fail(YOKE_EINVAL, "size '%s': write N, or MxNxK, such as 512 or 64x1024x256", text);
+    int end = 0, n = sscanf(text, "%" SCNd64 "%n", &p->M, &end);
+    if (n == 1 && !text[end]) p->N = p->K = p->M;
+    else if (sscanf(text, "%" SCNd64 "x%" SCNd64 "x%" SCNd64 "%n", &p->M, &p->N, &p->K, &end) != 3 || text[end])
+        return yoke_fail(YOKE_EINVAL, "size '%s': write N, or MxNxK, such as 512 or 64x1024x256", text);
     if (p->M < 1 || p->N < 1 || p->K < 1 || p->M > 32768 || p->N > 32768 || p->K > 32768)
         return yoke_fail(YOKE_EINVAL, "size '%s': each dimension is from 1 to 32768", text);
     return YOKE_OK;

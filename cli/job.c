@@ -16,19 +16,18 @@ static int number(const char *variable)
     return text ? atoi(text) : 0;
 }
 
-/* A launcher of another MPI starts ranks that know nothing of each other: each is "rank 0 of 1". */
+/* A launcher of another MPI, without yoke run: its ranks know nothing of each other, and each is "rank 0 of 1". */
 static yoke_status check_size(int size, bool *heard_out)
 {
     static const struct { const char *size, *rank, *launcher; } launchers[] = {
-        { "YOKE_EXPECT_SIZE", "PMI_RANK", "yoke run" },
         { "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "Open MPI's mpiexec" },
         { "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun" },
     };
     for (size_t i = 0; i < YOKE_COUNT(launchers); i++) {
         int expected = number(launchers[i].size);
-        if (expected <= size || (i > 0 && size > 1)) continue;
+        if (expected <= size || size > 1) continue;
         *heard_out = number(launchers[i].rank) > 0;
-        return yoke_fail(YOKE_EINVAL, "only %d of %d ranks came up: %s started them, but Yoke is built with MPICH and cannot "
+        return yoke_fail(YOKE_ECONFIG, "only %d of %d ranks came up: %s started them, but Yoke is built with MPICH and cannot "
                          "join them; start them with `yoke run -n %d -- ...` or mpiexec.mpich", size, expected,
                          launchers[i].launcher, expected);
     }
@@ -66,10 +65,11 @@ static yoke_status share_options(struct cli_context *context, yoke_status status
 yoke_status cli_job_start(uint32_t verb, int argc, char **argv, struct cli_context *context_out,
                           struct cli_options **options_out, bool *heard_out)
 {
-    int provided;
+    MPI_Comm world;
+    *heard_out = number("PMI_RANK") > 0;
+    YOKE_TRY(yoke_mpi_start(&world));
     *heard_out = false;
-    if (PMPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided)) return yoke_fail(YOKE_EBACKEND, "MPI: cannot start");
-    PMPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    PMPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
     struct cli_context context = { .size = 1 };
     PMPI_Comm_rank(MPI_COMM_WORLD, &context.rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &context.size);
@@ -83,7 +83,7 @@ yoke_status cli_job_start(uint32_t verb, int argc, char **argv, struct cli_conte
     return YOKE_OK;
 }
 
-void cli_job_end(void) { PMPI_Finalize(); }
+yoke_status cli_job_end(void) { return yoke_mpi_stop(); }
 
 bool cli_job_report(yoke_status status, const char *text)
 {

@@ -12,8 +12,8 @@
  */
 yoke_status cli_job_start(uint32_t verb, int argc, char **argv, struct cli_context *context_out,
                           struct cli_options **options_out, bool *heard_out);
-/** After success: MPI_Finalize. */
-void cli_job_end(void);
+/** After success: end MPI. */
+yoke_status cli_job_end(void);
 
 /** Whether yoke run collects this process's error; then the error is written to the rank's record. */
 bool cli_job_report(yoke_status status, const char *text);

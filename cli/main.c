@@ -13,7 +13,9 @@ extern char **environ;
 
 static void log_line(void *context, yoke_log_level level, const char *text)
 {
+    const char *rank = getenv("PMI_RANK");
     (void)context;
+    if (rank && atoi(rank) > 0 && !getenv("YOKE_LOG")) return; /* once, not once per rank */
     if (level <= YOKE_LOG_WARN) cli_warn("%s", text);
     else cli_note("yoke: %s", text);
 }
@@ -134,13 +136,13 @@ static int run_as_rank(const struct cli_verb *verb, int argc, char **argv)
         status = verb->run(&context);
     }
     if (fflush(stdout) && !status) status = yoke_fail(YOKE_EIO, "stdout: cannot write the results");
+    if (!status) status = cli_job_end();
     if (status) {
         /* After a fault nobody calls MPI_Finalize, and no destructor may wait for a library's threads. */
         int code = ended(status, heard);
         fflush(NULL);
         _exit(code);
     }
-    cli_job_end();
     free(context.words);
     cli_options_free(options);
     return ended(YOKE_OK, false);

@@ -93,6 +93,9 @@ static void prepare_environment(const struct agent *agent)
 {
     const char *devices = getenv("YOKE_DEVICES"), *bind = getenv("YOKE_BIND");
     set_unless_set("UCX_TLS", "^cma"); /* a transfer by CMA from a dead peer aborts the process */
+    /* UCX writes to stdout that a peer is gone and that messages are left: the ranks' records say it, and say it better. */
+    set_unless_set("UCX_LOG_LEVEL", "fatal");
+    set_unless_set("UCX_LOG_FILE", "stderr");
     /* UCX reserves its receive buffers in /dev/shm, and writing past a full one is SIGBUS: containers have 64 MiB. */
     struct statvfs fs;
     if (!statvfs("/dev/shm", &fs) && (uint64_t)fs.f_bavail * fs.f_frsize < (uint64_t)agent->local_size * (64u << 20)) {

@@ -21,7 +21,7 @@
 
 #define TICK_MS 20
 #define START_SECONDS 120     /* for all agents to appear, over ssh too */
-#define OUTSIDER_SECONDS 2    /* a rank without a communicator cannot notice that another failed */
+#define OUTSIDER_SECONDS 1    /* a rank without a communicator cannot notice that another failed */
 #define LEAVE_SECONDS 5
 #define STALL_SECONDS 10      /* unless YOKE_STALL_MS says otherwise, as for the ranks */
 

@@ -79,6 +79,7 @@ static yoke_status plan_from_options(const struct cli_context *context, struct y
     struct yokei_plan *p = &t->plan;
     YOKE_TRY(read_model(cli_text(o, "model"), &p->model));
     yokei_text(p->precision, sizeof p->precision, "%s", cli_text(o, "precision"));
+    yokei_text(p->all_reduce, sizeof p->all_reduce, "auto"); /* by size, the same in every run */
     p->seed = (uint64_t)cli_int(o, "seed");
     p->batch = cli_int(o, "batch");
     p->sequence = cli_int(o, "sequence") ? cli_int(o, "sequence") : p->model.n_positions;

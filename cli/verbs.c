@@ -49,6 +49,15 @@ const struct cli_verb cli_verb_table[] = {
                      "same threads and are measured in turn; medians count. %limit is the share of the fastest rate that "
                      "this device was seen to reach in the run.",
       .run = cli_bench_gemm },
+    { "bench allreduce", CLI_BENCH_ALLREDUCE, .ranks = true, .summary = "Measure all-reduce by size, with MPI_Allreduce beside it",
+      .example = "yoke run -n 2 -- bench allreduce --min-bytes 4M --max-bytes 64M\n"
+                 "yoke run -n 8 -- bench allreduce --max-bytes 64 --repeats 100",
+      .description = "Prints the columns of nccl-tests: algbw is bytes over time, busbw that times 2 (ranks - 1) / ranks. Each "
+                     "size is checked on exact data first, out of place and in place: a wrong result prints no speed. Both "
+                     "sides are called in turn between barriers; a call takes as long as its slowest rank; medians count. "
+                     "%limit is the share of the time that the bytes need at least, measured beside it: on one host for all "
+                     "ranks to copy them in memory, between hosts for neighbours to exchange them.",
+      .run = cli_bench_allreduce },
     { "train", CLI_TRAIN, .ranks = true, .summary = "Train a GPT on text or tokens, on any mix of devices",
       .example = "# one device\n"
                  "yoke train --text book.txt --model nano --steps 200\n"

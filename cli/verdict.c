@@ -163,7 +163,7 @@ static yoke_status launch_failed(const struct cli_job *job)
 yoke_status cli_verdict(const struct cli_job *job)
 {
     char name[256], where[4200];
-    if (job->refused[0]) return yoke_fail(YOKE_EINVAL, "refused to start: %s", job->refused);
+    if (job->refused[0]) return yoke_fail(YOKE_ECONFIG, "refused to start: %s", job->refused);
     int r = stopped_rank(job);
     int dead = first_silent_death(job);
     if (dead >= 0 && job->lost_agent < 0) return died(job, dead);

@@ -156,7 +156,7 @@ static yoke_status create(MPI_Comm mpi_comm, yoke_device *device, const struct y
     if (!status)
         yokei_wait_init(&comm->wait, (enum yokei_wait_policy)(config ? config->wait : YOKE_WAIT_AUTO), comm->n_on_host,
                         yokei_process.n_cores);
-    if (!status && !comm->one_host) status = yokei_mpi_control_begin(comm);
+    if (!status && !comm->all_shared && comm->size > 1) status = yokei_mpi_control_begin(comm);
     if (status) {
         free_comm(comm);
         return status;
@@ -187,6 +187,8 @@ yoke_status yoke_comm_destroy(yoke_comm *comm)
     yoke_comm **place = &p->comms;
     while (*place != comm) place = &(*place)->next;
     *place = comm->next;
+    if (p->flight && atomic_load(&p->flight->state) == YOKEI_RANK_FAILED && atomic_load(&p->flight->comm) == comm->uid)
+        atomic_store_explicit(&p->flight->state, YOKEI_RANK_OUTSIDE, memory_order_release); /* it goes on without */
     free_comm(comm);
     const bool last = !p->comms;
     pthread_mutex_unlock(&p->lock);
@@ -219,8 +221,7 @@ yoke_status yoke_comm_error(yoke_comm *comm)
     if (!comm) return yoke_fail(YOKE_EINVAL, "yoke_comm_error: no communicator");
     pthread_mutex_lock(&yokei_process.lock);
     const bool may_call = yokei_process.any_thread || pthread_equal(pthread_self(), yokei_process.main_thread);
-    if (may_call && !comm->one_host) yokei_mpi_control_poll(comm); /* what another rank found is known here too */
-    if (!atomic_load(&comm->error)) yokei_look_for_failure(comm);
+    if (may_call) yokei_look_for_failure(comm); /* what another rank found is known here too */
     const yoke_status status = yokei_sticky(comm);
     pthread_mutex_unlock(&yokei_process.lock);
     return status;

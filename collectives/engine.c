@@ -99,8 +99,8 @@ static void record_begin(struct yokei_op *op)
     atomic_store_explicit(&file->waits_for, -1, memory_order_relaxed);
     atomic_store_explicit(&file->heartbeat_ns, op->begun_ns, memory_order_relaxed);
     atomic_store_explicit(&file->progress_ns, op->begun_ns, memory_order_relaxed);
-    if (atomic_load_explicit(&file->state, memory_order_relaxed) != YOKEI_RANK_FAILED)
-        atomic_store_explicit(&file->state, YOKEI_RANK_INSIDE, memory_order_release);
+    /* A rank that failed and goes on with another communicator is no failed one any more. */
+    atomic_store_explicit(&file->state, YOKEI_RANK_INSIDE, memory_order_release);
 }
 
 static void record_end(struct yokei_op *op)

@@ -158,7 +158,7 @@ struct yokei_peer_info {
     int32_t flight_fd;       /* of the record, when it lies in a memfd; -1: in the run directory */
     int32_t segment_fd;      /* of the shared slots, -1: none */
     uint64_t segment_nonce;
-    uint32_t uid;
+    uint32_t draw;           /* rank 0's becomes the uid of the communicator */
     uint32_t next_context;
     int32_t status;          /* what failed on this rank so far */
     char reason[192];
@@ -235,7 +235,7 @@ struct yoke_comm {
     struct yoke_comm *next;
     struct yokei_process_set *set;
     uint32_t context;         /* its part of the tags of the process set */
-    uint32_t uid;             /* of ranks and context: tells it from all others, in messages and records */
+    uint32_t uid;             /* a number that rank 0 drew: tells it from all others, in messages and records */
     int rank, size;
     int *set_rank;            /* [size] rank of the process set */
     char name[32];
@@ -248,7 +248,6 @@ struct yoke_comm {
     bool chunk_is_forced;
     int forced_algorithm;     /* -1: chosen by size */
     bool no_check, no_shared;
-    bool one_host;             /* all ranks' records are seen here: nobody sends control messages */
     bool all_shared;           /* every pair of ranks shares slots */
     int n_on_host;
     struct yokei_peer *peers; /* [size] */
@@ -264,6 +263,8 @@ struct yoke_comm {
     atomic_int error;         /* yoke_status, sticky */
     char error_text[1024];
     int culprit;              /* rank of the job that the error names */
+    uint64_t broken_ns;       /* when MPI reported an error; 0: it did not */
+    char broken_text[512];
     bool untold;              /* it failed by a thread that may not call MPI: the others are told later */
     uint64_t watched_ns, proc_ns;
     uint32_t n_polls;
@@ -344,7 +345,7 @@ void yokei_stage_free(yoke_comm *comm, struct yokei_lane *lane);
 yoke_status yokei_comm_fail(yoke_comm *comm, yoke_status status, int culprit, const char *format, ...) YOKE_PRINTF(4, 5);
 /** Tell the others now, if the thread that failed the communicator could not. The lock is held. */
 void yokei_tell_late(yoke_comm *comm);
-/** Take over the failure of a rank of this host, if there is one; cheap enough for every call. The lock is held. */
+/** Fail when another rank said so; cheap enough for every call. The lock is held. */
 void yokei_look_for_failure(yoke_comm *comm);
 /** Look who is to blame, when the head of the queue made no progress for a while. The lock is held. */
 void yokei_watch(yoke_comm *comm);
@@ -376,9 +377,10 @@ bool yokei_shm_map(yoke_comm *comm, int peer);                 /* a peer's segme
 /** Sleep until a peer gives this rank a message or a free slot: begin, look once more, end (ns 0: do not sleep). */
 uint32_t yokei_shm_sleep_begin(yoke_comm *comm);
 void yokei_shm_sleep_end(yoke_comm *comm, uint32_t rung, uint64_t ns);
-/** Tell a peer that this communicator has failed; whether a peer has told so. */
-void yokei_shm_alarm(yoke_comm *comm, int peer);
-bool yokei_shm_alarmed(const yoke_comm *comm);
+/** Tell a peer that this communicator has failed; false when they share no slots. */
+bool yokei_shm_alarm(yoke_comm *comm, int peer, const struct yokei_control *message);
+/** What a peer has told so; NULL: nothing. */
+const struct yokei_control *yokei_shm_alarmed(const yoke_comm *comm);
 void yokei_shm_close_fd(yoke_comm *comm);                      /* all peers have mapped it */
 void yokei_shm_destroy(yoke_comm *comm);
 

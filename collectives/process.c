@@ -59,8 +59,7 @@ void yokei_process_end(void)
 {
     struct yokei_process *p = &yokei_process;
     if (!p->flight) return;
-    if (atomic_load(&p->flight->state) != YOKEI_RANK_FAILED)
-        atomic_store_explicit(&p->flight->state, YOKEI_RANK_LEFT, memory_order_release);
+    if (!p->faulted) atomic_store_explicit(&p->flight->state, YOKEI_RANK_LEFT, memory_order_release);
     yokei_flight_close(p->flight);
     p->flight = NULL;
     if (p->flight_fd >= 0) close(p->flight_fd);

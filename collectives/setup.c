@@ -86,6 +86,8 @@ static void describe_self(yoke_comm *comm, struct yokei_peer_info *info, yoke_st
         .timeout_ms = comm->timeout_ms, .stall_ms = comm->stall_ms,
         .chunk_bytes = comm->chunk_is_forced ? comm->chunk_bytes : 0,
     };
+    const uint64_t mixed[2] = { p->nonce, yokei_now_ns() };
+    info->draw = yokei_hash32(mixed, sizeof mixed, 0);
     memcpy(info->host, p->host, sizeof info->host);
     memcpy(info->name, comm->name, sizeof info->name);
     if (status) yokei_text(info->reason, sizeof info->reason, "%s", yoke_last_error());
@@ -154,11 +156,10 @@ static yoke_status choose_transports(yoke_comm *comm)
         status = exchange(comm, mine, sees, size);
     }
     yokei_shm_close_fd(comm);
-    int all = SEES_RECORD | (size > 1 ? SEES_SLOTS : 0);
+    int all = SEES_SLOTS;
     for (size_t a = 0; a < size && !status; a++)
         for (size_t b = 0; b < size; b++) all &= a == b ? all : sees[a * size + b];
-    comm->one_host = all & SEES_RECORD;
-    comm->all_shared = all & SEES_SLOTS;
+    comm->all_shared = all != 0;
     for (size_t r = 0; r < size && !status; r++) {
         struct yokei_peer *peer = &comm->peers[r];
         const int both = sees[r * size + rank] & mine[r];
@@ -187,9 +188,7 @@ static yoke_status agree(yoke_comm *comm)
     comm->context = 0;
     for (int r = 0; r < comm->size; r++) comm->context = YOKE_MAX(comm->context, comm->peers[r].info.next_context);
     comm->set->next_context = comm->context + 1;
-    comm->uid = comm->context;
-    for (int r = 0; r < comm->size; r++)
-        comm->uid = yokei_hash32(&comm->peers[r].info.world_rank, sizeof comm->peers[r].info.world_rank, comm->uid);
+    comm->uid = comm->peers[0].info.draw;
     int *most = NULL, found = 0;
     PMPI_Comm_get_attr(comm->set->mpi, MPI_TAG_UB, &most, &found);
     if (found && most && comm->context >= (uint32_t)*most / YOKEI_LANE_KINDS - 1)

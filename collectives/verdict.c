@@ -16,7 +16,7 @@
 
 static const uint64_t MS = 1000000;
 static const uint64_t WATCH_EVERY = 2, COMPARE_AFTER = 10, PROC_AFTER = 50, PROC_EVERY = 50, PROBE_AFTER = 100, PROBE_EVERY = 500,
-                      DEAD_GRACE = 10, STOP_GRACE = 1000, FOREIGN_FAILURE_AFTER = 200;
+                      DEAD_GRACE = 10, STOP_GRACE = 1000, FOREIGN_FAILURE_AFTER = 200, BROKEN_GRACE = 2000;
 
 /* ---- failing ---- */
 
@@ -33,18 +33,15 @@ static void record_failure(const yoke_comm *comm, yoke_status status)
 
 static void tell_others(yoke_comm *comm, yoke_status status)
 {
-    /* Ranks of this host read it in the record. */
-    for (int r = 0; r < comm->size; r++)
-        if (r != comm->rank) yokei_shm_alarm(comm, r);
-    comm->untold = !yokei_process.any_thread && !pthread_equal(pthread_self(), yokei_process.main_thread);
-    if (comm->untold) return;
     struct yokei_control message = { .kind = YOKEI_CONTROL_ERROR, .origin = comm->rank, .culprit = comm->culprit,
                                      .status = (int32_t)status };
     memcpy(message.text, comm->error_text, sizeof message.text);
+    comm->untold = !yokei_process.any_thread && !pthread_equal(pthread_self(), yokei_process.main_thread);
     bool sent = false;
     for (int r = 0; r < comm->size; r++) {
         const bool is_culprit = status == YOKE_EDEAD && comm->peers[r].info.world_rank == comm->culprit;
-        if (!comm->peers[r].flight && !is_culprit) sent |= yokei_mpi_control_send(comm, r, &message);
+        if (r == comm->rank || is_culprit || yokei_shm_alarm(comm, r, &message) || comm->untold) continue;
+        sent |= yokei_mpi_control_send(comm, r, &message);
     }
     if (sent) yokei_mpi_control_flush(comm, 20 * MS);
 }
@@ -176,12 +173,10 @@ static enum yokei_agent_state proc_verdict(const struct yokei_peer *peer)
     return state == 'T' || state == 't' ? YOKEI_AGENT_STOPPED : YOKEI_AGENT_ALIVE;
 }
 
-/* Fail as the peer did, when it failed in this communicator, or in any while this rank waits for long. */
-static bool take_over(yoke_comm *comm, int rank, bool any)
+/* Fail as the peer did: what it said of itself is nearer to the cause than that it ended. */
+static bool take_over(yoke_comm *comm, int rank)
 {
     const struct yokei_flight_file *file = comm->peers[rank].flight;
-    if (atomic_load_explicit(&file->state, memory_order_acquire) != YOKEI_RANK_FAILED) return false;
-    if (!any && atomic_load(&file->comm) != comm->uid) return false;
     char text[sizeof file->error];
     memcpy(text, file->error, sizeof text);
     text[sizeof text - 1] = '\0';
@@ -192,9 +187,9 @@ static bool take_over(yoke_comm *comm, int rank, bool any)
 
 void yokei_look_for_failure(yoke_comm *comm)
 {
-    if (!yokei_shm_alarmed(comm)) return;
-    for (int r = 0; r < comm->size; r++)
-        if (r != comm->rank && comm->peers[r].flight && take_over(comm, r, false)) return;
+    const struct yokei_control *said = yokei_shm_alarmed(comm);
+    if (said && !atomic_load(&comm->error)) yokei_control_arrived(comm, said);
+    if (!atomic_load(&comm->error)) yokei_mpi_control_poll(comm);
 }
 
 /* A peer's record: did it fail, did it end, was it stopped? Returns true when the communicator failed. */
@@ -202,7 +197,10 @@ static bool look_at_peer(yoke_comm *comm, struct yokei_op *op, int rank, bool lo
 {
     struct yokei_peer *peer = &comm->peers[rank];
     const struct yokei_flight_file *file = peer->flight;
-    if (take_over(comm, rank, now - op->progress_ns > FOREIGN_FAILURE_AFTER * MS)) return true;
+    /* It failed in another communicator, and does nothing since: it will not come here any more. */
+    if (atomic_load_explicit(&file->state, memory_order_acquire) == YOKEI_RANK_FAILED &&
+        now - op->progress_ns > FOREIGN_FAILURE_AFTER * MS)
+        return take_over(comm, rank);
     struct yokei_agent_verdict verdict = yokei_flight_agent(file);
     if (verdict.state == YOKEI_AGENT_NONE) {
         if (look_at_proc) peer->suspect_state = (char)proc_verdict(peer);
@@ -217,6 +215,7 @@ static bool look_at_peer(yoke_comm *comm, struct yokei_op *op, int rank, bool lo
     const uint64_t quiet_since = YOKE_MAX(peer->suspect_ns, op->progress_ns);
     if (verdict.state == YOKEI_AGENT_DEAD) {
         if (now - quiet_since < DEAD_GRACE * MS) return false;
+        if (verdict.pid && !verdict.signal && atomic_load(&file->status)) return take_over(comm, rank);
         char how[128] = "died (its process is gone)";
         if (verdict.pid) yokei_agent_verdict_text(&verdict, how, sizeof how);
         return blame(comm, op, YOKE_EDEAD, rank, how);
@@ -306,7 +305,7 @@ void yokei_watch(yoke_comm *comm)
     if (op->moved) op->progress_ns = now;
     op->moved = false;
     record_wait(comm, op, now);
-    if (!comm->one_host) yokei_mpi_control_poll(comm);
+    yokei_look_for_failure(comm);
     if (atomic_load(&comm->error)) return;
     const uint64_t idle = now - op->progress_ns;
     const bool look_at_proc = idle > PROC_AFTER * MS && now - comm->proc_ns > PROC_EVERY * MS;
@@ -316,5 +315,9 @@ void yokei_watch(yoke_comm *comm)
     for (int r = 0; r < comm->size && idle > COMPARE_AFTER * MS; r++)
         if (r != comm->rank && comm->peers[r].flight && yokei_check_record(comm, r)) return;
     if (idle > PROBE_AFTER * MS && (!op->probed_ns || now - op->probed_ns > PROBE_EVERY * MS)) probe(comm, op, now);
+    if (comm->broken_ns && now - comm->broken_ns > BROKEN_GRACE * MS) {
+        yokei_comm_fail(comm, YOKE_EBACKEND, -1, "communicator \"%s\": %s", comm->name, comm->broken_text);
+        return;
+    }
     judge(comm, op, now);
 }

@@ -64,7 +64,7 @@ static struct shape shape_of(const struct trial *t)
     } else {
         const int64_t Hkv = 1 + trial_random(t, "Hkv", 0, 3);
         s = (struct shape){ .B = 1 + trial_random(t, "B", 0, 2), .T = 1 + trial_random(t, "T", 0, 90), .H = Hkv * (1 + trial_random(t, "G", 0, 3)),
-                            .Hkv = Hkv, .D = 8 * (1 + trial_random(t, "D", 0, 8)), .causal = trial_random(t, "causal", 0, 2),
+                            .Hkv = Hkv, .D = t->index % 8 == 1 ? 200 : 8 * (1 + trial_random(t, "D", 0, 8)), .causal = trial_random(t, "causal", 0, 2),
                             .packed = trial_random(t, "packed", 0, 2), .size = 1 };
     }
     if (s.scale == 0) s.scale = (float)(1 / sqrt((double)s.D));

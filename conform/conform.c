@@ -25,7 +25,7 @@ static const struct {
     { "elementwise", YOKE_OP_add, YOKE_OP_scale },
 };
 
-/* Beyond each row's table. gemm has the most ways to go wrong, and the fastest device side. */
+/* Beyond each row's table. */
 enum { RANDOM_CASES = 3, RANDOM_CASES_FULL = 60 };
 
 /* Everything that a run carries along. */
@@ -92,7 +92,7 @@ static void finish_line(struct run *run, struct conform_line *line)
 }
 
 /* All cases of one op, type and variant. An op that fails to run is a line that fails, not an error of the sweep. */
-static yoke_status run_line(struct run *run, enum yoke_op_id op, const char *variant)
+static yoke_status run_line(struct run *run, enum yoke_op_id op, const char *variant, enum conform_verdict *verdict_out)
 {
     struct trial *t = &run->trial;
     struct conform_line line = { .size = sizeof line, .op = yokei_op_names[op], .dtype = t->dtype, .variant = variant,
@@ -114,25 +114,37 @@ static yoke_status run_line(struct run *run, enum yoke_op_id op, const char *var
         if (line.verdict == CONFORM_FAIL) break; /* the first failure is the one to look at */
     }
     finish_line(run, &line);
+    *verdict_out = line.verdict;
     return YOKE_OK;
 }
 
-/* One line per variant; with `full`, one more for what the device chooses itself. */
+/* Programs that are compiled at run time cost a second or more per variant and type the first time, where the variants
+ * of one op differ in their bodies and the types in their loads and stores alone. */
+static bool compiles_at_run_time(const yoke_device *device)
+{
+    const char *backend = yoke_device_info(device)->backend;
+    return strcmp(backend, "host") && strcmp(backend, "reference");
+}
+
+/* One line per variant; with `full`, one more for what the device chooses itself. Where programs are compiled, and nothing
+ * more was asked for, every variant is run in f32 and the first that is offered in the other types. */
 static yoke_status run_variants(struct run *run, enum yoke_op_id op)
 {
     yoke_device *device = run->trial.device.device;
     const char *const wanted = run->options.variant, *const name = yokei_op_names[op];
+    const bool first_only = compiles_at_run_time(device) && run->trial.dtype != YOKE_F32 && !run->options.full && !wanted &&
+                            !run->options.dtype;
+    enum conform_verdict verdict = CONFORM_SKIP;
     const char *variant;
     int n = 0;
-    yoke_status status = YOKE_OK;
-    for (; !status && (variant = yoke_variant_name(device, name, n)); n++) {
-        if (wanted && strcmp(wanted, variant)) continue;
+    for (; (variant = yoke_variant_name(device, name, n)); n++) {
+        if ((wanted && strcmp(wanted, variant)) || (first_only && verdict != CONFORM_SKIP)) continue;
         YOKE_TRY(yoke_variant_force(device, name, variant));
-        status = run_line(run, op, variant);
+        const yoke_status status = run_line(run, op, variant, &verdict);
         YOKE_TRY(yoke_variant_force(device, name, NULL));
+        YOKE_TRY(status);
     }
-    if (!status && !wanted && (n == 0 || run->options.full)) status = run_line(run, op, n == 0 ? "" : "(chosen)");
-    return status;
+    return !wanted && (n == 0 || run->options.full) ? run_line(run, op, n == 0 ? "" : "(chosen)", &verdict) : YOKE_OK;
 }
 
 static yoke_status run_all(struct run *run)

@@ -19,7 +19,7 @@ struct conform_options {
     const char *dtype;   /* one type ("bf16"); NULL: all that the device stores */
     const char *variant; /* one variant by name; NULL: all of the device */
     uint64_t seed;       /* of the inputs; default 1 */
-    bool full;           /* the soak's sweep: many more random shapes */
+    bool full;           /* the soak's sweep: many more random shapes, and every variant in every type */
     yoke_device *gradient_device; /* of conform_gradients; NULL: the reference device */
 };
 #define CONFORM_OPTIONS_INIT { sizeof(struct conform_options), NULL, NULL, NULL, 0, false, NULL }

@@ -64,7 +64,7 @@ static bool relu2_parameter(const yoke_layer *layer, const struct yoke_place *pl
 static yoke_status see(const struct yoke_layer_call *call, void **fields[], int n)
 {
     if (call->shape->dtype != YOKE_F32)
-        return yoke_fail(YOKE_EUNSUPPORTED, "relu2: this example computes in f32 only; train it with --precision fp32");
+        return yoke_fail(YOKE_EUNSUPPORTED, "relu2: this example computes in f32 only; set the trainer's precision to YOKE_F32");
     YOKE_TRY(yoke_stream_sync(call->stream));
     for (int i = 0; i < n; i++) {
         *fields[i] = yoke_host_ptr(call->device, *fields[i]);

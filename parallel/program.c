@@ -227,7 +227,8 @@ static yoke_status begin(struct lowering *w, const struct yokei_job *job, enum y
 /* Ask every instruction what it would issue: ops and costs, and whether the device offers them. */
 static yoke_status plan_ops(const struct yokei_job *job, struct yokei_program *p)
 {
-    struct yokei_machine machine = { .job = job, .program = p, .observer = &p->planner };
+    /* Addresses that nobody reads: an optional operand must look as present as it will be. */
+    struct yokei_machine machine = { .job = job, .program = p, .observer = &p->planner, .base = (void *)(uintptr_t)4096 };
     machine.pass = (struct yoke_pass){ .size = sizeof machine.pass, .mode = p->mode, .normaliser = 1, .loss_scale = 1 };
     machine.adamw = (struct yokei_adamw){ 0, 0.9, 0.95, 1e-8, 0, 1, 1 };
     for (int i = 0; i < p->n; i++) {

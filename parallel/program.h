@@ -102,7 +102,7 @@ struct yokei_machine {
     const struct yokei_program *program;
     yoke_stream *stream[YOKEI_N_STREAMS];
     yoke_event **event;
-    void *base;             /* the rank's allocation; NULL while planning */
+    void *base;             /* the rank's allocation; while planning an address that nobody reads */
     yoke_observer *observer;
     struct yoke_pass pass;  /* of the step; micro-batch and sample are filled in */
     struct yokei_adamw adamw;

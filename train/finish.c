@@ -131,6 +131,7 @@ static yoke_status yardstick(struct yokei_run_state *s, struct yokei_training_re
 yoke_status yokei_run_finish(struct yokei_run_state *s, struct yokei_training_result *result)
 {
     if (s->rank != 0) return YOKE_OK;
+    yokei_ranks_busy(&s->config, "writing weights and a sample");
     if (s->t->save) YOKE_TRY(yokei_weights_save(s->trainer, &s->t->plan.model, s->t->save));
     if (result->bytes && result->validation_tokens > 0) YOKE_TRY(yardstick(s, result));
     if (s->t->sample_tokens > 0) YOKE_TRY(sample(s, result));

@@ -14,7 +14,7 @@ libyoke_train_la_DEPENDENCIES = libyoke-comm.la libyoke.la $(top_srcdir)/train/l
 include train/data/local.mk
 
 # Tests of training that need neither MPI nor another process.
-train_unit_programs = tests/unit/train_layers tests/unit/train_program
+train_unit_programs = tests/unit/train_layers tests/unit/train_program tests/unit/train_loop
 check_PROGRAMS += $(train_unit_programs)
 YOKE_TESTS += $(train_unit_programs)
 TRAIN_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
@@ -25,6 +25,9 @@ tests_unit_train_layers_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_train_program_SOURCES = tests/unit/train_program.c
 tests_unit_train_program_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_train_program_LDADD = $(TRAIN_TEST_LDADD)
+tests_unit_train_loop_SOURCES = tests/unit/train_loop.c
+tests_unit_train_loop_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
+tests_unit_train_loop_LDADD = $(TRAIN_TEST_LDADD)
 
 # Layouts against one host rank. Ranks share two cores: one thread each.
 train_ranks_programs = tests/ranks/parity tests/ranks/parity_planted
@@ -39,4 +42,6 @@ tests_ranks_parity_planted_CFLAGS = $(TRAIN_RANKS_CFLAGS) -DPLANT_DOUBLE_AVERAGE
 tests_ranks_parity_planted_LDADD = $(TRAIN_RANKS_LDADD)
 YOKE_TESTS += \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run -t 200 4 tests/ranks/parity' \
-	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/parity_planted'
+	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/parity_planted' \
+	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/train_command'
+EXTRA_DIST += tests/ranks/train_command

@@ -71,7 +71,8 @@ static yoke_status set_up(struct yokei_run_state *s)
     s->validation_loss = NAN;
     s->ranks = calloc((size_t)s->n_ranks, sizeof *s->ranks);
     s->shares = calloc((size_t)s->n_ranks, sizeof *s->shares);
-    if (!s->ranks || !s->shares) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
+    s->threads = calloc((size_t)s->n_ranks, sizeof *s->threads);
+    if (!s->ranks || !s->shares || !s->threads) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
     YOKE_TRY(open_data(s));
     YOKE_TRY(yoke_model_gpt2(&t->plan.model, &s->model));
     YOKE_TRY(yokei_run_shares(s));
@@ -82,8 +83,10 @@ static yoke_status set_up(struct yokei_run_state *s)
     s->targets = malloc(n + 4);
     if (!s->inputs || !s->targets) return yoke_fail(YOKE_ENOMEM, "train: no host memory for a batch");
     YOKE_TRY(read_batch(s, 1));
+    yokei_ranks_busy(&s->config, "compiling kernels");
     YOKE_TRY(warm_up(s));
     if (t->init) YOKE_TRY(yokei_weights_load(s->trainer, &t->plan.model, t->init));
+    if (s->n_ranks > 1) YOKE_TRY(yokei_weights_compare(s->trainer));
     YOKE_TRY(write_plan(s));
     if (s->rank == 0 && t->run_dir) {
         path_in(s, "metrics.jsonl", path, sizeof path);
@@ -169,6 +172,7 @@ yoke_status yokei_training_run(struct yokei_training *t, struct yokei_training_r
     yokei_metrics_close(s.metrics);
     free(s.ranks);
     free(s.shares);
+    free(s.threads);
     free(s.inputs);
     free(s.targets);
     if (status) free(result.sample);

@@ -71,7 +71,7 @@ struct yokei_run_state {
     yoke_trainer *trainer;
     struct yoke_trainer_config config;
     int rank, n_ranks;
-    int64_t *shares;
+    int64_t *shares, *threads;        /* of each rank */
     struct yokei_metrics *metrics;
     struct yokei_metrics_rank *ranks; /* devices and speeds, for metrics and the one who watches */
     int32_t *inputs, *targets;        /* of this rank's share of a step */
@@ -96,6 +96,8 @@ double yokei_rate(const struct yokei_plan *plan, int64_t step, int64_t permille)
 
 /* weights_file.c */
 yoke_status yokei_weights_load(yoke_trainer *trainer, const struct yoke_gpt2_config *config, const char *path);
+/** All ranks hold the same weights, or YOKE_EMISMATCH: two hosts may have read different files. Collective. */
+yoke_status yokei_weights_compare(yoke_trainer *trainer);
 /** DIR/model.safetensors and DIR/config.json. */
 yoke_status yokei_weights_save(yoke_trainer *trainer, const struct yoke_gpt2_config *config, const char *dir);
 /** One kind of tensor under the parameters' names. */

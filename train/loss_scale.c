@@ -23,9 +23,11 @@ yoke_status yokei_loss_scale_update(struct yokei_loss_scale *s, bool overflow, i
     }
     s->good_steps = 0;
     if (s->dynamic) s->scale *= 0.5;
-    if (++s->skipped >= MOST_SKIPPED)
+    if (++s->skipped < MOST_SKIPPED) return YOKE_OK;
+    if (s->dynamic)
         return yoke_fail(YOKE_ENUMERIC,
                          "step %lld: gradients were not finite in %d steps in a row, down to a loss scale of %g: lower the learning rate, or use bf16 or fp32",
                          (long long)step, s->skipped, s->scale);
-    return YOKE_OK;
+    return yoke_fail(YOKE_ENUMERIC, "step %lld: gradients were not finite in %d steps in a row: lower the learning rate",
+                     (long long)step, s->skipped);
 }

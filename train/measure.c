@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who does how much: shares as planned, or by the speed of each device on the model's own step. */
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/base.h"
@@ -32,12 +33,13 @@ struct yoke_trainer_config yokei_run_trainer_config(const struct yokei_run_state
     return c;
 }
 
-/* Every rank's device, as text, into s->ranks. */
+/* Every rank's device, as text, and its host threads. */
 static yoke_status gather_devices(struct yokei_run_state *s)
 {
-    enum { WORDS = sizeof s->ranks->device / sizeof(double) };
+    enum { TEXT = sizeof s->ranks->device / sizeof(double), WORDS };
     struct yoke_trainer_config c = yokei_run_trainer_config(s);
     double mine[WORDS] = { 0 };
+    mine[TEXT] = omp_get_max_threads();
     memcpy(mine, yoke_device_info(s->t->device)->spec, YOKE_MIN(sizeof mine, sizeof yoke_device_info(s->t->device)->spec));
     double *all = calloc((size_t)s->n_ranks * WORDS, sizeof *all);
     if (!all) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
@@ -45,6 +47,7 @@ static yoke_status gather_devices(struct yokei_run_state *s)
     for (int r = 0; r < s->n_ranks && !status; r++) {
         memcpy(s->ranks[r].device, all + (size_t)r * WORDS, sizeof s->ranks[r].device);
         s->ranks[r].device[sizeof s->ranks[r].device - 1] = 0;
+        s->threads[r] = (int64_t)all[(size_t)r * WORDS + TEXT];
     }
     free(all);
     return status;
@@ -81,6 +84,7 @@ static yoke_status time_steps(struct yokei_run_state *s, yoke_trainer *probe, in
     struct yoke_step_result result;
     double done = 1, *all = calloc((size_t)s->n_ranks, sizeof *all);
     if (!all) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
+    yokei_ranks_busy(&c, "compiling kernels");
     /* The first step compiles kernels; its rate is zero, it changes no weight that anybody keeps. */
     yoke_status status = yoke_trainer_backward(probe, inputs, targets, 0, &result);
     if (!status) status = yoke_trainer_apply(probe, 0, &result);
@@ -131,6 +135,7 @@ static yoke_status write_down(struct yokei_run_state *s, const double *speeds)
     for (int r = 0; r < s->n_ranks; r++) {
         yokei_text(p->ranks[r].device, sizeof p->ranks[r].device, "%s", s->ranks[r].device);
         p->ranks[r].share = speeds[r] / sum;
+        p->ranks[r].threads = s->threads[r];
         p->ranks[r].samples = s->shares[r];
         p->ranks[r].micro_batch = s->t->micro_batch ? YOKE_MIN(s->t->micro_batch, s->shares[r]) : s->shares[r];
     }
@@ -172,6 +177,10 @@ yoke_status yokei_run_shares(struct yokei_run_state *s)
         YOKE_TRY(check_plan(s));
         for (int r = 0; r < s->n_ranks; r++) {
             s->shares[r] = p->ranks[r].samples;
+            if (s->t->replay && p->ranks[r].threads && p->ranks[r].threads != s->threads[r])
+                yokei_run_note(s, "rank %d has %lld host threads, the plan's run had %lld: bits may differ", r,
+                               (long long)s->threads[r], (long long)p->ranks[r].threads);
+            p->ranks[r].threads = s->threads[r];
             yokei_text(p->ranks[r].device, sizeof p->ranks[r].device, "%s", s->ranks[r].device);
         }
     }

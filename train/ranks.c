@@ -26,3 +26,9 @@ yoke_status yokei_ranks_sum(const struct yoke_trainer_config *config, void *grad
 {
     return yoke_all_reduce(gradients, gradients, (size_t)n, dtype, YOKE_SUM, config->comm, stream);
 }
+
+void yokei_ranks_busy(const struct yoke_trainer_config *config, const char *what)
+{
+    if (config->comm) yoke_comm_busy(config->comm, what);
+    if (config->control) yoke_comm_busy(config->control, what);
+}

@@ -63,6 +63,9 @@ yoke_status yokei_ranks_gather(const struct yoke_trainer_config *config, const d
 yoke_status yokei_ranks_sum(const struct yoke_trainer_config *config, void *gradients, int64_t n, yoke_dtype dtype,
                             yoke_stream *stream);
 
+/** This rank works on something of its own until its next collective: the others wait without calling it late. */
+void yokei_ranks_busy(const struct yoke_trainer_config *config, const char *what);
+
 /* ---- plan.c ---- */
 yoke_status yokei_trainer_plan(const yoke_model *model, yoke_device *device, struct yoke_trainer_config *config,
                                struct yokei_trainer_plan *plan_out);

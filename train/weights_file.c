@@ -97,3 +97,25 @@ yoke_status yokei_weights_save(yoke_trainer *trainer, const struct yoke_gpt2_con
     yokei_text(path, sizeof path, "%s/config.json", dir);
     return yokei_gpt2_config_write(path, config);
 }
+
+yoke_status yokei_weights_compare(yoke_trainer *trainer)
+{
+    uint64_t hash = 0;
+    for (int i = 0; i < yoke_trainer_n_parameters(trainer); i++) {
+        size_t n = (size_t)yokei_local_count(yoke_trainer_parameter(trainer, i));
+        float *values = malloc(n * sizeof *values);
+        if (!values) return yoke_fail(YOKE_ENOMEM, "comparing weights: no host memory");
+        yoke_status status = yoke_trainer_get(trainer, YOKE_TENSOR_WEIGHT, i, values);
+        hash = yokei_hash(values, n * sizeof *values, hash);
+        free(values);
+        YOKE_TRY(status);
+    }
+    double mine = (double)(hash >> 12), *all = calloc((size_t)trainer->plan.n_ranks, sizeof *all);
+    if (!all) return yoke_fail(YOKE_ENOMEM, "comparing weights: no host memory");
+    yoke_status status = yokei_ranks_gather(&trainer->config, &mine, 1, all);
+    for (int r = 0; r < trainer->plan.n_ranks && !status; r++)
+        if (all[r] != all[0])
+            status = yoke_fail(YOKE_EMISMATCH, "ranks 0 and %d start from different weights: give all hosts the same file with --init", r);
+    free(all);
+    return status;
+}

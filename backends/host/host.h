@@ -72,8 +72,9 @@ bool host_onednn_has(const struct host_onednn *onednn, yoke_dtype dtype);
 bool host_onednn_offers(const yoke_device *device, const struct yoke_gemm_args *args);
 yoke_status host_onednn_gemm_can(const yoke_device *device, const struct yoke_gemm_args *args, struct yoke_cost *cost);
 yoke_status host_onednn_gemm_run(yoke_stream *stream, const struct yoke_gemm_args *args);
-/** Primitives held and evicted so far, for the tests. */
-void host_onednn_counts(const struct host_onednn *onednn, int *held_out, int *evicted_out);
+/** oneDNN's products held now, at most so many, and evicted so far; for the tests. */
+enum { YOKEI_HOST_PRODUCTS = 256 };
+void yokei_host_products(const yoke_device *device, int *held_out, int *evicted_out);
 
 /* ---- parallel.c ---- */
 /**

@@ -7,7 +7,9 @@ YOKE_LOSS_OPS(PROTOTYPES)
 #define ENTRY(op) YOKE_OP_ENTRY(host, op)
 const struct yoke_loss_ops HOST_NAME(host_loss_ops) = { YOKE_LOSS_OPS(ENTRY) };
 
-/* ---- forward: two passes over a row, the second from cache ---- */
+/* ---- forward: one pass over a row, in blocks that are read twice, the second time from the first-level cache ---- */
+enum { ROW_BLOCK = 2048 };
+
 INLINE float row_max(const yoke_dtype t, const void *x, int64_t n)
 {
     vf m[4] = { vset(-INFINITY), vset(-INFINITY), vset(-INFINITY), vset(-INFINITY) };
@@ -28,11 +30,22 @@ INLINE float row_sum_exp(const yoke_dtype t, const void *x, int64_t n, float max
     return vsum((s[0] + s[1]) + (s[2] + s[3]));
 }
 
+/* log sum exp with a running maximum: the sum so far is rescaled where a block raises it. */
 INLINE float row_lse(const yoke_dtype t, const void *x, int64_t n)
 {
-    const float max = row_max(t, x, n);
-    if (isinf(max)) return max; /* an empty sum, or an infinite term: max - max would be NaN */
-    return max + logf(row_sum_exp(t, x, n, max));
+    float max = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < n; i += ROW_BLOCK) {
+        const int64_t m = YOKE_MIN(n - i, ROW_BLOCK);
+        const float block_max = row_max(t, at(t, x, i), m);
+        if (isinf(block_max) && block_max < 0) continue; /* all terms are 0 */
+        if (!(block_max <= max)) {
+            sum = sum == 0 ? 0 : sum * vexp(vset(max - block_max))[0];
+            max = block_max;
+        }
+        if (isnan(max) || isinf(max)) break; /* the row's result too: max - max would be NaN where it is infinite */
+        sum += row_sum_exp(t, at(t, x, i), m, max);
+    }
+    return isfinite(max) ? max + logf(sum) : max;
 }
 
 INLINE void forward_rows(const yoke_dtype t, const struct yoke_xent_forward_args *a, int64_t from, int64_t to)

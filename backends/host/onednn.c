@@ -45,7 +45,7 @@ struct entry {
     size_t scratch_bytes;
 };
 
-enum { MOST_ENTRIES = 256 };
+enum { MOST_ENTRIES = YOKEI_HOST_PRODUCTS };
 
 struct host_onednn {
     void *library;
@@ -214,9 +214,11 @@ static void give_back(struct host_onednn *o, struct entry *e)
     pthread_mutex_unlock(&o->lock);
 }
 
-void host_onednn_counts(const struct host_onednn *o, int *held_out, int *evicted_out)
+void yokei_host_products(const yoke_device *device, int *held_out, int *evicted_out)
 {
-    *held_out = 0;
+    const struct host_onednn *o = host_device(device)->onednn;
+    *held_out = *evicted_out = 0;
+    if (!o) return;
     for (int i = 0; i < MOST_ENTRIES; i++) *held_out += o->entries[i].used;
     *evicted_out = o->n_evicted;
 }

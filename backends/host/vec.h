@@ -207,14 +207,32 @@ INLINE vh narrow_bits(vu u) /* each below 2^16 */
 
 INLINE vf widen_bf16(vh h) { return (vf)(widen_bits(h) << 16); }
 
-/* Round to nearest even in integers: the CPU's own conversion flushes subnormals. */
+/* Round to nearest even in integers: the CPU's own conversion flushes subnormals. The result is in the upper half. */
 INLINE vu round_bf16_bits(vf x)
 {
     const vu u = (vu)x;
+#ifdef HOST_AVX512
+    const __m512i up = _mm512_add_epi32((__m512i)u, _mm512_set1_epi32(0x7fff));
+    const __m512i rounded = _mm512_mask_add_epi32(up, _mm512_test_epi32_mask((__m512i)u, _mm512_set1_epi32(0x10000)), up, _mm512_set1_epi32(1));
+    return (vu)_mm512_mask_or_epi32(rounded, vnan(x), (__m512i)u, _mm512_set1_epi32(0x400000));
+#else
     const vu rounded = u + 0x7fffu + ((u >> 16) & 1u), quiet = u | 0x400000u;
     return (vu)vselect(vnan(x), (vf)quiet, (vf)rounded);
+#endif
 }
-INLINE vh narrow_bf16(vf x) { return narrow_bits(round_bf16_bits(x) >> 16); }
+
+INLINE vh narrow_bf16(vf x)
+{
+#ifdef HOST_AVX512
+    uint16_t upper[32];
+    for (int i = 0; i < 32; i++) upper[i] = (uint16_t)(2 * i + 1); /* folds to a constant */
+    __m512i index;
+    memcpy(&index, upper, sizeof index);
+    return (vh)_mm512_castsi512_si256(_mm512_permutexvar_epi16(index, (__m512i)round_bf16_bits(x)));
+#else
+    return narrow_bits(round_bf16_bits(x) >> 16);
+#endif
+}
 
 INLINE vf widen_f16(vh h)
 {
@@ -305,35 +323,62 @@ INLINE vf vround(const yoke_dtype t, vf x)
 INLINE float load_one(const yoke_dtype t, const void *p, int64_t i) { return vload_n(t, p, i, 1)[0]; }
 INLINE void store_one(const yoke_dtype t, void *p, int64_t i, float x) { vstore_n(t, p, i, 1, vset(x)); }
 
-/**
- * 2^y = 2^n 2^f,  n = y rounded,  f = y - n (exact),  2^f = 1 + f q(f), q of degree 5 (minimax on |f| <= 1/2, relative
- * error 3.0e-9).
- * Bound: |vexp2(y) - 2^y| <= 2 u32 2^y + eta. 2^-inf = 0, 2^inf = inf, NaN stays NaN.
- */
-INLINE vf vexp2(vf y)
+/* 2^f = 1 + f q(f) on |f| <= 1/2, q of degree 5 (minimax, relative error 3.0e-9). */
+INLINE vf exp2_fraction(vf f)
 {
-#ifdef HOST_AVX512
-    const vf f = (vf)_mm512_reduce_ps((__m512)y, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); /* 0 of an infinite y */
-#else
-    y = vatmost(vatleast(y, vset(-151.0f)), vset(129.0f)); /* beyond: 0 and infinity in f32 */
-    const vf magic = vset(0x1.8p23f), t = y + magic, f = y - (t - magic);
-#endif
     vf q = vset(0x1.417872p-13f);
     q = vfma(q, f, vset(0x1.5f0952p-10f));
     q = vfma(q, f, vset(0x1.3b2dd4p-7f));
     q = vfma(q, f, vset(0x1.c6af7ap-5f));
     q = vfma(q, f, vset(0x1.ebfbdcp-3f));
     q = vfma(q, f, vset(0x1.62e43p-1f));
-    q = vfma(q, f, vset(1.0f));
+    return vfma(q, f, vset(1.0f));
+}
+
+/* x 2^n for a whole n in [-151, 129], rounded once where the result is subnormal. */
+INLINE vf scale_exponent(vf x, vf n)
+{
 #ifdef HOST_AVX512
-    return (vf)_mm512_scalef_ps((__m512)q, (__m512)(y - f));
+    return (vf)_mm512_scalef_ps((__m512)x, (__m512)n);
 #else
-    const vi n = (vi)t - (vi)magic, half = n >> 1; /* two steps: 2^n itself may not be a normal number */
-    return q * (vf)((half + 127) << 23) * (vf)((n - half + 127) << 23);
+    const vi whole = __builtin_convertvector(n, vi), half = whole >> 1; /* two steps: 2^n may not be a normal number */
+    return x * (vf)((half + 127) << 23) * (vf)((whole - half + 127) << 23);
 #endif
 }
 
-/** Bound: |vexp(x) - e^x| <= (3 + 2 |x|) u32 e^x + eta, of which 2 |x| comes from x log2(e), rounded. */
-INLINE vf vexp(vf x) { return vexp2(x * 0x1.715476p0f); }
+/* To the nearest whole number, |x| < 2^22. */
+INLINE vf vrint(vf x)
+{
+    const vf magic = vset(0x1.8p23f);
+    return (x + magic) - magic;
+}
+
+/**
+ * 2^y = 2^n 2^f,  n = y rounded,  f = y - n (exact).
+ * Bound: |vexp2(y) - 2^y| <= 2 u32 2^y + eta. 2^-inf = 0, 2^inf = inf, NaN stays NaN.
+ */
+INLINE vf vexp2(vf y)
+{
+#ifdef HOST_AVX512
+    const vf f = (vf)_mm512_reduce_ps((__m512)y, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); /* 0 of an infinite y */
+    return scale_exponent(exp2_fraction(f), y - f);
+#else
+    y = vatmost(vatleast(y, vset(-151.0f)), vset(129.0f)); /* beyond: 0 and infinity in f32 */
+    const vf n = vrint(y);
+    return scale_exponent(exp2_fraction(y - n), n);
+#endif
+}
+
+/**
+ * e^x = 2^n 2^f,  n = x log2(e) rounded,  f = (x - n ln 2) log2(e) with ln 2 in two parts, the first times n exact.
+ * Bound: |vexp(x) - e^x| <= 3 u32 e^x + eta. e^-inf = 0, e^inf = inf, NaN stays NaN.
+ */
+INLINE vf vexp(vf x)
+{
+    x = vatmost(vatleast(x, vset(-104.0f)), vset(89.0f)); /* beyond: 0 and infinity in f32 */
+    const vf n = vrint(x * 0x1.715476p0f);
+    const vf r = vfma(n, vset(2.12194440e-4f), vfma(n, vset(-0.693359375f), x));
+    return scale_exponent(exp2_fraction(r * 0x1.715476p0f), n);
+}
 
 #endif

@@ -221,6 +221,18 @@ static yoke_status open_context(yoke_device *device, const struct found *found, 
     return error ? yokei_opencl_fail(device, "clCreateContext", error) : YOKE_OK;
 }
 
+/**
+ * PoCL keeps programs on disk itself, per kernel and group size, and asked for a binary it compiles every kernel a second
+ * time: where its cache is on (POCL_KERNEL_CACHE), ours would only double the first start.
+ */
+static bool caches_itself(const struct opencl_library *cl, cl_platform_id platform)
+{
+    char name[64];
+    const char *on = getenv("POCL_KERNEL_CACHE");
+    platform_text(cl, platform, CL_PLATFORM_NAME, name, sizeof name);
+    return !strcmp(name, "Portable Computing Language") && (!on || strcmp(on, "0") != 0);
+}
+
 static yoke_status open_device(yoke_device *device, int index, const struct yoke_native *native)
 {
     char reason[256];
@@ -240,6 +252,7 @@ static yoke_status open_device(yoke_device *device, int index, const struct yoke
                  .max_group = (int)YOKE_MIN(traits.max_group, (size_t)1 << 20), .local_bytes = traits.local_bytes },
         .cl = cl, .id = found.id, .svm = svm, .unified = traits.unified, .exact_division = traits.exact_division,
     };
+    if (caches_itself(cl, found.platform)) device->cache_dir[0] = '\0';
     set_identity(cl, &found, traits.exact_division, ocl->gpu.identity, sizeof ocl->gpu.identity);
     yokei_opencl_addresses_create(&ocl->addresses);
     yoke_status status = open_context(device, &found, native);

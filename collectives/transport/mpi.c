@@ -32,12 +32,21 @@ static struct yokei_mpi_control *leaked_controls;
 
 static int tag_of(const yoke_comm *comm, int lane) { return (int)(comm->context * YOKEI_LANE_KINDS + (uint32_t)lane); }
 
+/*
+ * An error of MPI's is most often the first sign that the peer died, and says nothing of that. So it is kept, MPI is
+ * left alone from here on, and yokei_watch, which sees the peer's record, has the word.
+ */
 static yoke_status mpi_error(yoke_comm *comm, int code, const char *call, int peer)
 {
     char text[MPI_MAX_ERROR_STRING] = "";
     int length = 0;
+    if (comm->broken_ns) return YOKE_OK;
     PMPI_Error_string(code, text, &length);
-    return yokei_comm_fail(comm, YOKE_EBACKEND, -1, "%s between rank %d and rank %d: %s", call, comm->rank, peer, text);
+    for (char *c = text; *c; c++)
+        if (*c == '\n') *c = ';';
+    yokei_text(comm->broken_text, sizeof comm->broken_text, "%s between rank %d and rank %d: %s", call, comm->rank, peer, text);
+    comm->broken_ns = yokei_now_ns();
+    return YOKE_OK;
 }
 
 yoke_status yokei_mpi_lane_begin(yoke_comm *comm, struct yokei_lane *lane, size_t message_bytes)
@@ -78,6 +87,7 @@ static yoke_status mpi_reserve(yoke_comm *comm, struct yokei_lane *lane, int to,
 {
     struct yokei_mpi_lane *m = lane->mpi;
     *room_out = NULL;
+    if (comm->broken_ns) return YOKE_OK;
     if (m->sends[m->at] != MPI_REQUEST_NULL) {
         int complete = 0;
         const int code = PMPI_Test(&m->sends[m->at], &complete, MPI_STATUS_IGNORE);
@@ -103,6 +113,7 @@ static yoke_status mpi_poll(yoke_comm *comm, struct yokei_lane *lane, int from, 
     struct yokei_mpi_lane *m = lane->mpi;
     char *room = m->memory + YOKEI_SLOTS * m->message_bytes;
     *message_out = NULL;
+    if (comm->broken_ns) return YOKE_OK;
     if (!m->posted) {
         /* At full size, whatever is expected: what a rank sends that made another call fits and is looked at. */
         const int code = PMPI_Irecv(room, (int)m->message_bytes, MPI_BYTE, comm->set_rank[from], tag_of(comm, lane->id),
@@ -138,8 +149,10 @@ static yoke_status mpi_drained(yoke_comm *comm, struct yokei_lane *lane, bool *d
     for (int i = 0; i < YOKEI_SLOTS; i++) {
         if (m->sends[i] == MPI_REQUEST_NULL) continue;
         int complete = 0;
-        const int code = PMPI_Test(&m->sends[i], &complete, MPI_STATUS_IGNORE);
-        if (code) return mpi_error(comm, code, "MPI_Test of a send", -1);
+        if (!comm->broken_ns) {
+            const int code = PMPI_Test(&m->sends[i], &complete, MPI_STATUS_IGNORE);
+            if (code) mpi_error(comm, code, "MPI_Test of a send", -1);
+        }
         if (!complete) *drained_out = false;
     }
     return YOKE_OK;
@@ -200,7 +213,7 @@ void yokei_mpi_control_end(yoke_comm *comm)
 void yokei_mpi_control_poll(yoke_comm *comm)
 {
     struct yokei_mpi_control *c = comm->control;
-    while (c && !atomic_load_explicit(&comm->error, memory_order_relaxed)) {
+    while (c && !comm->broken_ns && !atomic_load_explicit(&comm->error, memory_order_relaxed)) {
         int complete = 0;
         MPI_Status status;
         if (PMPI_Test(&c->receive, &complete, &status) != MPI_SUCCESS || !complete) return;
@@ -216,7 +229,7 @@ void yokei_mpi_control_poll(yoke_comm *comm)
 bool yokei_mpi_control_send(yoke_comm *comm, int to, const struct yokei_control *message)
 {
     struct yokei_mpi_control *c = comm->control;
-    if (!c) return false;
+    if (!c || comm->broken_ns) return false;
     for (int i = 0; i < CONTROL_SENDS; i++) {
         int complete = 1;
         if (c->sends[i] != MPI_REQUEST_NULL && PMPI_Test(&c->sends[i], &complete, MPI_STATUS_IGNORE)) return false;

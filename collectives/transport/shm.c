@@ -39,7 +39,10 @@ struct yokei_segment {
     uint64_t bytes;
     /* The owner's bell: it sleeps on `rung` while `sleeps` is set; who gives it a message or a free slot rings. */
     _Alignas(64) _Atomic uint32_t rung;
-    _Atomic uint32_t sleeps, alarm;
+    _Atomic uint32_t sleeps;
+    /* What the first peer said that found this communicator failed: 0 nothing, 1 being written, 2 readable. */
+    _Atomic uint32_t alarm;
+    struct yokei_control said;
     /* then: struct mailbox [size][YOKEI_LANES + 1]; struct flag [YOKEI_LANES + size][YOKEI_SLOTS]; the slots */
 };
 
@@ -92,18 +95,23 @@ static void ring(struct yokei_segment *segment)
     syscall(SYS_futex, &segment->rung, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-void yokei_shm_alarm(yoke_comm *comm, int r)
+bool yokei_shm_alarm(yoke_comm *comm, int r, const struct yokei_control *message)
 {
     struct yokei_segment *segment = comm->peers[r].segment;
-    if (!segment) return;
-    atomic_store(&segment->alarm, 1);
+    if (!segment || comm->peers[r].transport != &yokei_shm_transport) return false;
+    uint32_t nothing = 0;
+    if (atomic_compare_exchange_strong(&segment->alarm, &nothing, 1)) {
+        segment->said = *message;
+        atomic_store_explicit(&segment->alarm, 2, memory_order_release);
+    }
     ring(segment);
+    return true;
 }
 
-bool yokei_shm_alarmed(const yoke_comm *comm)
+const struct yokei_control *yokei_shm_alarmed(const yoke_comm *comm)
 {
-    /* Without a segment nobody can tell, so it is always worth a look. */
-    return !comm->segment || atomic_load_explicit(&comm->segment->alarm, memory_order_relaxed);
+    const struct yokei_segment *segment = comm->segment;
+    return segment && atomic_load_explicit(&segment->alarm, memory_order_acquire) == 2 ? &segment->said : NULL;
 }
 
 uint32_t yokei_shm_sleep_begin(yoke_comm *comm)

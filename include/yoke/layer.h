@@ -168,11 +168,11 @@ yoke_status yoke_layer_parameter(const yoke_layer *layer, int index, struct yoke
 
 /** Fields of a part lie one after the other, each starting at a multiple of 64 bytes. */
 static inline size_t yoke_align(size_t bytes) { return (bytes + 63) & ~(size_t)63; }
-/** `base + offset`; NULL stays NULL, as in planning. */
+/** `base + offset`; NULL stays NULL. */
 static inline void *yoke_at(const void *base, size_t offset) { return base ? (char *)(uintptr_t)base + offset : NULL; }
 
 /**
- * Add a field to a part: its address in `call` (NULL without a call, and in planning), and its bytes to bytes[part].
+ * Add a field to a part: its address in `call` (NULL without a call), and its bytes to bytes[part].
  * A layer lists its fields in one function; `bytes` of its type and its calls both go through that.
  */
 static inline void *yoke_part_field(const struct yoke_layer_call *call, size_t bytes[YOKE_N_PARTS], enum yoke_part part,
@@ -196,7 +196,7 @@ static inline void *yoke_part_field(const struct yoke_layer_call *call, size_t b
          : yoke_observer_status((call)->observer))
 /** Copy on the device, in the same manner. */
 yoke_status yoke_call_copy(const struct yoke_layer_call *call, void *target, const void *source, size_t bytes);
-/** Whether memory may be looked at: false while the program is being planned. */
+/** Whether memory may be looked at: false while the program is being planned, when addresses lead nowhere. */
 bool yoke_call_runs(const struct yoke_layer_call *call);
 
 /* What YOKE_CALL stands on: the planner's and the profiler's view of the ops that a layer issues. */

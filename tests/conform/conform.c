@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The conformance sweep of one device as TAP:  conform SPEC [OP]   or   conform gradients
+ * The conformance sweep of one device as TAP:  conform SPEC [OP or FAMILY]...   or   conform gradients
  * YOKE_SEED chooses other inputs, YOKE_SOAK=1 the long sweep. A device that is not there is a skip, except for the two
  * backends that are always there.
  */
@@ -13,6 +13,7 @@
 
 struct tap {
     int n;
+    bool seen[YOKE_N_OPS];
     uint32_t offered[YOKE_N_OPS]; /* types in which some variant of the op passed */
 };
 
@@ -29,8 +30,11 @@ static void on_line(void *context, const struct conform_line *line)
     conform_text(line, text, sizeof text);
     for (char *p = text; *p; p++)
         if (*p == '#') *p = ' '; /* TAP's own mark */
-    for (int op = 0; op < YOKE_N_OPS; op++)
-        if (!strcmp(yokei_op_names[op], line->op) && line->verdict == CONFORM_PASS) tap->offered[op] |= 1u << line->dtype;
+    for (int op = 0; op < YOKE_N_OPS; op++) {
+        if (strcmp(yokei_op_names[op], line->op)) continue;
+        tap->seen[op] = true;
+        if (line->verdict == CONFORM_PASS) tap->offered[op] |= 1u << line->dtype;
+    }
     if (line->verdict != CONFORM_SKIP) {
         report(tap, line->verdict == CONFORM_PASS, text);
         return;
@@ -40,11 +44,11 @@ static void on_line(void *context, const struct conform_line *line)
 }
 
 /* Whatever variants decline, the device as a whole offers every op in every storage type. */
-static void report_offer(struct tap *tap, const char *only)
+static void report_offer(struct tap *tap)
 {
     static const yoke_dtype dtypes[] = { YOKE_F32, YOKE_F16, YOKE_BF16 };
     for (int op = 0; op < YOKE_N_OPS; op++) {
-        if (only && strcmp(only, yokei_op_names[op])) continue;
+        if (!tap->seen[op]) continue;
         for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
             if (op == YOKE_OP_adamw && dtypes[i] != YOKE_F32) continue; /* its weights are f32 */
             if (tap->offered[op] & 1u << dtypes[i]) continue;
@@ -70,12 +74,11 @@ int main(int argc, char **argv)
     struct conform_summary summary = { .n_fail = 0 };
     const char *seed = getenv("YOKE_SEED"), *soak = getenv("YOKE_SOAK");
     if (argc < 2) {
-        fprintf(stderr, "usage: conform SPEC [OP] | conform gradients\n");
+        fprintf(stderr, "usage: conform SPEC [OP or FAMILY]... | conform gradients\n");
         return 2;
     }
     options.seed = seed ? strtoull(seed, NULL, 10) : 1;
     options.full = soak && strcmp(soak, "0");
-    options.op = argc > 2 ? argv[2] : NULL;
     printf("# seed %llu%s\n", (unsigned long long)options.seed, options.full ? ", the long sweep" : "");
     if (!strcmp(argv[1], "gradients")) {
         const yoke_status status = conform_gradients(&options, on_line, &tap, &summary);
@@ -88,9 +91,14 @@ int main(int argc, char **argv)
         return 0;
     }
     if (status) return finish(&tap, status);
-    status = conform_run(device, &options, on_line, &tap, &summary);
-    if (!status) report_offer(&tap, options.op);
+    int n_fail = 0;
+    for (int i = 2; !status && (i < argc || i == 2); i++) { /* all ops where none is named */
+        options.op = argv[i];
+        status = conform_run(device, &options, on_line, &tap, &summary);
+        n_fail += summary.n_fail;
+    }
+    if (!status) report_offer(&tap);
     const int code = finish(&tap, status);
     yoke_device_close(device);
-    return code || summary.n_fail;
+    return code || n_fail;
 }

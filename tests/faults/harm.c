@@ -59,7 +59,7 @@ static void start(struct trial *t)
     t->job = fork();
     if (t->job == 0) {
         setenv("HARM_TEST_TAG", t->tag, 1);
-        setenv("YOKE_STALL_MS", "2000", 1); /* a rank stopped while MPI starts is given up after that */
+        setenv("YOKE_STALL_MS", "1000", 1); /* a rank stopped while MPI starts is given up after that */
         dup2(out[1], 1);
         dup2(err[1], 2);
         close(out[0]);

@@ -1,10 +1,12 @@
 # tests/faults: jobs that are harmed, machines that are wrong, words that are misspelt.
+EXTRA_DIST += tests/faults/usage
 check_PROGRAMS += tests/faults/victim tests/faults/harm
 tests_faults_victim_SOURCES = tests/faults/victim.c
 tests_faults_victim_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
 tests_faults_victim_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS)
 tests_faults_harm_SOURCES = tests/faults/harm.c
 YOKE_TESTS += \
+	"$(top_srcdir)/tests/faults/usage ./yoke" \
 	"tests/faults/harm ./yoke tests/faults/victim kill $${YOKE_SOAK:+10}20" \
 	"tests/faults/harm ./yoke tests/faults/victim stop $${YOKE_SOAK:+10}20" \
 	"tests/faults/harm ./yoke tests/faults/victim agent 4" \

@@ -1,6 +1,6 @@
 # tests/ranks: what several ranks do together. tests/ranks/run N PROGRAM prints one TAP stream and ends in time.
 EXTRA_DIST += tests/ranks/run
-ranks_programs = tests/ranks/reductions tests/ranks/moves tests/ranks/mismatch \
+ranks_programs = tests/ranks/reductions tests/ranks/moves tests/ranks/mismatch tests/ranks/devices tests/ranks/verdicts \
 	tests/ranks/agent tests/ranks/victim tests/ranks/faults
 check_PROGRAMS += $(ranks_programs)
 RANKS_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
@@ -17,6 +17,12 @@ tests_ranks_mismatch_LDADD = $(RANKS_LDADD)
 tests_ranks_victim_SOURCES = tests/ranks/ranks.h tests/ranks/victim.c
 tests_ranks_victim_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_victim_LDADD = $(RANKS_LDADD)
+tests_ranks_devices_SOURCES = tests/ranks/ranks.h tests/ranks/devices.c
+tests_ranks_devices_CFLAGS = $(RANKS_CFLAGS)
+tests_ranks_devices_LDADD = $(RANKS_LDADD)
+tests_ranks_verdicts_SOURCES = tests/ranks/ranks.h tests/ranks/verdicts.c
+tests_ranks_verdicts_CFLAGS = $(RANKS_CFLAGS) -pthread
+tests_ranks_verdicts_LDADD = $(RANKS_LDADD) -lpthread
 # These start and watch ranks, and know no MPI.
 tests_ranks_agent_SOURCES = tests/ranks/agent.c
 tests_ranks_agent_LDADD = libflight.la libyoke.la
@@ -32,7 +38,12 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/moves' \
 	'$(top_srcdir)/tests/ranks/run 5 tests/ranks/moves' \
 	'$(top_srcdir)/tests/ranks/run 8 tests/ranks/moves' \
+	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/devices host opencl:0' \
+	'YOKE_OPENCL_ADDRESS=buffer $(top_srcdir)/tests/ranks/run 2 tests/ranks/devices opencl:0 reference' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/mismatch' \
 	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/mismatch' \
 	'$(top_srcdir)/tests/ranks/run -a 4 tests/ranks/mismatch' \
+	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/mismatch apart' \
+	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/verdicts' \
+	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/verdicts apart' \
 	tests/ranks/faults

@@ -367,6 +367,43 @@ static void refused(void **state)
     close_run(&r);
 }
 
+struct observed {
+    const struct yokei_program *program;
+    int n, wrong;
+    double flops;
+};
+
+static void observe(void *context, const char *layer, const char *call, const char *op, const struct yoke_cost *cost, double seconds)
+{
+    struct observed *o = context;
+    (void)layer, (void)call;
+    const struct yokei_op *planned = o->n < o->program->planner.n_ops ? &o->program->planner.ops[o->n] : NULL;
+    if (!planned || strcmp(planned->name, op) != 0 || planned->flops != cost->flops || planned->bytes != cost->bytes || seconds < 0) o->wrong++;
+    o->flops += cost->flops;
+    o->n++;
+}
+
+/* What runs is what was planned, op by op: simulator, memory planner and interpreter read one list. */
+static void runs_as_planned(void **state)
+{
+    struct run r;
+    struct yoke_trainer_config c = config_of(YOKE_BF16);
+    struct yoke_step_result result;
+    (void)state;
+    c.micro_batch = 3;
+    begin(&r, &c);
+    struct observed o = { .program = &r.trainer->plan.train };
+    yoke_trainer_profile(r.trainer, observe, &o);
+    assert_ok(yoke_trainer_backward(r.trainer, r.tokens, r.targets, 0, &result));
+    assert_ok(yoke_trainer_apply(r.trainer, 1e-3, &result));
+    assert_int_equal(o.wrong, 0);
+    assert_int_equal(o.n, o.program->planner.n_ops);
+    /* At least 6 operations per matrix element and token: the products of F, B and W. */
+    assert_true(o.flops >= 6.0 * BATCH * T * 2 * 12 * 16 * 16);
+    yoke_trainer_profile(r.trainer, NULL, NULL);
+    close_run(&r);
+}
+
 static void sizes(void **state)
 {
     (void)state;
@@ -384,6 +421,7 @@ int main(void)
         cmocka_unit_test(whole_model), cmocka_unit_test(micro_batch_sizes), cmocka_unit_test(schedules_same_bits),
         cmocka_unit_test(schedule_text), cmocka_unit_test(memory), cmocka_unit_test(learns),
         cmocka_unit_test(overflow), cmocka_unit_test(not_a_number), cmocka_unit_test(refused), cmocka_unit_test(sizes),
+        cmocka_unit_test(runs_as_planned),
     };
     printf("# seed %d\n", SEED);
     return cmocka_run_group_tests_name("step program and trainer", tests, NULL, NULL);

@@ -9,10 +9,13 @@
 static const struct {
     const char *name;
     int64_t n_layer, n_head, n_embd, n_positions, vocab_size;
+    double initializer_range;
 } presets[] = {
-    { "nano", 2, 4, 64, 64, 256 },
-    { "micro", 4, 8, 256, 256, 256 },
-    { "124m", 12, 12, 768, 1024, 50257 },
+    { "nano", 2, 4, 64, 64, 256, 0.02 },
+    /* For minutes of training: with sequences of 64 bytes attention begins to help after a fifth of the tokens that it
+       takes with 128, and 0.04 suits 256 channels better than the 0.02 that was chosen for 768 and more. */
+    { "micro", 4, 8, 256, 64, 256, 0.04 },
+    { "124m", 12, 12, 768, 1024, 50257, 0.02 },
 };
 
 yoke_status yoke_gpt2_preset(const char *name, struct yoke_gpt2_config *config_out)
@@ -26,6 +29,7 @@ yoke_status yoke_gpt2_preset(const char *name, struct yoke_gpt2_config *config_o
         c.n_embd = presets[i].n_embd;
         c.n_positions = presets[i].n_positions;
         c.vocab_size = presets[i].vocab_size;
+        c.initializer_range = presets[i].initializer_range;
         *config_out = c;
         return YOKE_OK;
     }

@@ -22,7 +22,10 @@ extern "C" {
  * scale:  usually 1 / sqrt(D); must not be 0 (an unset field).
  * Writes: o, lse (NULL: not wanted). No aliases.
  * Errors: YOKE_EINVAL (shape, alias), YOKE_EUNSUPPORTED (type, D), YOKE_ENOMEM
- * Bound:  |O - ref| <= u |ref| + (2 u + gamma(T + 8) + 4 ds) P|V| + eta,  ds = gamma(D + 4) scale |Q||K|^T (row maximum)
+ * NaN:    a causal row depends on keys up to its own alone: NaN in a later key or value does not reach it.
+ * Bound:  |O - ref| <= u |ref| + sum_j P_j ((u + gamma(2T + 8)) |v_j| + rho_j (|v_j| + |O|)) + gamma(2T + 8) |O| + eta sum_j |v_j|,
+ *         rho_j = gamma(D + 2) |scale| |q||k_j| + u32 |s_j - max s| + 6 u32;  eta at least 2^-126 (flushed subnormals)
+ *         |lse - ref| <= sum_j P_j rho_j + gamma(2T + 8) + 4 u32 |log l| + u32 |lse|,  l = sum exp(s - max s)
  * Source: Vaswani et al. 2017, arXiv:1706.03762; Dao et al. 2022, arXiv:2205.14135, algorithm 1; Ainslie et al. 2023, arXiv:2305.13245
  */
 struct yoke_attention_forward_args {
@@ -50,7 +53,9 @@ struct yoke_attention_forward_args {
  * Rounds: P and dS to the storage type before they enter a product; dq, dk, dv once.
  * Writes: dq, dk, dv overwritten. No aliases (dq, dk, dv may be the three parts of one matrix).
  * Errors: YOKE_EINVAL (shape, alias), YOKE_EUNSUPPORTED (type, D), YOKE_ENOMEM (scratch)
- * Bound:  as derived in conform/attention.c: one term per rounding above, weighted with |P|, |dP| + |delta|, |K|, |Q|
+ * Bound:  rho_j as forward, with lse for max s;  d = gamma(D + 1) (|dO||v_j| + |dO||O|);  R = T H / Hkv
+ *         e = |dS| (rho + 3 u32) + |P| d,  then e + u (|dS| + e) + eta for its rounding;  and u |ref| for each result:
+ *         dV: sum_t P (rho + u + gamma(R)) |dO|;  dQ: |scale| sum_j (e + gamma(T + 2) |dS|) |k_j|;  dK likewise over rows
  * Source: Dao et al. 2022, arXiv:2205.14135, algorithm 4
  */
 struct yoke_attention_backward_args {

@@ -18,7 +18,7 @@ extern "C" {
  * Shapes: tokens [N], wte [V, C], wpe [at least pos_start + T, C], y [N, C] contiguous; N a multiple of T
  * Types:  tokens i32; wte, wpe, y in {f32, f16, bf16}, the same; the sum in f32, rounded once
  * Writes: y                          Errors: YOKE_EINVAL (shape), YOKE_EUNSUPPORTED (type)
- * Bound:  |y - ref| <= u |ref| + u32 (|wte| + |wpe|)
+ * Bound:  |y - ref| <= (u + u32) |ref|; exact where one of the two terms is absent
  */
 struct yoke_embed_forward_args {
     size_t size;
@@ -37,7 +37,7 @@ struct yoke_embed_forward_args {
  * Shapes: as forward                 Types: tokens i32; dy in {f32, f16, bf16}; dwte, dwpe wide
  * Writes: dwte, dwpe accumulated (+=; either may be NULL: not wanted); the same bits on every run: no atomics
  * Errors: YOKE_EINVAL (shape), YOKE_EUNSUPPORTED (type), YOKE_ENOMEM (scratch: counting sort by token)
- * Bound:  |dwte - ref| <= u32 |ref| + gamma(n_equal + 1) (sum |dy| + |dwte0|)
+ * Bound:  |dwte - ref| <= gamma(n) (sum |dy| + |dwte0|), n the occurrences of the token (0: untouched); dwpe with n = N / T
  */
 struct yoke_embed_backward_args {
     size_t size;

@@ -31,7 +31,9 @@ enum yoke_epilogue {
  *         K = 0 gives C = epilogue(beta * C).
  * Writes: C, aux; no output may alias an input (C is read where beta != 0).
  * Errors: YOKE_EINVAL (shape, ld, null, alias), YOKE_EUNSUPPORTED (type), YOKE_ENOMEM (scratch)
- * Bound:  |C - ref| <= u |ref| + 2 gamma(K + 2) (|alpha| |A||B| + |beta||C0| + |bias|) + eta, and twice through GELU
+ * Bound:  |C - ref| <= u |ref| + E + eta,  E = gamma(K + 4) (|alpha| |A||B| + |beta C0| + |bias|);  with bf16 input eta holds
+ *         2^-126 |alpha| (sum |a| + sum |b| + K): matrix units flush subnormals. aux is held to the same; through GELU, C
+ *         to what gelu (act.h) makes of aux.
  */
 struct yoke_gemm_args {
     size_t size;
@@ -56,7 +58,7 @@ struct yoke_gemm_args {
  * Maths:  dbias[c] += sum over n of dy[n, c], in a fixed order
  * Shapes: dy [N, C], ld >= C; dbias [C]      Types: dy in {f32, f16, bf16}; dbias wide. Sums in f32.
  * Writes: dbias accumulated (+=)             Errors: YOKE_EINVAL, YOKE_EUNSUPPORTED, YOKE_ENOMEM
- * Bound:  |dbias - ref| <= u32 |ref| + gamma(N + 1) (sum |dy| + |dbias0|)
+ * Bound:  |dbias - ref| <= gamma(N + 1) (sum |dy| + |dbias0|)
  */
 struct yoke_bias_backward_args {
     size_t size;

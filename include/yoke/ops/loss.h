@@ -19,7 +19,9 @@ extern "C" {
  * Shapes: logits [N, V], ld >= V; targets, lse, picked, losses [N]
  * Types:  logits in {f32, f16, bf16}; targets i32; lse, picked, losses wide; computed in f32 (maximum subtracted)
  * Writes: lse; picked and losses where not NULL       Errors: YOKE_EINVAL (shape), YOKE_EUNSUPPORTED (type)
- * Bound:  |lse - ref| <= u32 (|lse| + 4 |max|) + gamma(V + 8)
+ *         A logit of +infinity makes lse infinite or NaN.
+ * Bound:  |lse - ref| <= sum_v p_v u32 |l_v - max l| + 6 u32 + gamma(V + 8) + 4 u32 |lse - max l| + u32 |lse|;  picked exact;
+ *         losses: u32 |loss| more
  */
 struct yoke_xent_forward_args {
     size_t size;
@@ -38,7 +40,7 @@ struct yoke_xent_forward_args {
  *         scale is the loss scale over the number of tokens, the same for all rows.
  * Shapes: logits, dlogits [N, V]; targets, lse [N]     Types: logits, dlogits in {f32, f16, bf16}, the same; rounded once
  * Writes: dlogits; may alias logits (same ld)          Errors: YOKE_EINVAL, YOKE_EUNSUPPORTED
- * Bound:  |d - ref| <= u |ref| + |scale| (4 u32 (1 + |logits| + |lse|) p + 2 u32) + eta
+ * Bound:  |d - ref| <= u |ref| + |scale| (p (u32 |l - lse| + 8 u32) + 2 u32 |p - [target]| + 2^-126) + eta
  */
 struct yoke_xent_backward_args {
     size_t size;

@@ -18,7 +18,8 @@ extern "C" {
  * Types:  x, y in {f32, f16, bf16}, the same; the rest wide; sums in f32, the variance from centred values; y rounded once
  * Writes: y, mean, rstd overwritten. y may alias x (same ld). mean and rstd may both be NULL.
  * Errors: YOKE_EINVAL (shape, alias), YOKE_EUNSUPPORTED (type), YOKE_ENOMEM
- * Bound:  |y - ref| <= u |ref| + 4 gamma(C + 8) (|xhat| + max|x| rstd) |gamma| + 2 u32 |beta|
+ * Bound:  |y - ref| <= u |ref| + |gamma| (rstd dm + |xhat| (r + 3 u32)) + u32 (|xhat gamma| + |beta| + |y|) + eta,
+ *         dm = gamma(C + 1) avg|x|,  r = gamma(C + 4) / 2 + (rstd dm)^2 / 2 + 4 u32;  |mean - ref| <= dm,  |rstd - ref| <= r rstd
  * Source: Ba et al. 2016, arXiv:1607.06450, eq. 4
  */
 struct yoke_layernorm_forward_args {
@@ -43,7 +44,8 @@ struct yoke_layernorm_forward_args {
  * Writes: dx overwritten (NULL: not wanted); dgamma, dbeta accumulated (+=; both NULL: not wanted, so that the input
  *         and the weight gradient can be two calls). dx may alias dy or dresidual (same ld). dresidual NULL adds nothing.
  * Errors: YOKE_EINVAL (shape, alias), YOKE_EUNSUPPORTED (type), YOKE_ENOMEM
- * Bound:  |dx - ref| <= 2 u |ref| + 8 gamma(C + 8) rstd (|g| + avg|g| + |xhat| avg|g xhat|)
+ * Bound:  |dx - ref| <= (u + u32) |ref| + rstd (gamma(6) |g| + gamma(C + 6) avg|g| + gamma(C + 12) |xhat| avg|g xhat|) + eta
+ *         dgamma: gamma(N + 4) (sum |dy xhat| + |dgamma0|);  dbeta: gamma(N + 1) (sum |dy| + |dbeta0|)
  * Source: Ba et al. 2016, arXiv:1607.06450, eq. 4
  */
 struct yoke_layernorm_backward_args {

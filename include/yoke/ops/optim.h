@@ -18,7 +18,9 @@ extern "C" {
  * Shapes: all [n]        Types: w, m, v, grad wide; copy in {f32, f16, bf16} or NULL
  *         The two corrections 1 - beta^step are formed in f64 on the host and passed on as f32.
  * Writes: w, m, v, copy  Errors: YOKE_EINVAL (step < 1, range), YOKE_EUNSUPPORTED
- * Bound:  |w - ref| <= 4 u32 |w| + 16 u32 lr |update| + eta; |m - ref| <= 4 u32 (beta1 |m0| + (1 - beta1) |g|), likewise v
+ * Bound:  |m - ref| <= dm = gamma(4) (beta1 |m0| + (1 - beta1) |g|);  |v - ref| <= gamma(6) v;  copy exactly round(w);
+ *         |w - ref| <= gamma(4) (|w0| (1 + lr weight_decay) + lr |update|) + lr (dm / (c1 d) + 16 u32 |update|) + eta,
+ *         c1 = 1 - beta1^step,  d = sqrt(v / (1 - beta2^step)) + eps,  update = m / (c1 d)
  * Source: Loshchilov and Hutter 2019, arXiv:1711.05101, algorithm 2
  */
 struct yoke_adamw_args {
@@ -40,7 +42,7 @@ struct yoke_adamw_args {
  * Shapes: grad [n], out [2]      Types: grad in {f32, f16, bf16}; out wide; squares and sums in f32, in blocks (pairwise)
  * Writes: out overwritten; out[0] counts finite elements only. scale must not be 0 (an unset field).
  * Errors: YOKE_EINVAL, YOKE_EUNSUPPORTED, YOKE_ENOMEM (scratch)
- * Bound:  |out0 - ref| <= gamma(64 + log2(n) + n / 4096) ref;  out[1] exact up to 2^24
+ * Bound:  |out0 - ref| <= gamma(min(n + 3, 64 + log2(n) + n / 4096)) ref;  out[1] exact up to 2^24
  */
 struct yoke_grad_norm_args {
     size_t size;

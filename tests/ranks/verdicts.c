@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Waits that end: a late rank is waited for, then named; an abort from another thread reaches all; a failed
+ * communicator leaves others alone. Three ranks or more.
+ *   tests/ranks/verdicts [apart]     apart: as if each rank were on a host of its own
+ */
+#include <pthread.h>
+
+#include "tests/ranks/ranks.h"
+
+static float send_buffer[200000], recv_buffer[200000];
+static int n_warnings;
+
+static void count_warnings(void *context, yoke_log_level level, const char *text)
+{
+    (void)context;
+    if (level == YOKE_LOG_WARN && strstr(text, "is late")) n_warnings++;
+}
+
+static yoke_status create(int64_t stall_ms, int64_t timeout_ms, yoke_comm **comm_out)
+{
+    struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
+    config.stall_ms = stall_ms;
+    config.timeout_ms = timeout_ms;
+    config.name = "verdicts";
+    return yoke_comm_create(ranks_world, NULL, &config, comm_out);
+}
+
+static yoke_status reduce(yoke_comm *comm, size_t count)
+{
+    return yoke_all_reduce(send_buffer, recv_buffer, count, YOKE_F32, YOKE_SUM, comm, NULL);
+}
+
+static double since(uint64_t begin) { return (double)(yokei_now_ns() - begin) * 1e-9; }
+
+/* A rank that comes late, but in time: a warning that names it, no error. */
+static int late_is_waited_for(int late)
+{
+    yoke_comm *comm;
+    RANKS_TRY(create(50, 60000, &comm));
+    RANKS_TRY(yoke_barrier(comm, NULL));
+    n_warnings = 0;
+    if (ranks_rank == late) usleep(400000);
+    RANKS_TRY(reduce(comm, 100));
+    const int ok = ranks_rank == late || n_warnings == 1;
+    RANKS_TRY(yoke_comm_destroy(comm));
+    return ok;
+}
+
+/* The same with an announcement: no warning where the records can be read. */
+static int busy_is_no_warning(int late, int apart)
+{
+    yoke_comm *comm;
+    RANKS_TRY(create(50, 60000, &comm));
+    RANKS_TRY(yoke_barrier(comm, NULL));
+    n_warnings = 0;
+    if (ranks_rank == late) {
+        RANKS_TRY(yoke_comm_busy(comm, "compiling"));
+        usleep(300000);
+    } else {
+        usleep(20000);
+    }
+    RANKS_TRY(reduce(comm, 100));
+    RANKS_TRY(yoke_comm_destroy(comm));
+    return apart || n_warnings == 0;
+}
+
+/* A rank that does not come at all: all others return in time and name it, and it learns so when it comes. */
+static int absent_is_named(int absent)
+{
+    yoke_comm *comm;
+    char who[32];
+    RANKS_TRY(create(50, 300, &comm));
+    RANKS_TRY(yoke_barrier(comm, NULL));
+    const uint64_t begin = yokei_now_ns();
+    if (ranks_rank == absent) usleep(1500000);
+    const yoke_status status = reduce(comm, 150000);
+    const double seconds = since(begin);
+    snprintf(who, sizeof who, "rank %d (", absent);
+    int ok = status == YOKE_ETIMEOUT && strstr(yoke_last_error(), who) && strstr(yoke_last_error(), "has not called");
+    if (ranks_rank != absent) ok = ok && seconds < 1.4;
+    if (!ok) fprintf(stderr, "# rank %d: status %d after %.3f s: %s\n", ranks_rank, (int)status, seconds, yoke_last_error());
+    ok = ranks_all(ok);
+    RANKS_TRY(yoke_comm_destroy(comm));
+    return ok;
+}
+
+static void *abort_soon(void *comm)
+{
+    usleep(100000);
+    yoke_comm_abort(comm, "a test");
+    return NULL;
+}
+
+static int abort_reaches_all(int aborter)
+{
+    yoke_comm *comm, *other;
+    pthread_t thread;
+    RANKS_TRY(create(10000, 60000, &comm));
+    RANKS_TRY(create(10000, 60000, &other));
+    const uint64_t begin = yokei_now_ns();
+    if (ranks_rank == aborter) pthread_create(&thread, NULL, abort_soon, comm);
+    yoke_status status = YOKE_OK;
+    /* One rank never calls, so that the others are waiting when the abort comes. */
+    const int away = (aborter + 1) % ranks_size;
+    if (ranks_rank == away) usleep(300000);
+    status = reduce(comm, 1000);
+    /* What the others had sent before may complete its first call, when the word of the abort is still on its way. */
+    if (!status && ranks_rank == away) status = reduce(comm, 1000);
+    int ok = status == YOKE_EABORTED && strstr(yoke_last_error(), "a test") && since(begin) < 2;
+    if (!ok) fprintf(stderr, "# rank %d: status %d after %.3f s: %s\n", ranks_rank, (int)status, since(begin), yoke_last_error());
+    ok &= yoke_comm_error(comm) == YOKE_EABORTED && reduce(comm, 4) == YOKE_EABORTED;
+    if (ranks_rank == aborter) pthread_join(thread, NULL);
+    ok = ranks_all(ok);
+    /* The other communicator knows nothing of it. */
+    for (int i = 0; i < 50; i++) RANKS_TRY(reduce(other, 1000));
+    RANKS_TRY(yoke_comm_destroy(other));
+    RANKS_TRY(yoke_comm_destroy(comm));
+    return ok;
+}
+
+int main(int argc, char **argv)
+{
+    const int apart = argc > 1 && !strcmp(argv[1], "apart");
+    char folder[] = "/tmp/yoke-apart.XXXXXX";
+    ranks_start();
+    if (apart) {
+        if (!mkdtemp(folder)) return 1;
+        setenv("YOKE_RUN_DIR", folder, 1);
+    }
+    yoke_log_set(count_warnings, NULL, YOKE_LOG_WARN);
+    const char *how = apart ? "apart" : "on one host";
+    ranks_check(late_is_waited_for(ranks_size - 1), "a late rank is waited for, with one warning, %s", how);
+    ranks_check(busy_is_no_warning(1, apart), "a rank that said it is busy is no reason for a warning, %s", how);
+    for (int r = 0; r < ranks_size; r += 2) ranks_check(absent_is_named(r), "rank %d does not call and is named by all, %s", r, how);
+    for (int r = 0; r < ranks_size; r++) ranks_check(abort_reaches_all(r), "an abort by another thread of rank %d ends all waits, %s", r, how);
+    if (apart) {
+        char path[128];
+        snprintf(path, sizeof path, "%s/flight-%05d.bin", folder, ranks_rank);
+        ranks_check(!unlink(path) && !rmdir(folder), "nothing but the record is in the run directory");
+    }
+    return ranks_end();
+}

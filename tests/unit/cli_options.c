@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The option table's machinery: precedence, types and ranges, files with line and column, packing. Needs no MPI. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "core/base/base.h"
+
+/* The program's table names functions that need the whole program; two verbs are enough here. */
+const struct cli_verb cli_verb_table[] = {
+    { "run", CLI_RUN, .arguments = "VERB" },
+    { "train", CLI_TRAIN, .ranks = true },
+    { "bench gemm", CLI_BENCH_GEMM },
+    { NULL },
+};
+
+const struct cli_verb *cli_verb_of(uint32_t bit)
+{
+    for (const struct cli_verb *v = cli_verb_table; v->name; v++)
+        if (v->bit == bit) return v;
+    return NULL;
+}
+
+static struct cli_options *options;
+static int n_words;
+static char **words;
+
+static yoke_status resolve(uint32_t verb, ...)
+{
+    char *argv[32] = { "yoke verb" };
+    int argc = 1;
+    va_list args;
+    va_start(args, verb);
+    for (char *a; (a = va_arg(args, char *));) argv[argc++] = a;
+    va_end(args);
+    cli_options_free(options);
+    free(words);
+    options = NULL;
+    words = NULL;
+    return cli_options_resolve(verb, argc, argv, &options, &n_words, &words);
+}
+
+static char path[] = "/tmp/yoke-cli-options-XXXXXX";
+
+static void write_file(const char *text)
+{
+    FILE *to = fopen(path, "w");
+    assert_non_null(to);
+    fputs(text, to);
+    assert_int_equal(fclose(to), 0);
+}
+
+static void assert_says(const char *part)
+{
+    if (!strstr(yoke_last_error(), part)) fail_msg("\"%s\" does not say \"%s\"", yoke_last_error(), part);
+}
+
+static void test_defaults_and_line(void **state)
+{
+    (void)state;
+    assert_int_equal(resolve(CLI_BENCH_GEMM, NULL), YOKE_OK);
+    assert_string_equal(cli_text(options, "device"), "host");
+    assert_false(cli_is_set(options, "device"));
+    assert_string_equal(cli_origin(options, "device"), "default");
+    assert_int_equal(cli_int(options, "repeats"), 9);
+    assert_null(cli_text(options, "threads"));
+    assert_int_equal(resolve(CLI_BENCH_GEMM, "--device=opencl:0", "-o", "csv", "--sizes", "64,128", "--json", NULL), YOKE_OK);
+    assert_string_equal(cli_text(options, "device"), "opencl:0");
+    assert_true(cli_is_set(options, "device"));
+    assert_string_equal(cli_text(options, "output"), "csv");
+    assert_true(cli_flag(options, "json"));
+    assert_int_equal(cli_list_count(options, "sizes"), 2);
+    char item[16];
+    assert_string_equal(cli_list_item(options, "sizes", 1, item, sizeof item), "128");
+}
+
+static void test_units_and_ranges(void **state)
+{
+    (void)state;
+    assert_int_equal(resolve(CLI_RUN, "-n4", "--grace", "500ms", "--", "train", "--steps", "3", NULL), YOKE_OK);
+    assert_int_equal(cli_int(options, "ranks"), 4);
+    assert_true(cli_real(options, "grace") == 0.5);
+    assert_int_equal(n_words, 3);
+    assert_string_equal(words[1], "--steps");
+    assert_int_equal(resolve(CLI_RUN, "--grace", "2m", "train", "--unknown-here", NULL), YOKE_OK);
+    assert_true(cli_real(options, "grace") == 120);
+    assert_int_equal(n_words, 2);
+    assert_int_equal(resolve(CLI_TRAIN, "--steps", "2k", "--bucket-bytes", "4MiB", NULL), YOKE_OK);
+    assert_int_equal(cli_int(options, "steps"), 2000);
+    assert_int_equal(cli_bytes(options, "bucket-bytes"), 4 << 20);
+    static const char *const wrong[] = { "0", "2000", "x", "1.5", "-1", "", "nan", "1e400", "0x10", " 4", "4 " };
+    for (size_t i = 0; i < YOKE_COUNT(wrong); i++) {
+        assert_int_equal(resolve(CLI_RUN, "-n", wrong[i], "train", NULL), YOKE_EINVAL);
+        assert_says("option --ranks");
+    }
+    assert_int_equal(resolve(CLI_RUN, "--grace", "5 parsec", "train", NULL), YOKE_EINVAL);
+}
+
+static void test_unknown_words(void **state)
+{
+    (void)state;
+    assert_int_equal(resolve(CLI_BENCH_GEMM, "--devise", "host", NULL), YOKE_EINVAL);
+    assert_says("unknown option --devise (did you mean --device?)");
+    assert_int_equal(resolve(CLI_BENCH_GEMM, "--dev", "host", NULL), YOKE_EINVAL); /* no abbreviations */
+    assert_int_equal(resolve(CLI_BENCH_GEMM, "-x", NULL), YOKE_EINVAL);
+    assert_int_equal(resolve(CLI_BENCH_GEMM, "--device", NULL), YOKE_EINVAL);
+    assert_says("needs a value");
+    assert_int_equal(resolve(CLI_BENCH_GEMM, "gemm", NULL), YOKE_EINVAL);
+    assert_says("what is 'gemm'?");
+    assert_int_equal(resolve(CLI_BENCH_GEMM, "-o", "jsn", NULL), YOKE_EINVAL);
+    assert_says("did you mean json?");
+    assert_int_equal(resolve(CLI_BENCH_GEMM, "--dtypes", "f32,f61", NULL), YOKE_EINVAL);
+    assert_says("'f61' is not a value for dtypes; choose from f32|bf16|f16; did you mean f16?");
+    assert_int_equal(resolve(CLI_BENCH_GEMM, "--sizes", "1,,2", NULL), YOKE_EINVAL);
+}
+
+static void test_precedence(void **state)
+{
+    (void)state;
+    write_file("repeats: 3\noutput: csv\nthreads: 7\n");
+    assert_int_equal(resolve(CLI_BENCH_GEMM, "-c", path, NULL), YOKE_OK);
+    assert_int_equal(cli_int(options, "repeats"), 3);
+    setenv("YOKE_REPEATS", "4", 1);
+    assert_int_equal(resolve(CLI_BENCH_GEMM, "-c", path, NULL), YOKE_OK);
+    assert_int_equal(cli_int(options, "repeats"), 4);
+    assert_string_equal(cli_origin(options, "repeats"), "YOKE_REPEATS");
+    assert_int_equal(resolve(CLI_BENCH_GEMM, "--repeats", "5", "-c", path, NULL), YOKE_OK);
+    assert_int_equal(cli_int(options, "repeats"), 5);
+    assert_int_equal(cli_int(options, "threads"), 7);
+    setenv("YOKE_REPEATS", "many", 1);
+    assert_int_equal(resolve(CLI_BENCH_GEMM, NULL), YOKE_EINVAL);
+    assert_says("YOKE_REPEATS: 'many'");
+    unsetenv("YOKE_REPEATS");
+}
+
+static void test_files(void **state)
+{
+    (void)state;
+    static const struct { const char *text, *says; } wrong[] = {
+        { "repeats: 3\n  devise: host\n", ":2:" },
+        { "repeats: 3\ndevise: host\n", ":2:1: unknown key 'devise' (did you mean device?)" },
+        { "\n\n  bench gemm:\n    repeets: 3\n", ":4:5: unknown key 'repeets' (did you mean repeats?)" },
+        { "train:\n  stebs: 3\n", ":2:3: unknown key 'stebs' (did you mean steps?)" },
+        { "repeats: 3\nrepeats: 4\n", ":2:1: key 'repeats' was already given in line 1" },
+        { "repeats: none\n", ":1:10: 'none' is not a value for repeats" },
+        { "repeats: 0\n", ":1:10: 0 is out of range" },
+        { "repeats:\n", "repeats has no value" },
+        { "repeats: [1, 2]\n", ":1:10: repeats takes one value, not a list" },
+        { "repeats: {a: 1}\n", ":1:10: repeats takes a value, not a mapping" },
+        { "ranks: 2\n", ":1:1: key 'ranks' is an option of yoke run, not of yoke bench gemm" },
+        { "config: other.yaml\n", "cannot name another" },
+        { "help: yes\n", "unknown key 'help'" },
+        { "- repeats\n", ":1:1: expected 'key: value' lines" },
+        { "repeats: 'a\n", "not valid YAML" },
+        { "repeats: 1\n---\nrepeats: 2\n", "a second YAML document" },
+        { "train: 3\n", "'train' is a verb" },
+        { "sizes: [1, [2]]\n", "plain values" },
+        { "? [a]\n: b\n", "a key must be the name of an option" },
+    };
+    for (size_t i = 0; i < YOKE_COUNT(wrong); i++) {
+        write_file(wrong[i].text);
+        assert_int_equal(resolve(CLI_BENCH_GEMM, "-c", path, NULL), YOKE_ECONFIG);
+        assert_says(path);
+        assert_says(wrong[i].says);
+    }
+    assert_int_equal(resolve(CLI_BENCH_GEMM, "-c", "/nonesuch/file.yaml", NULL), YOKE_ECONFIG);
+    assert_says("/nonesuch/file.yaml");
+}
+
+static void test_good_files(void **state)
+{
+    (void)state;
+    write_file("# a job\nsizes: [64, 128x2x3]\nbench gemm:\n  repeats: 2\nrun:\n  ranks: 3\ntrain: { steps: 10 }\n");
+    assert_int_equal(resolve(CLI_BENCH_GEMM, "-c", path, NULL), YOKE_OK);
+    assert_string_equal(cli_text(options, "sizes"), "64,128x2x3");
+    assert_int_equal(cli_int(options, "repeats"), 2);
+    char where[128];
+    snprintf(where, sizeof where, "%s:4:12", path);
+    assert_string_equal(cli_origin(options, "repeats"), where);
+    write_file("");
+    assert_int_equal(resolve(CLI_BENCH_GEMM, "-c", path, NULL), YOKE_OK);
+}
+
+static void test_packing(void **state)
+{
+    (void)state;
+    void *data;
+    size_t bytes;
+    struct cli_options *other;
+    assert_int_equal(resolve(CLI_BENCH_GEMM, "--repeats", "5", "--json", NULL), YOKE_OK);
+    assert_int_equal(cli_options_pack(options, &data, &bytes), YOKE_OK);
+    assert_int_equal(cli_options_unpack(data, bytes, &other), YOKE_OK);
+    assert_int_equal(cli_int(other, "repeats"), 5);
+    assert_true(cli_flag(other, "json"));
+    assert_string_equal(cli_origin(other, "repeats"), "option --repeats");
+    assert_string_equal(cli_text(other, "device"), "host");
+    cli_options_free(other);
+    for (size_t cut = 0; cut < bytes; cut++) /* a block that is cut off must never be read beyond its end */
+        if (!cli_options_unpack(data, cut, &other)) cli_options_free(other);
+    free(data);
+}
+
+/* The table itself: names that can be spelt in all three places, no doubles for a verb, defaults that pass their checks. */
+static void test_table(void **state)
+{
+    (void)state;
+    for (const struct cli_option *o = cli_option_table; o->name; o++) {
+        assert_int_equal(strspn(o->name, "abcdefghijklmnopqrstuvwxyz0123456789-"), strlen(o->name));
+        assert_non_null(o->help);
+        assert_true(o->help[strlen(o->help) - 1] != '.');
+        assert_true(o->type != CLI_CHOICE || o->choices);
+        for (const struct cli_option *p = o + 1; p->name; p++) {
+            if (!(o->verbs & p->verbs)) continue;
+            assert_string_not_equal(o->name, p->name);
+            assert_true(!o->letter || o->letter != p->letter);
+        }
+    }
+    for (uint32_t bit = 1; bit < CLI_LIBRARY; bit <<= 1) {
+        struct cli_options *defaults;
+        assert_int_equal(cli_options_new(bit, &defaults), YOKE_OK);
+        cli_options_free(defaults);
+    }
+}
+
+static int start(void **state)
+{
+    (void)state;
+    int fd = mkstemp(path);
+    return fd < 0 || close(fd);
+}
+
+static int finish(void **state)
+{
+    (void)state;
+    cli_options_free(options);
+    free(words);
+    return unlink(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults_and_line), cmocka_unit_test(test_units_and_ranges), cmocka_unit_test(test_unknown_words),
+        cmocka_unit_test(test_precedence),        cmocka_unit_test(test_files),            cmocka_unit_test(test_good_files),
+        cmocka_unit_test(test_packing),           cmocka_unit_test(test_table),
+    };
+    return cmocka_run_group_tests(tests, start, finish);
+}

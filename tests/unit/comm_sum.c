@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The arithmetic of the collectives against scalar code: every type and reduction, tails, aliases, special values. */
+#include "tests/unit/test.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "collectives/internal.h"
+
+enum { MOST = 3001 };
+static const size_t lengths[] = { 0, 1, 7, 8, 9, 1023, 1024, 1025, MOST };
+static uint64_t state = 88172645463325252ull;
+
+static uint32_t draw(void)
+{
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    return (uint32_t)(state >> 16);
+}
+
+/* Random bits now and then, so that NaN, infinities, zeros of both signs and subnormals are among them. */
+static void fill(yoke_dtype dtype, void *array, size_t n)
+{
+    static const double special[] = { 0.0, -0.0, INFINITY, -INFINITY, 1e-40, -1e-41, 1e-7, 65504, 1e38 };
+    for (size_t i = 0; i < n; i++) {
+        const double plain = ((double)draw() - 2147483648.0) * 0x1p-29;
+        yokei_store(dtype, array, (int64_t)i, dtype != YOKE_I32 && draw() % 5 == 0 ? special[draw() % 9] : plain);
+        if (dtype != YOKE_I32 && draw() % 17 == 0) yokei_store(dtype, array, (int64_t)i, NAN);
+    }
+}
+
+/* x OP y in the type of the computation, by scalar code. */
+static double scalar(yoke_reduction op, yoke_dtype compute, double x, double y)
+{
+    if (op == YOKE_MIN || op == YOKE_MAX) {
+        if (isnan(x) || isnan(y)) return NAN;
+        if (x == y) return op == YOKE_MIN ? (signbit(x) ? x : y) : (signbit(x) ? y : x);
+        return (op == YOKE_MIN) == (x < y) ? x : y;
+    }
+    if (compute == YOKE_F64) return op == YOKE_PROD ? x * y : x + y;
+    if (compute == YOKE_I32) return (double)(int32_t)(uint32_t)(op == YOKE_PROD ? (uint64_t)((int64_t)x * (int64_t)y) : (uint64_t)((int64_t)x + (int64_t)y));
+    const float fx = (float)x, fy = (float)y;
+    return op == YOKE_PROD ? fx * fy : fx + fy;
+}
+
+static void assert_same(yoke_dtype dtype, const void *got, const void *want, size_t i, const char *what)
+{
+    const double g = yokei_load(dtype, got, (int64_t)i), w = yokei_load(dtype, want, (int64_t)i);
+    if (isnan(g) && isnan(w)) return;
+    const size_t bytes = yoke_dtype_bytes(dtype);
+    if (memcmp((const char *)got + i * bytes, (const char *)want + i * bytes, bytes))
+        fail_msg("%s: %s element %zu is %.9g, not %.9g", what, yoke_dtype_name(dtype), i, g, w);
+}
+
+static void combine(yoke_dtype a_type, yoke_dtype b_type, yoke_dtype out_type, yoke_reduction op, size_t n, bool finish, bool alias)
+{
+    static double a[MOST + 1], b[MOST + 1], kept[MOST + 1], out[MOST + 1], second[MOST + 1], want[MOST + 1];
+    const bool narrow = a_type == YOKE_F16 || a_type == YOKE_BF16 || b_type == YOKE_F16 || b_type == YOKE_BF16;
+    const yoke_dtype compute = narrow ? YOKE_F32 : a_type;
+    fill(a_type, a, n);
+    fill(b_type, b, n);
+    memcpy(kept, b, sizeof b);
+    void *target = alias ? (void *)b : (void *)out;
+    for (size_t i = 0; i < n; i++) {
+        double r = scalar(op, compute, yokei_load(a_type, a, (int64_t)i), yokei_load(b_type, kept, (int64_t)i));
+        if (finish && op == YOKE_AVG) r = compute == YOKE_F64 ? r * (1.0 / 3) : (double)((float)r * (float)(1.0 / 3));
+        yokei_store(out_type, want, (int64_t)i, r);
+    }
+    yokei_combine(&(struct yokei_combine){ .n = n, .reduction = op, .a = a, .b = b, .a_dtype = a_type, .b_dtype = b_type,
+                                           .finish = finish, .size = 3, .out = { target, second }, .out_dtype = { out_type, out_type } });
+    for (size_t i = 0; i < n; i++) {
+        assert_same(out_type, target, want, i, yoke_reduction_name(op));
+        assert_same(out_type, second, want, i, "second output");
+    }
+}
+
+static void every_reduction(void **unused)
+{
+    (void)unused;
+    static const struct { yoke_dtype a, b, out; } types[] = {
+        { YOKE_F32, YOKE_F32, YOKE_F32 }, { YOKE_F64, YOKE_F64, YOKE_F64 },  { YOKE_I32, YOKE_I32, YOKE_I32 },
+        { YOKE_F16, YOKE_F16, YOKE_F16 }, { YOKE_BF16, YOKE_BF16, YOKE_BF16 }, { YOKE_F32, YOKE_F16, YOKE_F32 },
+        { YOKE_F32, YOKE_BF16, YOKE_F32 }, { YOKE_F32, YOKE_F16, YOKE_F16 },  { YOKE_BF16, YOKE_F32, YOKE_BF16 },
+    };
+    for (size_t t = 0; t < YOKE_COUNT(types); t++)
+        for (int op = 0; op < YOKE_N_REDUCTIONS; op++)
+            for (size_t l = 0; l < YOKE_COUNT(lengths); l++) {
+                if (types[t].a == YOKE_I32 && op == YOKE_AVG) continue;
+                combine(types[t].a, types[t].b, types[t].out, (yoke_reduction)op, lengths[l], l % 2, types[t].b == types[t].out && l % 3 == 0);
+            }
+}
+
+static void all_halves_widen_and_narrow(void **unused)
+{
+    (void)unused;
+    uint16_t *h = malloc(65536 * 2), *back = malloc(65536 * 2);
+    float *x = malloc(65536 * 4);
+    for (int type = YOKE_F16; type <= YOKE_BF16; type++) {
+        const yoke_dtype dtype = (yoke_dtype)type;
+        for (uint32_t i = 0; i < 65536; i++) h[i] = (uint16_t)i;
+        yokei_combine(&(struct yokei_combine){ .n = 65536, .a = h, .a_dtype = dtype, .out = { x, back }, .out_dtype = { YOKE_F32, dtype } });
+        for (size_t i = 0; i < 65536; i++) {
+            const float want = type == YOKE_F16 ? yokei_f16_to_f32((uint16_t)i) : yokei_bf16_to_f32((uint16_t)i);
+            if (!isnan(want)) assert_int_equal(yokei_f32_bits(x[i]), yokei_f32_bits(want));
+            else assert_true(isnan(x[i]));
+            assert_int_equal(back[i], i); /* moved, not converted */
+        }
+        for (int turn = 0; turn < 8; turn++) {
+            for (size_t i = 0; i < 65536; i++) x[i] = yokei_bits_f32(turn ? draw() : (uint32_t)i << 16);
+            yokei_combine(&(struct yokei_combine){ .n = 65536, .a = x, .a_dtype = YOKE_F32, .out = { h }, .out_dtype = { dtype } });
+            for (size_t i = 0; i < 65536; i++)
+                assert_int_equal(h[i], type == YOKE_F16 ? yokei_f32_to_f16(x[i]) : yokei_f32_to_bf16(x[i]));
+        }
+    }
+    free(h);
+    free(back);
+    free(x);
+}
+
+static void canonical_nan(void **unused)
+{
+    (void)unused;
+    float a[3] = { yokei_bits_f32(0xffc12345u), 1, yokei_bits_f32(0x7fc00001u) }, b[3] = { 1, 2, yokei_bits_f32(0xffc00002u) }, out[3];
+    yokei_combine(&(struct yokei_combine){ .n = 3, .reduction = YOKE_SUM, .a = a, .b = b, .a_dtype = YOKE_F32, .b_dtype = YOKE_F32,
+                                           .finish = true, .canonical = true, .size = 2, .out = { out }, .out_dtype = { YOKE_F32 } });
+    assert_int_equal(yokei_f32_bits(out[0]), 0x7fc00000u);
+    assert_true(out[1] == 3);
+    assert_int_equal(yokei_f32_bits(out[2]), 0x7fc00000u);
+}
+
+static void wire_types(void **unused)
+{
+    (void)unused;
+    assert_int_equal(yokei_wire_dtype(YOKE_BF16, YOKE_SUM, YOKE_ACCUM_F32), YOKE_F32);
+    assert_int_equal(yokei_wire_dtype(YOKE_BF16, YOKE_MAX, YOKE_ACCUM_F32), YOKE_BF16);
+    assert_int_equal(yokei_wire_dtype(YOKE_F16, YOKE_AVG, YOKE_ACCUM_NATIVE), YOKE_F16);
+    assert_int_equal(yokei_wire_dtype(YOKE_F64, YOKE_SUM, YOKE_ACCUM_F32), YOKE_F64);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_reduction),
+        cmocka_unit_test(all_halves_widen_and_narrow),
+        cmocka_unit_test(canonical_nan),
+        cmocka_unit_test(wire_types),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

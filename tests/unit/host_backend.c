@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The host backend where conformance does not look: results do not depend on the number of threads, the table of
+ * oneDNN's products is bounded, a scratch that is too small is refused, and all works without oneDNN.
+ */
+#include "tests/unit/test.h"
+
+#include "backends/host/host.h"
+
+#include <dlfcn.h>
+#include <math.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* One op on arrays of in-memory data; sizes are large enough for several threads, and ragged. */
+enum { ROWS = 203, COLUMNS = 301, HEADS = 6, KV_HEADS = 3, HEAD = 20, TIME = 97, VOCABULARY = 50, ELEMENTS = 130001, N_IN = 5, N_OUT = 4 };
+static void *in[N_IN];     /* ELEMENTS of the type under test; 2 to 4 f32 */
+static int32_t tokens[ROWS];
+
+struct outputs {
+    float *array[N_OUT]; /* ELEMENTS each */
+};
+
+static void *allocate(size_t bytes)
+{
+    void *p = calloc(1, bytes);
+    assert_non_null(p);
+    return p;
+}
+
+static void fill(void *target, yoke_dtype dtype, bool positive)
+{
+    float *x = allocate(ELEMENTS * sizeof *x);
+    uint32_t seed = 12345;
+    for (int i = 0; i < ELEMENTS; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        x[i] = (float)(seed >> 8) / (float)(1 << 24) + 0.01f;
+        if (!positive && seed & 64) x[i] = -x[i];
+    }
+    yoke_convert(YOKE_F32, x, dtype, target, ELEMENTS);
+    free(x);
+}
+
+typedef yoke_status issue(yoke_device *device, yoke_stream *stream, struct yoke_cost *cost, yoke_dtype dtype, const struct outputs *o);
+
+#define ISSUE(op, ...)                                                                                               \
+    static yoke_status issue_##op(yoke_device *device, yoke_stream *stream, struct yoke_cost *cost, yoke_dtype dtype, \
+                                  const struct outputs *o)                                                           \
+    {                                                                                                                \
+        const struct yoke_##op##_args args = { .size = sizeof args, __VA_ARGS__ };                                   \
+        return stream ? yoke_##op(stream, &args) : yoke_##op##_can(device, &args, cost);                             \
+    }
+ISSUE(gemm, .dtype = dtype, .out_dtype = YOKE_F32, .M = ROWS, .N = COLUMNS, .K = 311, .batch = 1, .trans_b = true, .a = in[0], .lda = 311,
+      .b = in[1], .ldb = 311, .c = o->array[0], .ldc = COLUMNS, .alpha = 0.5f, .beta = 2)
+ISSUE(bias_backward, .dtype = dtype, .N = ROWS, .C = COLUMNS, .dy = in[0], .ld = COLUMNS, .dbias = o->array[0])
+ISSUE(layernorm_backward, .dtype = dtype, .N = ROWS, .C = COLUMNS, .dy = in[0], .lddy = COLUMNS, .x = in[1], .ldx = COLUMNS,
+      .gamma = in[2], .mean = in[3], .rstd = in[4], .dx = o->array[0], .lddx = COLUMNS, .dgamma = o->array[1], .dbeta = o->array[2])
+ISSUE(gelu_backward, .dtype = dtype, .n = ELEMENTS, .x = in[0], .dy = in[1], .dx = o->array[0])
+ISSUE(embed_backward, .dtype = dtype, .N = ROWS, .T = ROWS / 7, .C = COLUMNS, .V = VOCABULARY, .tokens = tokens, .dy = in[0],
+      .dwte = o->array[0], .dwpe = o->array[1])
+ISSUE(xent_forward, .dtype = dtype, .N = ROWS, .V = COLUMNS, .logits = in[0], .ld = COLUMNS, .targets = tokens, .lse = o->array[0],
+      .losses = o->array[1])
+ISSUE(adamw, .dtype = YOKE_F32, .copy_dtype = dtype, .n = ELEMENTS, .w = o->array[0], .m = o->array[1], .v = o->array[2], .grad = in[3],
+      .copy = o->array[3], .lr = 0.1f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.1f, .grad_scale = 1, .step = 1)
+ISSUE(grad_norm, .dtype = dtype, .n = ELEMENTS, .grad = in[0], .scale = 0.3f, .out = o->array[0])
+#define SHAPE .dtype = dtype, .causal = true, .B = 2, .T = TIME, .H = HEADS, .Hkv = KV_HEADS, .D = HEAD, .scale = 0.2f
+#define QKV .q = in[0], .ldq = HEADS * HEAD, .k = in[1], .ldk = KV_HEADS * HEAD, .v = in[1], .ldv = KV_HEADS * HEAD
+ISSUE(attention_forward, SHAPE, QKV, .o = o->array[0], .ldo = HEADS * HEAD, .lse = o->array[1])
+ISSUE(attention_backward, SHAPE, QKV, .o = in[0], .ldo = HEADS * HEAD, .d_o = in[0], .lddo = HEADS * HEAD, .lse = in[2], .dq = o->array[0],
+      .lddq = HEADS * HEAD, .dk = o->array[1], .lddk = KV_HEADS * HEAD, .dv = o->array[2], .lddv = KV_HEADS * HEAD)
+
+static const struct {
+    const char *name;
+    issue *issue;
+    bool has_scratch;
+} ops[] = {
+    { "gemm", issue_gemm, true },
+    { "bias_backward", issue_bias_backward, true },
+    { "layernorm_backward", issue_layernorm_backward, true },
+    { "gelu_backward", issue_gelu_backward, false },
+    { "embed_backward", issue_embed_backward, true },
+    { "xent_forward", issue_xent_forward, false },
+    { "adamw", issue_adamw, false },
+    { "grad_norm", issue_grad_norm, true },
+    { "attention_forward", issue_attention_forward, true },
+    { "attention_backward", issue_attention_backward, true },
+};
+
+static void open_with(int n_threads, yoke_device **device, yoke_stream **stream)
+{
+    struct yoke_device_config config = YOKE_DEVICE_CONFIG_INIT;
+    config.n_threads = n_threads;
+    assert_ok(yoke_device_open("host", &config, device));
+    assert_ok(yoke_stream_create(*device, stream));
+}
+
+static void close_both(yoke_device *device, yoke_stream *stream)
+{
+    assert_ok(yoke_stream_destroy(stream));
+    assert_ok(yoke_device_close(device));
+}
+
+/* oneDNN may cut a sum by threads; the project's own kernels may not. */
+static void force_own_gemm(yoke_device *device)
+{
+    const char *name = yoke_variant_name(device, "gemm", 0);
+    if (!strcmp(name, "onednn")) name = yoke_variant_name(device, "gemm", 1);
+    assert_ok(yoke_variant_force(device, "gemm", name));
+}
+
+static struct outputs run_with(int n_threads, issue *issue_op, yoke_dtype dtype)
+{
+    yoke_device *device;
+    yoke_stream *stream;
+    struct outputs o;
+    struct yoke_cost cost = { .size = sizeof cost };
+    open_with(n_threads, &device, &stream);
+    force_own_gemm(device);
+    for (int i = 0; i < N_OUT; i++) fill(o.array[i] = allocate(ELEMENTS * sizeof(float)), YOKE_F32, true);
+    assert_ok(issue_op(device, NULL, &cost, dtype, &o));
+    assert_ok(yoke_stream_reserve(stream, cost.scratch_bytes));
+    assert_ok(issue_op(device, stream, NULL, dtype, &o));
+    close_both(device, stream);
+    return o;
+}
+
+static void threads_change_no_bit(void **state)
+{
+    (void)state;
+    static const yoke_dtype dtypes[] = { YOKE_F32, YOKE_BF16 };
+    for (size_t t = 0; t < 2; t++) {
+        fill(in[0], dtypes[t], false);
+        fill(in[1], dtypes[t], false);
+        for (size_t i = 0; i < YOKE_COUNT(ops); i++) {
+            struct outputs one = run_with(1, ops[i].issue, dtypes[t]);
+            for (int n = 2; n <= 5; n += 3) {
+                struct outputs many = run_with(n, ops[i].issue, dtypes[t]);
+                for (int j = 0; j < N_OUT; j++) {
+                    if (memcmp(one.array[j], many.array[j], ELEMENTS * sizeof(float)))
+                        fail_msg("%s %s: output %d differs between 1 and %d threads", ops[i].name, yoke_dtype_name(dtypes[t]), j, n);
+                    free(many.array[j]);
+                }
+            }
+            for (int j = 0; j < N_OUT; j++) free(one.array[j]);
+        }
+    }
+}
+
+static void small_scratch_is_refused(void **state)
+{
+    (void)state;
+    yoke_device *device;
+    yoke_stream *stream;
+    struct outputs o;
+    open_with(2, &device, &stream);
+    force_own_gemm(device);
+    for (int i = 0; i < N_OUT; i++) o.array[i] = allocate(ELEMENTS * sizeof(float));
+    for (size_t i = 0; i < YOKE_COUNT(ops); i++) {
+        struct yoke_cost cost = { .size = sizeof cost };
+        assert_ok(ops[i].issue(device, NULL, &cost, YOKE_F32, &o));
+        assert_int_equal(cost.scratch_bytes > 0, ops[i].has_scratch);
+        if (ops[i].has_scratch)
+            assert_fails(YOKE_ENOMEM, "yoke_stream_reserve", ops[i].issue(device, stream, NULL, YOKE_F32, &o));
+        else
+            assert_ok(ops[i].issue(device, stream, NULL, YOKE_F32, &o));
+    }
+    for (int i = 0; i < N_OUT; i++) free(o.array[i]);
+    close_both(device, stream);
+}
+
+/* c = a b for small whole numbers, where every order of the sums is exact. */
+static void multiply_and_check(yoke_device *device, yoke_stream *stream, int M, int N, int K)
+{
+    float *a = allocate((size_t)(M * K) * 4), *b = allocate((size_t)(K * N) * 4), *c = allocate((size_t)(M * N) * 4);
+    for (int i = 0; i < M * K; i++) a[i] = (float)(i % 7 - 3);
+    for (int i = 0; i < K * N; i++) b[i] = (float)(i % 5 - 2);
+    const struct yoke_gemm_args g = { .size = sizeof g, .M = M, .N = N, .K = K, .batch = 1, .a = a, .lda = K, .b = b, .ldb = N, .c = c,
+                                      .ldc = N, .alpha = 1 };
+    struct yoke_cost cost = { .size = sizeof cost };
+    assert_ok(yoke_gemm_can(device, &g, &cost));
+    assert_ok(yoke_stream_reserve(stream, cost.scratch_bytes));
+    assert_ok(yoke_gemm(stream, &g));
+    for (int m = 0; m < M; m++)
+        for (int n = 0; n < N; n++) {
+            float sum = 0;
+            for (int k = 0; k < K; k++) sum += a[m * K + k] * b[k * N + n];
+            assert_true(c[m * N + n] == sum);
+        }
+    free(a);
+    free(b);
+    free(c);
+}
+
+static void products_are_bounded(void **state)
+{
+    (void)state;
+    yoke_device *device;
+    yoke_stream *stream;
+    int held, evicted;
+    open_with(1, &device, &stream);
+    if (strcmp(yoke_variant_name(device, "gemm", 0), "onednn")) {
+        close_both(device, stream);
+        skip();
+    }
+    for (int i = 1; i <= YOKEI_HOST_PRODUCTS + 30; i++) multiply_and_check(device, stream, i, 5, 3);
+    yokei_host_products(device, &held, &evicted);
+    assert_int_equal(held, YOKEI_HOST_PRODUCTS);
+    assert_int_equal(evicted, 30);
+    multiply_and_check(device, stream, 1, 5, 3); /* was evicted: made again */
+    yokei_host_products(device, &held, &evicted);
+    assert_int_equal(evicted, 31);
+    multiply_and_check(device, stream, YOKEI_HOST_PRODUCTS + 30, 5, 3); /* was not */
+    yokei_host_products(device, &held, &evicted);
+    assert_int_equal(evicted, 31);
+    close_both(device, stream);
+}
+
+/* In a process where libdnnl.so.2 is another library. */
+static void check_without_onednn(void **state)
+{
+    (void)state;
+    yoke_device *device;
+    yoke_stream *stream;
+    open_with(2, &device, &stream);
+    assert_non_null(strstr(yoke_device_info(device)->driver, "no oneDNN"));
+    assert_string_not_equal(yoke_variant_name(device, "gemm", 0), "onednn");
+    multiply_and_check(device, stream, 70, 130, 300);
+    close_both(device, stream);
+}
+
+static void works_without_onednn(void **state)
+{
+    (void)state;
+    Dl_info libc;
+    char folder[] = "/tmp/yoke-host-XXXXXX", link[64], program[4096];
+    assert_true(dladdr(dlsym(RTLD_DEFAULT, "getpid"), &libc) != 0);
+    assert_non_null(mkdtemp(folder));
+    snprintf(link, sizeof link, "%s/libdnnl.so.2", folder);
+    assert_int_equal(symlink(libc.dli_fname, link), 0);
+    const ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    assert_true(n > 0);
+    program[n] = 0;
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+        const char *before = getenv("LD_LIBRARY_PATH");
+        char path[8192];
+        snprintf(path, sizeof path, "%s%s%s", folder, before ? ":" : "", before ? before : "");
+        setenv("LD_LIBRARY_PATH", path, 1);
+        dup2(STDERR_FILENO, STDOUT_FILENO); /* the child's TAP is not ours */
+        execl(program, program, "without-onednn", (char *)NULL);
+        _exit(127);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    unlink(link);
+    rmdir(folder);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest alone[] = { cmocka_unit_test(check_without_onednn) };
+    if (argc > 1 && !strcmp(argv[1], "without-onednn")) return cmocka_run_group_tests(alone, NULL, NULL);
+    for (int i = 0; i < N_IN; i++) {
+        in[i] = malloc(ELEMENTS * sizeof(float));
+        if (!in[i]) return 99;
+        fill(in[i], YOKE_F32, i >= 2);
+    }
+    for (int i = 0; i < ROWS; i++) tokens[i] = i * i % (VOCABULARY + 3) - 1; /* some outside the vocabulary */
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(threads_change_no_bit),
+        cmocka_unit_test(small_scratch_is_refused),
+        cmocka_unit_test(products_are_bounded),
+        cmocka_unit_test(works_without_onednn),
+    };
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    for (int i = 0; i < N_IN; i++) free(in[i]);
+    return failed;
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whole runs on one rank: plans and their replay, weights in and out, learning rates, shares, and what is refused. */
+#include "tests/unit/test.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "core/base/base.h"
+#include "parallel/balance.h"
+#include "train/data/safetensors.h"
+#include "train/loop.h"
+#include "train/trainer.h"
+
+static char folder[] = "/tmp/yoke-loop.XXXXXX";
+static char text_path[64];
+static const struct yoke_gpt2_config tiny = { sizeof tiny, 1, 2, 16, 16, 256, 1e-5, 0.02 };
+
+static const char *in_folder(const char *name)
+{
+    static char paths[4][128];
+    static int next;
+    char *path = paths[next = (next + 1) % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    return path;
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    if (!mkdtemp(folder)) return -1;
+    snprintf(text_path, sizeof text_path, "%s/text", folder);
+    FILE *f = fopen(text_path, "w");
+    for (int i = 0; i < 400; i++) fprintf(f, "the yoke number %d lets unequal animals pull one load. ", i % 37);
+    return fclose(f);
+}
+
+static int remove_folder(void **state)
+{
+    char command[128];
+    (void)state;
+    snprintf(command, sizeof command, "rm -r '%s'", folder);
+    return system(command);
+}
+
+static struct yokei_training training_of(yoke_device *device)
+{
+    struct yokei_training t = { .plan = YOKEI_PLAN_INIT };
+    t.plan.model = tiny;
+    t.plan.seed = 3;
+    t.plan.batch = 4;
+    t.plan.sequence = 16;
+    t.plan.steps = 6;
+    t.plan.warmup = 2;
+    t.plan.bucket_bytes = 1 << 20;
+    t.tokens = text_path;
+    t.validation_tokens = 256;
+    t.device = device;
+    return t;
+}
+
+/* Run, and keep the weights under a name. */
+static struct yokei_training_result run(struct yokei_training *t, const char *save)
+{
+    struct yokei_training_result result;
+    t->save = in_folder(save);
+    assert_ok(yokei_training_run(t, &result));
+    yokei_plan_free(&t->plan);
+    return result;
+}
+
+static bool same_weights(const char *a, const char *b)
+{
+    char pa[128], pb[128];
+    void *x, *y;
+    size_t n, m;
+    snprintf(pa, sizeof pa, "%s/%s/model.safetensors", folder, a);
+    snprintf(pb, sizeof pb, "%s/%s/model.safetensors", folder, b);
+    assert_ok(yokei_file_read(pa, 1 << 24, &x, &n));
+    assert_ok(yokei_file_read(pb, 1 << 24, &y, &m));
+    bool same = n == m && memcmp(x, y, n) == 0;
+    free(x), free(y);
+    return same;
+}
+
+static void replay(void **state)
+{
+    yoke_device *device;
+    (void)state;
+    assert_ok(yoke_device_open("reference", NULL, &device));
+    struct yokei_training t = training_of(device);
+    t.run_dir = in_folder("run1");
+    mkdir(t.run_dir, 0777);
+    struct yokei_training_result first = run(&t, "w1");
+    assert_int_equal(first.steps, 6);
+    assert_int_equal(first.tokens, 6 * 4 * 16);
+    assert_true(isfinite(first.validation_loss) && isfinite(first.baseline_loss) && first.loss < first.first_loss);
+
+    struct yokei_training again = training_of(device);
+    char plan[160];
+    snprintf(plan, sizeof plan, "%s/plan.json", in_folder("run1"));
+    memset(&again.plan, 0, sizeof again.plan);
+    assert_ok(yokei_plan_read(plan, &again.plan));
+    again.replay = true;
+    again.plan_path = plan;
+    struct yokei_training_result second = run(&again, "w2");
+    assert_true(first.loss == second.loss && first.validation_loss == second.validation_loss);
+    assert_true(same_weights("w1", "w2"));
+
+    struct yokei_training other = training_of(device);
+    other.plan.seed = 4;
+    run(&other, "w3");
+    assert_false(same_weights("w1", "w3")); /* the comparison can fail */
+    assert_ok(yoke_device_close(device));
+}
+
+/* A time budget depends on the clock, but its plan says how it went: the replay steps alike. */
+static void replay_of_a_budget(void **state)
+{
+    yoke_device *device;
+    (void)state;
+    assert_ok(yoke_device_open("reference", NULL, &device));
+    struct yokei_training t = training_of(device);
+    t.plan.steps = 0;
+    t.plan.budget_seconds = 0.4;
+    t.run_dir = in_folder("run2");
+    mkdir(t.run_dir, 0777);
+    struct yokei_training_result first = run(&t, "b1");
+    assert_true(first.steps > 1);
+
+    struct yokei_training again = training_of(device);
+    char plan[160];
+    snprintf(plan, sizeof plan, "%s/plan.json", in_folder("run2"));
+    memset(&again.plan, 0, sizeof again.plan);
+    assert_ok(yokei_plan_read(plan, &again.plan));
+    assert_true(again.plan.n_progress > 1 && again.plan.steps == first.steps);
+    again.replay = true;
+    again.plan_path = plan;
+    usleep(1000);
+    struct yokei_training_result second = run(&again, "b2");
+    assert_int_equal(first.steps, second.steps);
+    assert_true(same_weights("b1", "b2"));
+    assert_ok(yoke_device_close(device));
+}
+
+/* Saved weights come back as they were, and gradients are dumped under the same names. */
+static void weights_in_and_out(void **state)
+{
+    yoke_device *device;
+    struct yoke_gpt2_config read;
+    struct yokei_safetensors *grads;
+    (void)state;
+    assert_ok(yoke_device_open("reference", NULL, &device));
+    struct yokei_training t = training_of(device);
+    run(&t, "in1");
+    assert_ok(yokei_gpt2_config_read(in_folder("in1"), &read));
+    assert_memory_equal(&read, &tiny, sizeof read);
+    struct yokei_training again = training_of(device);
+    again.init = in_folder("in1");
+    again.plan.steps = 1;
+    again.plan.learning_rate = again.plan.min_learning_rate = 0; /* nothing moves */
+    again.dump_gradients = in_folder("grads");
+    again.sample_tokens = 20;
+    again.temperature = 1;
+    struct yokei_training_result result = run(&again, "in2");
+    assert_true(same_weights("in1", "in2"));
+    assert_int_equal(result.sample_bytes, 20);
+    free(result.sample);
+    assert_ok(yokei_safetensors_open(in_folder("grads"), 0, &grads));
+    assert_int_equal(yokei_safetensors_count(grads), yokei_gpt2_n_tensors(&tiny));
+    for (int64_t i = 0; i < yokei_gpt2_n_tensors(&tiny); i++) {
+        struct yokei_gpt2_tensor wanted;
+        assert_ok(yokei_gpt2_tensor(&tiny, i, &wanted));
+        const struct yokei_tensor *g = yokei_safetensors_find(grads, wanted.name);
+        assert_non_null(g);
+        assert_int_equal(g->n_dims, wanted.n_dims);
+        assert_memory_equal(g->shape, wanted.shape, (size_t)wanted.n_dims * sizeof *wanted.shape);
+    }
+    yokei_safetensors_close(grads);
+    assert_ok(yoke_device_close(device));
+}
+
+static void refused(void **state)
+{
+    yoke_device *device;
+    struct yokei_training_result result;
+    (void)state;
+    assert_ok(yoke_device_open("reference", NULL, &device));
+    struct yokei_training t = training_of(device);
+    t.tokens = "/nonexistent/text";
+    assert_fails(YOKE_EDATA, "/nonexistent/text", yokei_training_run(&t, &result));
+    t = training_of(device);
+    t.plan.data_hash[0] = 0;
+    t.replay = true;
+    t.plan_path = "p.json";
+    snprintf(t.plan.data_hash, sizeof t.plan.data_hash, "0123456789abcdef");
+    assert_fails(YOKE_ECONFIG, "p.json was made for other data", yokei_training_run(&t, &result));
+    t = training_of(device);
+    struct yokei_plan_rank two[] = { { "reference", 0.5, 2, 2, 0 }, { "reference", 0.5, 2, 2, 0 } };
+    t.plan.ranks = two;
+    t.plan.n_ranks = 2;
+    t.replay = true;
+    t.plan_path = "p.json";
+    assert_fails(YOKE_ECONFIG, "is for 2 ranks", yokei_training_run(&t, &result));
+    snprintf(two[0].device, sizeof two[0].device, "opencl:0");
+    two[0].samples = 4;
+    t.plan.n_ranks = 1;
+    assert_fails(YOKE_ECONFIG, "rank 0 on opencl:0, but it is on reference", yokei_training_run(&t, &result));
+    t = training_of(device);
+    t.memory_limit = 1000;
+    assert_fails(YOKE_ENOMEM, "training needs", yokei_training_run(&t, &result));
+    yokei_plan_free(&t.plan);
+    t = training_of(device);
+    t.init = text_path;
+    assert_fails(YOKE_EDATA, text_path, yokei_training_run(&t, &result));
+    yokei_plan_free(&t.plan);
+    assert_ok(yoke_device_close(device));
+}
+
+static void learning_rates(void **state)
+{
+    struct yokei_plan p = YOKEI_PLAN_INIT;
+    (void)state;
+    p.learning_rate = 1, p.min_learning_rate = 0.1, p.warmup = 10, p.steps = 100;
+    assert_true(fabs(yokei_rate(&p, 1, 0) - 0.1) < 1e-12); /* a tenth of the way up */
+    assert_true(yokei_rate(&p, 10, 0) == 1);
+    assert_true(fabs(yokei_rate(&p, 50, 500) - 0.55) < 1e-12);
+    assert_true(fabs(yokei_rate(&p, 100, 1000) - 0.1) < 1e-12);
+    assert_int_equal(yokei_rate_permille(&p, false, 1, 0), 0);
+    assert_int_equal(yokei_rate_permille(&p, false, 51, 1e9), 500); /* by steps: the clock does not matter */
+    p.budget_seconds = 20;
+    assert_int_equal(yokei_rate_permille(&p, false, 51, 5), 250);
+    assert_int_equal(yokei_rate_permille(&p, false, 51, 50), 1000);
+    struct yokei_plan_progress progress[] = { { 1, 0 }, { 3, 400 }, { 7, 900 } };
+    p.progress = progress, p.n_progress = 3;
+    assert_int_equal(yokei_rate_permille(&p, true, 2, 50), 0);
+    assert_int_equal(yokei_rate_permille(&p, true, 3, 50), 400);
+    assert_int_equal(yokei_rate_permille(&p, true, 9, 0), 900);
+}
+
+static void shares(void **state)
+{
+    int64_t s[4];
+    (void)state;
+    yokei_balance((double[]){ 3, 1 }, 2, 8, s);
+    assert_true(s[0] == 6 && s[1] == 2);
+    yokei_balance((double[]){ 100, 1 }, 2, 8, s);
+    assert_true(s[0] == 8 && s[1] == 0); /* one sequence there would take longer than eight here */
+    yokei_balance((double[]){ 1, 1, 1 }, 3, 8, s);
+    assert_true(s[0] == 3 && s[1] == 3 && s[2] == 2);
+    yokei_balance((double[]){ 0, 2, 0 }, 3, 5, s);
+    assert_true(s[0] == 0 && s[1] == 5 && s[2] == 0);
+    /* Random speeds: no sequence could move and end the step earlier. */
+    struct yokei_philox_key key = yokei_philox_named(5, "speeds");
+    for (uint64_t k = 0; k < 200; k++) {
+        double v[4], last = 0;
+        int64_t sum = 0;
+        for (int r = 0; r < 4; r++) v[r] = 0.01 + yokei_uniform(key, 4 * k + (uint64_t)r);
+        yokei_balance(v, 4, 37, s);
+        for (int r = 0; r < 4; r++) sum += s[r], last = fmax(last, (double)s[r] / v[r]);
+        assert_int_equal(sum, 37);
+        for (int to = 0; to < 4; to++) assert_true((double)(s[to] + 1) / v[to] >= last * (1 - 1e-12));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(replay), cmocka_unit_test(replay_of_a_budget), cmocka_unit_test(weights_in_and_out),
+        cmocka_unit_test(refused), cmocka_unit_test(learning_rates), cmocka_unit_test(shares),
+    };
+    return cmocka_run_group_tests_name("training runs", tests, make_folder, remove_folder);
+}
