@@ -19,7 +19,8 @@ const char *yokei_gpu_variant_name(const yoke_device *device, enum yoke_op_id op
     case YOKE_OP_attention_backward:
         return yokei_gpu_attention_variant(device, op, index);
     default:
-        return index >= 0 && index < (int)YOKE_COUNT(team_variants) ? team_variants[index].name : NULL;
+        if (index < 0 || index >= (int)YOKE_COUNT(team_variants) || team_variants[index].L > yokei_gpu(device)->max_group) return NULL;
+        return team_variants[index].name; /* in ascending L: what a device cannot group stands at the end */
     }
 }
 
