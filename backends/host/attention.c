@@ -86,9 +86,10 @@ INLINE void softmax_block(const yoke_dtype t, float *s, int64_t n_keys, float sc
 }
 
 /* One block of queries against one block of keys. */
-INLINE void attend(const yoke_dtype t, const struct forward *f, struct buffers *b, int64_t block, int64_t t0, int64_t j0, int64_t n_keys)
+INLINE void attend(const yoke_dtype t, const struct forward *f, struct buffers *b, int64_t block, int64_t t0, int64_t j0, int64_t n)
 {
     const int64_t D = f->a->D, Dp = f->Dp, queries = block * QUERIES;
+    const int64_t n_keys = f->a->causal ? YOKE_MIN(n, t0 + QUERIES - j0) : n; /* none that all queries of the block mask */
     const bool masked = f->a->causal && j0 + n_keys - 1 > t0;
     float *o = b->o + queries * Dp;
     product(TILE_ZERO, host_round_up(n_keys, TILE_M), QUERY_VECTORS, D, b->k, Dp, 1, b->qt + queries * D, QUERIES, b->s, QUERIES, NULL);

@@ -80,7 +80,9 @@ INLINE void gradient_block(const yoke_dtype t, float *s, float *dp, int64_t n_ke
 INLINE void differentiate(const yoke_dtype t, const struct backward *w, const struct buffers *b, int64_t j0, int64_t t0)
 {
     const struct yoke_attention_backward_args *a = w->a;
-    const int64_t D = a->D, Dp = w->Dp, n_keys = YOKE_MIN(a->T - j0, KEYS), m_keys = host_round_up(n_keys, TILE_M);
+    const int64_t n = YOKE_MIN(a->T - j0, KEYS);
+    const int64_t n_keys = a->causal ? YOKE_MIN(n, t0 + QUERIES - j0) : n; /* none that all queries of the block mask */
+    const int64_t D = a->D, Dp = w->Dp, m_keys = host_round_up(n_keys, TILE_M);
     const bool masked = a->causal && j0 + n_keys - 1 > t0;
     const float *k = b->k + j0 * Dp, *v = b->v + j0 * Dp, *q = b->q + t0 * Dp, *d_o = b->d_o + t0 * Dp;
     float *dk = b->dk + j0 * Dp, *dv = b->dv + j0 * Dp, *dq = b->dq + t0 * Dp;

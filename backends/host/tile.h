@@ -79,18 +79,49 @@ INLINE void widen_rows(const yoke_dtype t, const void *x, int64_t ld, int64_t ro
     }
 }
 
+/* The elements of a and b by turns: of their lower halves, and of their upper halves. */
+#ifdef HOST_AVX512
+#define ZIP(a, b, o) __builtin_shufflevector(a, b, o, o + 16, o + 1, o + 17, o + 2, o + 18, o + 3, o + 19, o + 4, o + 20, o + 5, o + 21, \
+                                             o + 6, o + 22, o + 7, o + 23)
+#elif defined(HOST_AVX2)
+#define ZIP(a, b, o) __builtin_shufflevector(a, b, o, o + 8, o + 1, o + 9, o + 2, o + 10, o + 3, o + 11)
+#else
+#define ZIP(a, b, o) __builtin_shufflevector(a, b, o, o + 4, o + 1, o + 5)
+#endif
+
+/* VL x VL in registers: zipping row i with row i + VL / 2, log2(VL) times, transposes. */
+INLINE void transpose_square(vf x[VL])
+{
+#pragma GCC unroll 4
+    for (int stage = 1; stage < VL; stage *= 2) {
+        vf y[VL];
+#pragma GCC unroll 8
+        for (int i = 0; i < VL / 2; i++) {
+            y[2 * i] = ZIP(x[i], x[i + VL / 2], 0);
+            y[2 * i + 1] = ZIP(x[i], x[i + VL / 2], VL / 2);
+        }
+#pragma GCC unroll 16
+        for (int i = 0; i < VL; i++) x[i] = y[i];
+    }
+}
+
 /** Transposed: target[j ldt + i] = x[i, j]. What lies between is left as it is. */
 INLINE void widen_transposed(const yoke_dtype t, const void *x, int64_t ld, int64_t rows, int64_t columns, float *target, int64_t ldt)
 {
-    for (int64_t j = 0; j < columns; j += VL)
-        for (int64_t i = 0; i < rows; i++) {
-            const vf v = vload_n(t, at(t, x, i * ld), j, columns - j);
-            float lanes[VL];
-            vstore(YOKE_F32, lanes, 0, v);
-            if (columns - j >= VL)
-                for (int lane = 0; lane < VL; lane++) target[(j + lane) * ldt + i] = lanes[lane];
-            else
-                for (int lane = 0; lane < columns - j; lane++) target[(j + lane) * ldt + i] = lanes[lane];
+    for (int64_t i = 0; i < rows; i += VL)
+        for (int64_t j = 0; j < columns; j += VL) {
+            const int64_t m = YOKE_MIN(rows - i, VL), n = YOKE_MIN(columns - j, VL);
+            vf square[VL];
+            if (m == VL && n == VL) {
+#pragma GCC unroll 16
+                for (int k = 0; k < VL; k++) square[k] = vload(t, x, (i + k) * ld + j);
+                transpose_square(square);
+#pragma GCC unroll 16
+                for (int k = 0; k < VL; k++) vstore(YOKE_F32, target, (j + k) * ldt + i, square[k]);
+                continue;
+            }
+            for (int64_t k = 0; k < m; k++)
+                for (int64_t l = 0; l < n; l++) target[(j + l) * ldt + i + k] = load_one(t, x, (i + k) * ld + j + l);
         }
 }
 
