@@ -247,6 +247,16 @@ static yoke_status start_launcher(const struct cli_context *context, struct cli_
     return YOKE_OK;
 }
 
+/* The relay ends when the launcher's last process has. */
+static void end_relay(struct cli_job *job)
+{
+    for (int i = 0; job->relay > 0 && waitpid(job->relay, NULL, WNOHANG) == 0; i++) {
+        if (i == 5000) kill(job->relay, SIGKILL);
+        usleep(1000);
+    }
+    job->relay = 0;
+}
+
 static bool any_record(const struct cli_job *job)
 {
     for (int r = 0; r < job->n_ranks && job->ranks; r++)
@@ -264,12 +274,13 @@ static void clean(struct cli_job *job, bool success)
         cli_job_dir_clean(job->folder, job->n_ranks, success);
         if (job->temporary && success) rmdir(job->folder);
     }
+    if (job->ends >= 0) close(job->ends);
     free(job->ranks);
 }
 
 yoke_status cli_run(const struct cli_context *context)
 {
-    struct cli_job job = { .n_orders = 0 };
+    struct cli_job job = { .ends = -1 };
     const struct cli_verb *verb;
     bool help;
     YOKE_TRY(check_verb(context, &verb, &help));
@@ -292,7 +303,7 @@ yoke_status cli_run(const struct cli_context *context)
     if (job.lost_agent >= 0 || job.launcher_signal) cli_sweep_shared_memory(start); /* the agents could not */
     status = cli_verdict(&job);
 out:
-    if (job.relay > 0) waitpid(job.relay, NULL, 0); /* it ends when the last writer has */
+    end_relay(&job);
     /* Errors that were found before anything ran leave no records worth keeping. */
     clean(&job, !status || !any_record(&job) || job.refused[0] || job.interrupted);
     if (job.interrupted && status && status != YOKE_EPREEMPTED) {

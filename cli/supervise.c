@@ -6,10 +6,10 @@
 #include "cli/supervise.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -21,7 +21,7 @@
 
 #define TICK_MS 20
 #define START_SECONDS 120     /* for all agents to appear, over ssh too */
-#define OUTSIDER_SECONDS 1    /* a rank without a communicator cannot notice that another failed */
+#define OUTSIDER_SECONDS 1    /* for a rank that cannot notice that another failed */
 #define LEAVE_SECONDS 5
 #define STALL_SECONDS 10      /* unless YOKE_STALL_MS says otherwise, as for the ranks */
 
@@ -56,7 +56,10 @@ static void look_for_agent(struct cli_job *job, int r)
     char here[64] = "";
     if (rank->agent || !cli_agent_read(job->folder, r, &rank->agent, rank->host, sizeof rank->host)) return;
     gethostname(here, sizeof here - 1);
-    if (!strcmp(rank->host, here)) rank->agent_fd = (int)syscall(SYS_pidfd_open, rank->agent, 0);
+    if (strcmp(rank->host, here)) return;
+    rank->agent_fd = (int)syscall(SYS_pidfd_open, rank->agent, 0);
+    struct epoll_event event = { .events = EPOLLIN, .data.fd = rank->agent_fd };
+    if (rank->agent_fd >= 0) epoll_ctl(job->ends, EPOLL_CTL_ADD, rank->agent_fd, &event);
 }
 
 static void look_at_record(struct cli_job *job, int r)
@@ -121,10 +124,10 @@ static void kill_rank(struct cli_job *job, int r)
     order(job, CLI_COMMAND_KILL, r);
 }
 
-/* A rank without a communicator. */
+/* A rank that has not begun a collective: it may wait inside MPI, where nothing tells it that another failed. */
 static bool is_outsider(const struct cli_rank_watch *rank)
 {
-    return !rank->record || atomic_load(&rank->record->state) == YOKEI_RANK_UNBORN;
+    return !rank->record || atomic_load(&rank->record->state) == YOKEI_RANK_UNBORN || !atomic_load(&rank->record->n_operations);
 }
 
 /* After the first failure: who cannot notice it is ended soon, the others when their time is up. */
@@ -155,17 +158,23 @@ static bool only_stopped_remain(const struct cli_job *job)
     return stopped > 0 && job->n_ended > 0;
 }
 
-/* A rank that is stopped while others still start: they wait inside MPI, where nothing tells them. */
-static void end_stopped_at_start(struct cli_job *job, double stall)
+/*
+ * A rank that is stopped while others run. Who is in a collective with it says so by itself; who waits for it inside MPI
+ * (at the start, or to make a communicator) cannot, so in the end we do. A job that is stopped as a whole is left alone.
+ */
+static void end_stopped(struct cli_job *job, double stall)
 {
-    bool starting = false;
+    bool starting = false, others_run = false;
     for (int r = 0; r < job->n_ranks; r++) {
         const struct cli_rank_watch *rank = &job->ranks[r];
-        if (rank->ended_at < 0 && !rank->stopped_at && is_outsider(rank)) starting = true;
+        if (rank->ended_at >= 0 || rank->stopped_at) continue;
+        others_run = true;
+        starting = starting || is_outsider(rank);
     }
-    for (int r = 0; r < job->n_ranks && starting; r++) {
+    for (int r = 0; r < job->n_ranks && others_run; r++) {
         const struct cli_rank_watch *rank = &job->ranks[r];
-        if (rank->ended_at < 0 && !rank->killed && rank->stopped_at && now() - rank->stopped_at > stall) kill_rank(job, r);
+        if (rank->ended_at >= 0 || rank->killed || !rank->stopped_at) continue;
+        if (now() - rank->stopped_at > (starting ? stall : 3 * stall)) kill_rank(job, r);
     }
 }
 
@@ -198,28 +207,32 @@ static void dismiss(struct cli_job *job)
     look(job); /* ranks that only now were ended */
 }
 
-/* Sleep until a signal, the end of an agent of this host, or the next tick. The launcher kills all agents within a
- * millisecond when one vanishes, so the first to end must wake us to be told from the others. */
-static void wait_for_news(struct cli_job *job, int signals, struct pollfd *fds)
+/*
+ * Sleep until a signal, the end of an agent of this host, or the next tick. The launcher kills all agents within a
+ * millisecond when one vanishes; epoll hands events out in the order in which they came, so the first is the culprit
+ * even when we wake late.
+ */
+static void wait_for_news(struct cli_job *job)
 {
-    fds[0] = (struct pollfd){ .fd = signals, .events = POLLIN };
-    for (int r = 0; r < job->n_ranks; r++) fds[r + 1] = (struct pollfd){ .fd = job->ranks[r].agent_fd, .events = POLLIN };
-    if (poll(fds, (nfds_t)job->n_ranks + 1, TICK_MS) <= 0) return;
+    struct epoll_event event;
+    if (epoll_wait(job->ends, &event, 1, TICK_MS) != 1) return;
     for (int r = 0; r < job->n_ranks && job->lost_agent < 0; r++)
-        if (fds[r + 1].revents & POLLIN) job->lost_agent = r;
+        if (job->ranks[r].agent_fd >= 0 && event.data.fd == job->ranks[r].agent_fd) job->lost_agent = r;
 }
 
 void cli_supervise(struct cli_job *job)
 {
-    struct pollfd *fds = calloc((size_t)job->n_ranks + 1, sizeof *fds);
     sigset_t set;
     sigemptyset(&set);
     for (const int *s = (const int[]){ SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD, 0 }; *s; s++) sigaddset(&set, *s);
     int signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    struct epoll_event wake = { .events = EPOLLIN, .data.fd = signals };
+    job->ends = epoll_create1(EPOLL_CLOEXEC);
+    if (signals >= 0) epoll_ctl(job->ends, EPOLL_CTL_ADD, signals, &wake);
     const double stall = stall_seconds();
     double start = now(), failed_at = 0, launcher_ended_at = 0;
-    while (fds) {
-        wait_for_news(job, signals, fds);
+    for (;;) {
+        wait_for_news(job);
         if (signals >= 0) take_signals(job, signals);
         look_at_launcher(job);
         look(job);
@@ -228,12 +241,11 @@ void cli_supervise(struct cli_job *job)
         if (job->launcher_ended && !launcher_ended_at) launcher_ended_at = now();
         if (launcher_ended_at && now() - launcher_ended_at > 0.5) break;
         if (!failed_at && (any_failed(job) || only_stopped_remain(job))) failed_at = now();
-        end_stopped_at_start(job, stall);
+        end_stopped(job, stall);
         if (failed_at) end_the_rest(job, now() - failed_at);
         if (failed_at && now() - failed_at > job->grace + LEAVE_SECONDS) break; /* an agent does not answer */
         if (now() - start > START_SECONDS && !all_agents_known(job)) break;
     }
     dismiss(job);
-    free(fds);
     if (signals >= 0) close(signals);
 }

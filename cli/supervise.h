@@ -32,6 +32,7 @@ struct cli_job {
     int interrupted;     /* the signal that we passed on, 0: none */
     bool launcher_ended;
     int launcher_signal; /* that ended the launcher before its time, 0: none */
+    int ends;            /* epoll on the agents' and our signals' descriptors, -1: not made */
     int lost_agent;      /* rank whose agent was the first to vanish, -1: none */
     int n_ended;
     char refused[1024];

@@ -8,10 +8,12 @@
 #include "cli/supervise.h"
 #include "core/base/base.h"
 
+/* The error that a rank recorded. One that went on without its failed communicator, and ended well, has none. */
 static uint32_t status_of(const struct cli_rank_watch *rank)
 {
-    if (!rank->record || atomic_load(&rank->record->state) != YOKEI_RANK_FAILED) return YOKE_OK;
-    return atomic_load(&rank->record->status);
+    if (!rank->record) return YOKE_OK;
+    bool failed = atomic_load(&rank->record->state) == YOKEI_RANK_FAILED;
+    return failed || (rank->ended_at >= 0 && rank->verdict.exit_code) ? atomic_load(&rank->record->status) : YOKE_OK;
 }
 
 /* "rank 1 (host a, pid 4711, opencl:0)" */
@@ -166,7 +168,8 @@ yoke_status cli_verdict(const struct cli_job *job)
     if (job->refused[0]) return yoke_fail(YOKE_ECONFIG, "refused to start: %s", job->refused);
     int r = stopped_rank(job);
     int dead = first_silent_death(job);
-    if (dead >= 0 && job->lost_agent < 0) return died(job, dead);
+    /* Who only left with a code may have left because another was stopped. */
+    if (dead >= 0 && job->lost_agent < 0 && (r < 0 || job->ranks[dead].verdict.signal)) return died(job, dead);
     if (r >= 0) return died(job, r);
     int error = first_error(job);
     if (error >= 0 && job->lost_agent < 0) return failed(job, error);

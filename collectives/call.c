@@ -209,6 +209,9 @@ static yoke_status resolve(struct yokei_op *op, const void **send, void **recv)
     return YOKE_OK;
 }
 
+/* Stands for a NULL buffer of no elements, so that offsets may be added to it. */
+static char nothing[64];
+
 /* Submit under the lock; a stream waits for what it cannot outrun. Takes the operation back when it is refused. */
 static yoke_status launch(struct yokei_op *op, yoke_stream *stream)
 {
@@ -252,6 +255,8 @@ static yoke_status collective(const char *call, enum yokei_kind kind, const void
         op->root = root;
         plan(op, counts);
         status = resolve(op, &op->send, &op->recv);
+        if (!op->send) op->send = nothing;
+        if (!op->recv) op->recv = nothing;
         if (status) yokei_op_free(op);
     }
     pthread_mutex_unlock(&yokei_process.lock);
@@ -424,6 +429,8 @@ static yoke_status assign_transfers(struct yokei_op *op)
     for (int i = 0; op->staged && i < op->n_lanes; i++) YOKE_TRY(yokei_stage_reserve(comm, op->lanes[i]));
     for (int i = 0; comm->device && !op->staged && i < op->n_transfers; i++)
         if (op->transfers[i].data) op->transfers[i].data = yoke_host_ptr(comm->device, op->transfers[i].data);
+    for (int i = 0; i < op->n_transfers; i++)
+        if (!op->transfers[i].data) op->transfers[i].data = nothing;
     return YOKE_OK;
 }
 

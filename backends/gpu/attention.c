@@ -83,7 +83,8 @@ static const struct body *choose(const yoke_device *device, enum yoke_op_id op, 
         otherwise = gpu->vector_floats >= 16 ? TILE12X32 : TILE6X16;
     else if (offered(&bodies[TEAM], gpu))
         otherwise = TEAM;
-    return body_at(device, yokei_variant(device, op, dtype, size, index_of(device, otherwise)));
+    const struct body *body = body_at(device, yokei_variant(device, op, dtype, size, index_of(device, otherwise)));
+    return body ? body : &bodies[otherwise]; /* a tuning file may name what this device lacks */
 }
 
 static struct yokei_gpu_program program_of(const struct body *body, yoke_dtype dtype, const struct blocks *b)

@@ -67,7 +67,8 @@ static const struct body *choose(const yoke_device *device, const struct yoke_ge
         if (offered(&bodies[TEAM128], gpu) && blocks >= 2 * gpu->compute_units) otherwise = TEAM128;
     }
     double size = 2.0 * (double)args->M * (double)args->N * (double)args->K * (double)args->batch;
-    return body_at(device, yokei_variant(device, YOKE_OP_gemm, args->dtype, size, index_of(device, otherwise)));
+    const struct body *body = body_at(device, yokei_variant(device, YOKE_OP_gemm, args->dtype, size, index_of(device, otherwise)));
+    return body ? body : &bodies[otherwise]; /* a tuning file may name what this device lacks */
 }
 
 static struct yokei_gpu_program program_of(const struct body *body, yoke_dtype dtype, yoke_dtype out_dtype)

@@ -22,6 +22,7 @@ static void reap(yoke_stream *stream, bool all)
         }
         cl->clReleaseEvent(s->pending[done].event);
     }
+    if (!done) return;
     s->n_pending -= done;
     memmove(s->pending, s->pending + done, (size_t)s->n_pending * sizeof *s->pending);
 }

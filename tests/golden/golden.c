@@ -186,6 +186,75 @@ static void wrong_models_are_noticed(void **state)
     }
 }
 
+/* How far, in gates, this run's gradients are from those of `file`; the worst tensor of those that the file has. */
+static double worst_gradient(struct bench *b, const struct yokei_safetensors *file, const char *prefix)
+{
+    double worst = 0;
+    for (int p = 0; p < yoke_trainer_n_parameters(b->trainer); p++) {
+        const char *name = yoke_trainer_parameter(b->trainer, p)->name;
+        char full[160];
+        snprintf(full, sizeof full, "%s%s", prefix, name);
+        if (!yokei_safetensors_find(file, full)) continue;
+        size_t n;
+        float *e = tensor_of(file, &n, prefix, name), *got = malloc(n * sizeof *got);
+        assert_ok(yoke_trainer_get(b->trainer, YOKE_TENSOR_GRADIENT, p, got));
+        worst = fmax(worst, gates_gradient(name, got, e, n, b->precision, gates_tolerance(b->precision, true)));
+        free(e), free(got);
+    }
+    return worst;
+}
+
+/* Yoke's own step is far from both wrong models: one of them, done by mistake on either side, would be noticed. */
+static void yoke_computes_neither_wrong_model(void **state)
+{
+    static const struct subject host = { "host", YOKE_F32 };
+    struct bench b;
+    struct yoke_step_result result;
+    (void)state;
+    assert_true(set_up(&b, &host));
+    assert_ok(yoke_trainer_backward(b.trainer, b.tokens, b.targets, 0, &result));
+    double right = worst_gradient(&b, expected, "grad."), unscaled = worst_gradient(&b, wrong, "unscaled.grad."),
+           erf = worst_gradient(&b, wrong, "erf.grad.");
+    printf("# in f32's gates: PyTorch %.2f, without 1/sqrt(d) %.0f, GELU by erf %.0f\n", right, unscaled, erf);
+    assert_true(right <= 1 && unscaled > 10 && erf > 10);
+    tear_down(&b);
+}
+
+/*
+ * A missing 1/sqrt(d) planted in Yoke: queries sqrt(d) = 4 times as large leave the forward pass of exactly the model that
+ * does not scale. Its loss must be the wrong model's, and the gates must refuse its gradients, in 16 bits as well.
+ */
+static void a_planted_missing_scale_is_noticed(void **state)
+{
+    static const yoke_dtype precisions[] = { YOKE_F32, YOKE_BF16, YOKE_F16 };
+    (void)state;
+    for (size_t k = 0; k < YOKE_COUNT(precisions); k++) {
+        const struct subject host = { "host", precisions[k] };
+        struct bench b;
+        struct yoke_step_result result;
+        assert_true(set_up(&b, &host));
+        for (int p = 0; p < yoke_trainer_n_parameters(b.trainer); p++) {
+            const struct yoke_parameter *parameter = yoke_trainer_parameter(b.trainer, p);
+            if (!strstr(parameter->name, "attn.c_attn.")) continue;
+            size_t n = (size_t)(parameter->shape[0] * (parameter->n_dims == 2 ? parameter->shape[1] : 1));
+            float *w = malloc(n * sizeof *w);
+            assert_ok(yoke_trainer_get(b.trainer, YOKE_TENSOR_WEIGHT, p, w));
+            for (size_t i = 0; i < n; i++)
+                if (i % (3 * C) < C) w[i] *= 4; /* sqrt(C / H); columns [0, C) are the queries' */
+            assert_ok(yoke_trainer_set(b.trainer, YOKE_TENSOR_WEIGHT, p, w));
+            free(w);
+        }
+        assert_ok(yoke_trainer_backward(b.trainer, b.tokens, b.targets, 0, &result));
+        double loss = scalar_of(wrong, "unscaled.loss"), gate = precisions[k] == YOKE_F32 ? 2e-6 : 2e-3;
+        assert_true(fabs(result.loss - loss) <= gate * loss);
+        double ratio = worst_gradient(&b, expected, "grad.");
+        printf("# without 1/sqrt(d), %s: %.1f gates; the loss differs by %.1e only\n", yoke_dtype_name(precisions[k]), ratio,
+               fabs(loss - scalar_of(expected, "loss")) / loss);
+        assert_true(ratio > 10);
+        tear_down(&b);
+    }
+}
+
 int main(void)
 {
     static const char *const devices[] = { "reference", "host", "opencl:0" };
@@ -193,7 +262,7 @@ int main(void)
     enum { N = YOKE_COUNT(devices) * YOKE_COUNT(precisions) };
     static struct subject subjects[N];
     static char names[N][64];
-    struct CMUnitTest tests[N + 1];
+    struct CMUnitTest tests[N + 3];
     size_t n = 0;
     if (yokei_safetensors_open(golden_path("expected"), 0, &expected) || yokei_safetensors_open(golden_path("wrong"), 0, &wrong)) {
         printf("1..1\nnot ok 1 - %s\n", yoke_last_error());
@@ -205,7 +274,9 @@ int main(void)
             snprintf(names[n], sizeof names[n], "PyTorch's step on %s in %s", devices[d], yoke_dtype_name(precisions[p]));
             tests[n] = (struct CMUnitTest){ names[n], agrees_with_pytorch, NULL, NULL, &subjects[n] };
         }
-    tests[n] = (struct CMUnitTest)cmocka_unit_test(wrong_models_are_noticed);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(wrong_models_are_noticed);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(yoke_computes_neither_wrong_model);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(a_planted_missing_scale_is_noticed);
     int failed = cmocka_run_group_tests_name("golden", tests, NULL, NULL);
     yokei_safetensors_close(expected);
     yokei_safetensors_close(wrong);

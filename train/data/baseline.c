@@ -120,24 +120,31 @@ static double slice_loss(const double k[ORDERS], const double m[ORDERS], const s
     return sum / (double)n;
 }
 
-/* Coordinate descent on log k with m fixed: steps that shrink by half when no order gains. */
-static void tune_k(double k[ORDERS], const double m[ORDERS], const struct evidence *slice, int64_t n)
+/* One pass over the orders: each k is moved by `step`, up or down, as long as the loss falls. Whether any k moved. */
+static bool move_k(double k[ORDERS], const double m[ORDERS], const struct evidence *slice, int64_t n, double step, double *best)
 {
-    double best = slice_loss(k, m, slice, n);
-    for (double step = 4; step > 1.05; step = sqrt(step)) {
-        for (int j = 0; j < ORDERS; j++) {
-            for (int up = 0; up < 2; up++) {
-                double trial[ORDERS];
-                memcpy(trial, k, sizeof trial);
-                trial[j] = up ? k[j] * step : k[j] / step;
-                double loss = slice_loss(trial, m, slice, n);
-                if (trial[j] < 1e-4 || trial[j] > 1e6 || loss >= best) continue;
-                best = loss;
+    bool moved = false;
+    for (int j = 0; j < ORDERS; j++) {
+        for (int up = 0; up < 2; up++) {
+            double trial[ORDERS], loss;
+            memcpy(trial, k, sizeof trial);
+            while (trial[j] = up ? trial[j] * step : trial[j] / step, trial[j] >= 1e-4 && trial[j] <= 1e6 &&
+                   (loss = slice_loss(trial, m, slice, n)) < *best) {
+                *best = loss;
                 k[j] = trial[j];
-                break;
+                moved = true;
             }
         }
     }
+    return moved;
+}
+
+/* Coordinate descent on log k with m fixed; the steps shrink when no order gains. */
+static void tune_k(double k[ORDERS], const double m[ORDERS], const struct evidence *slice, int64_t n)
+{
+    double best = slice_loss(k, m, slice, n);
+    for (double step = 4; step > 1.05; step = sqrt(step))
+        for (int pass = 0; pass < 4 && move_k(k, m, slice, n, step, &best); pass++) continue;
 }
 
 /* Expectation maximisation of the mixture's weights with k fixed. */
