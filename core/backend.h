@@ -160,6 +160,27 @@ void yokei_account(yoke_device *device, int64_t bytes);
 /** For backends that compute on the calling thread: host memory, and streams whose calls have ended when they return. */
 extern const struct yoke_memory_ops yokei_host_memory_ops;
 extern const struct yoke_stream_ops yokei_eager_stream_ops;
+/* The parts of that table, for a backend with copies and fills of its own: YOKEI_EAGER_STREAM_OPS(copy, fill). */
+yoke_status yokei_eager_create(yoke_stream *stream, const struct yoke_native *native);
+void yokei_eager_destroy(yoke_stream *stream);
+yoke_status yokei_eager_nothing(yoke_stream *stream);
+yoke_status yokei_eager_copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source, size_t bytes);
+yoke_status yokei_eager_fill(yoke_stream *stream, void *target, uint8_t byte, size_t bytes);
+yoke_status yokei_eager_event_create(yoke_event *event);
+void yokei_eager_event_destroy(yoke_event *event);
+yoke_status yokei_eager_event_record(yoke_event *event, yoke_stream *stream);
+yoke_status yokei_eager_event_arm(yoke_event *event);
+yoke_status yokei_eager_event_signal(yoke_event *event);
+yoke_status yokei_eager_event_query(yoke_event *event, bool *complete_out);
+yoke_status yokei_eager_event_wait(yoke_stream *stream, yoke_event *event);
+#define YOKEI_EAGER_STREAM_OPS(copy_, fill_)                                                                                \
+    {                                                                                                                       \
+        .create = yokei_eager_create, .destroy = yokei_eager_destroy, .sync = yokei_eager_nothing,                          \
+        .flush = yokei_eager_nothing, .copy = copy_, .fill = fill_, .event_create = yokei_eager_event_create,               \
+        .event_destroy = yokei_eager_event_destroy, .event_record = yokei_eager_event_record,                               \
+        .event_arm = yokei_eager_event_arm, .event_signal = yokei_eager_event_signal,                                       \
+        .event_query = yokei_eager_event_query, .event_wait = yokei_eager_event_wait,                                       \
+    }
 /** Bytes that this process may still take, and all of them; the `memory` of such a backend's device table. */
 yoke_status yokei_host_memory(const yoke_device *device, uint64_t *free_out, uint64_t *total_out);
 

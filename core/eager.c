@@ -73,28 +73,28 @@ static void *host_ptr(const yoke_device *device, const void *address)
 
 const struct yoke_memory_ops yokei_host_memory_ops = { .alloc = host_alloc, .free = host_free, .host_ptr = host_ptr };
 
-static yoke_status create(yoke_stream *stream, const struct yoke_native *native)
+yoke_status yokei_eager_create(yoke_stream *stream, const struct yoke_native *native)
 {
     if (!native) return YOKE_OK;
     return yoke_fail(YOKE_EUNSUPPORTED, "device %s: it has no foreign queues to wrap", stream->device->info.spec);
 }
 
-static void destroy(yoke_stream *stream) { (void)stream; }
+void yokei_eager_destroy(yoke_stream *stream) { (void)stream; }
 
-static yoke_status nothing_to_do(yoke_stream *stream)
+yoke_status yokei_eager_nothing(yoke_stream *stream)
 {
     (void)stream;
     return YOKE_OK;
 }
 
-static yoke_status copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source, size_t bytes)
+yoke_status yokei_eager_copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source, size_t bytes)
 {
     (void)stream, (void)kind;
     memmove(target, source, bytes);
     return YOKE_OK;
 }
 
-static yoke_status fill(yoke_stream *stream, void *target, uint8_t byte, size_t bytes)
+yoke_status yokei_eager_fill(yoke_stream *stream, void *target, uint8_t byte, size_t bytes)
 {
     (void)stream;
     memset(target, byte, bytes);
@@ -107,7 +107,7 @@ struct event {
     bool complete;
 };
 
-static yoke_status event_create(yoke_event *event)
+yoke_status yokei_eager_event_create(yoke_event *event)
 {
     struct event *e = malloc(sizeof *e);
     if (!e) return yoke_fail(YOKE_ENOMEM, "event: no memory");
@@ -118,7 +118,7 @@ static yoke_status event_create(yoke_event *event)
     return YOKE_OK;
 }
 
-static void event_destroy(yoke_event *event)
+void yokei_eager_event_destroy(yoke_event *event)
 {
     struct event *e = event->impl;
     pthread_cond_destroy(&e->changed);
@@ -136,16 +136,16 @@ static yoke_status set(yoke_event *event, bool complete)
     return YOKE_OK;
 }
 
-static yoke_status event_record(yoke_event *event, yoke_stream *stream)
+yoke_status yokei_eager_event_record(yoke_event *event, yoke_stream *stream)
 {
     (void)stream;
     return set(event, true);
 }
 
-static yoke_status event_arm(yoke_event *event) { return set(event, false); }
-static yoke_status event_signal(yoke_event *event) { return set(event, true); }
+yoke_status yokei_eager_event_arm(yoke_event *event) { return set(event, false); }
+yoke_status yokei_eager_event_signal(yoke_event *event) { return set(event, true); }
 
-static yoke_status event_query(yoke_event *event, bool *complete_out)
+yoke_status yokei_eager_event_query(yoke_event *event, bool *complete_out)
 {
     struct event *e = event->impl;
     pthread_mutex_lock(&e->lock);
@@ -154,7 +154,7 @@ static yoke_status event_query(yoke_event *event, bool *complete_out)
     return YOKE_OK;
 }
 
-static yoke_status event_wait(yoke_stream *stream, yoke_event *event)
+yoke_status yokei_eager_event_wait(yoke_stream *stream, yoke_event *event)
 {
     (void)stream;
     struct event *e = event->impl;
@@ -164,18 +164,4 @@ static yoke_status event_wait(yoke_stream *stream, yoke_event *event)
     return YOKE_OK;
 }
 
-const struct yoke_stream_ops yokei_eager_stream_ops = {
-    .create = create,
-    .destroy = destroy,
-    .sync = nothing_to_do,
-    .flush = nothing_to_do,
-    .copy = copy,
-    .fill = fill,
-    .event_create = event_create,
-    .event_destroy = event_destroy,
-    .event_record = event_record,
-    .event_arm = event_arm,
-    .event_signal = event_signal,
-    .event_query = event_query,
-    .event_wait = event_wait,
-};
+const struct yoke_stream_ops yokei_eager_stream_ops = YOKEI_EAGER_STREAM_OPS(yokei_eager_copy, yokei_eager_fill);

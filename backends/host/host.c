@@ -1,28 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host: the device (this process's share of the CPU) and its memory. */
+/* Host: the device, this process's share of the CPU. */
 #include "backends/host/host.h"
 
 #include <omp.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-enum { ALIGNMENT = 64 };
-
-/* MemAvailable of the kernel: what can be had without swapping. */
-static uint64_t available_bytes(void)
-{
-    unsigned long long kib = 0;
-    char line[128];
-    FILE *f = fopen("/proc/meminfo", "r");
-    if (f) {
-        while (fgets(line, sizeof line, f))
-            if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1) break;
-        fclose(f);
-    }
-    return kib ? (uint64_t)kib * 1024 : (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-}
 
 /* `onednn` NULL: absent for `reason`. */
 static yoke_status describe(struct yoke_device_info *info, const struct host_isa *best, const struct host_onednn *onednn,
@@ -92,50 +73,11 @@ static void close_device(yoke_device *device)
     device->impl = NULL;
 }
 
-static yoke_status device_memory(const yoke_device *device, uint64_t *free_out, uint64_t *total_out)
-{
-    *free_out = available_bytes();
-    *total_out = device->info.memory_bytes;
-    return YOKE_OK;
-}
-
-static yoke_status memory_alloc(yoke_device *device, size_t bytes, void **address_out)
-{
-    void *block;
-    if (bytes > SIZE_MAX - ALIGNMENT || posix_memalign(&block, ALIGNMENT, bytes + ALIGNMENT))
-        return yoke_fail(YOKE_ENOMEM, "device host: %zu bytes asked for, about %llu of %llu are available", bytes,
-                         (unsigned long long)available_bytes(), (unsigned long long)device->info.memory_bytes);
-    *(size_t *)block = bytes; /* in front of what the caller gets, for the account */
-    yokei_account(device, (int64_t)bytes);
-    *address_out = (char *)block + ALIGNMENT;
-    return YOKE_OK;
-}
-
-static void memory_free(yoke_device *device, void *address)
-{
-    void *block = (char *)address - ALIGNMENT;
-    yokei_account(device, -(int64_t) * (size_t *)block);
-    free(block);
-}
-
-static void *memory_host_ptr(const yoke_device *device, const void *address)
-{
-    (void)device;
-    return (void *)(uintptr_t)address;
-}
-
 static const struct yoke_device_ops device_ops = {
     .open = open_device,
     .close = close_device,
-    .memory = device_memory,
+    .memory = yokei_host_memory,
     .variant = host_variant,
-};
-
-static const struct yoke_memory_ops memory_ops = {
-    .alloc = memory_alloc,
-    .free = memory_free,
-    .wrap = NULL,
-    .host_ptr = memory_host_ptr,
 };
 
 extern const struct yoke_backend yokei_backend_host;
@@ -146,7 +88,7 @@ const struct yoke_backend yokei_backend_host = {
     .summary = "this computer's CPU: vectorised C and oneDNN",
     .probe = probe,
     .device = &device_ops,
-    .memory = &memory_ops,
+    .memory = &yokei_host_memory_ops,
     .stream = &host_stream_ops,
     .gemm = &host_gemm_ops,
     .norm = &host_norm_ops,

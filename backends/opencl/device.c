@@ -261,23 +261,12 @@ static yoke_status open_device(yoke_device *device, int index, const struct yoke
     return status;
 }
 
-/** Bytes that the system could still hand out, for devices that live in the host's memory; UINT64_MAX when unknown. */
-static uint64_t host_available(void)
-{
-    FILE *file = fopen("/proc/meminfo", "re");
-    unsigned long long kib = 0;
-    char line[128];
-    bool found = false;
-    while (file && !found && fgets(line, sizeof line, file)) found = sscanf(line, "MemAvailable: %llu kB", &kib) == 1;
-    if (file) fclose(file);
-    return found ? kib << 10 : UINT64_MAX;
-}
-
 static yoke_status memory(const yoke_device *device, uint64_t *free_out, uint64_t *total_out)
 {
     uint64_t total = device->info.memory_bytes, used = atomic_load(&((yoke_device *)(uintptr_t)device)->allocated);
     uint64_t left = total > used ? total - used : 0; /* OpenCL does not tell what others use */
-    if (opencl_device(device)->unified) left = YOKE_MIN(left, host_available());
+    uint64_t host_left, host_total;
+    if (opencl_device(device)->unified && !yokei_host_memory(device, &host_left, &host_total)) left = YOKE_MIN(left, host_left);
     *free_out = left;
     *total_out = total;
     return YOKE_OK;
