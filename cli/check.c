@@ -332,7 +332,7 @@ static void check_variables(struct list *list)
     const char *ucx = getenv("UCX_TLS"), *threads = getenv("OMP_NUM_THREADS");
     if (ucx && !strstr(ucx, "^cma") && (strstr(ucx, "cma") || strstr(ucx, "all")))
         fix(add(list, "variables", CLI_WARN, "UCX_TLS=%s lets UCX use CMA, which aborts a rank when its peer dies", ucx),
-            "unset UCX_TLS; yoke run then sets ^cma");
+            "unset UCX_TLS; yoke run then chooses transports without it");
     else if (threads)
         fix(add(list, "variables", CLI_WARN, "OMP_NUM_THREADS=%s is set: yoke run leaves it, whatever cores a rank has", threads),
             "unset OMP_NUM_THREADS");

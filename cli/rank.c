@@ -92,7 +92,10 @@ static void set_unless_set(const char *name, const char *value) { setenv(name, v
 static void prepare_environment(const struct agent *agent)
 {
     const char *devices = getenv("YOKE_DEVICES"), *bind = getenv("YOKE_BIND");
-    set_unless_set("UCX_TLS", "^cma"); /* a transfer by CMA from a dead peer aborts the process */
+    /* A transfer by CMA from a dead peer aborts the process. On one host shared memory alone will do: with more transports
+     * MPI_Finalize was seen to hang, one rank in a flush and the other in the launcher's barrier. */
+    const char *local = getenv("MPI_LOCALNRANKS");
+    set_unless_set("UCX_TLS", local && atoi(local) == agent->size ? "posix,sysv,self" : "^cma");
     /* UCX writes to stdout that a peer is gone and that messages are left: the ranks' records say it, and say it better. */
     set_unless_set("UCX_LOG_LEVEL", "fatal");
     set_unless_set("UCX_LOG_FILE", "stderr");

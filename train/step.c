@@ -7,7 +7,7 @@
 #include "train/trainer.h"
 
 /* What a rank tells the others at the agreement. */
-enum { SAID_LOSS, SAID_COMPUTE, SAID_CLOCK, SAID_OVERFLOW, SAID };
+enum { SAID_LOSS, SAID_COMPUTE, SAID_CLOCK, SAID_OVERFLOW, SAID_SQUARES, SAID };
 
 static double seconds_since(uint64_t begun_ns) { return (double)(yokei_now_ns() - begun_ns) * 1e-9; }
 
@@ -50,6 +50,7 @@ static yoke_status agree(void *context)
     mine[SAID_COMPUTE] = t->result.seconds;
     mine[SAID_CLOCK] = t->clock;
     mine[SAID_OVERFLOW] = overflow;
+    mine[SAID_SQUARES] = squares;
     int n = t->plan.n_ranks;
     double *all = malloc((size_t)n * SAID * sizeof *all);
     if (!all) return yoke_fail(YOKE_ENOMEM, "step %lld: no host memory for %d ranks", (long long)t->step, n);
@@ -62,6 +63,8 @@ static yoke_status agree(void *context)
         loss += said[SAID_LOSS];
         any = any || said[SAID_OVERFLOW] != 0;
     }
+    /* All ranks clip by rank 0's norm: devices add its squares in different orders, and the weights must not drift apart. */
+    if (!status) squares = all[SAID_SQUARES];
     free(all);
     YOKE_TRY(status);
     t->result.loss = loss / ((double)t->config.batch * (double)t->config.sequence);

@@ -85,6 +85,12 @@ INLINE void softmax_block(const yoke_dtype t, float *s, int64_t n_keys, float sc
     }
 }
 
+/* O [QUERIES][Dp] = factor O + P V over n_keys keys. */
+static __attribute__((noinline)) void add_values(int64_t n_keys, const struct buffers *b, int64_t Dp, float *o)
+{
+    product(TILE_SCALE, QUERIES, Dp / VL, n_keys, b->s, 1, QUERIES, b->v, Dp, o, Dp, b->factor);
+}
+
 /* One block of queries against one block of keys. */
 INLINE void attend(const yoke_dtype t, const struct forward *f, struct buffers *b, int64_t block, int64_t t0, int64_t j0, int64_t n)
 {
@@ -92,14 +98,14 @@ INLINE void attend(const yoke_dtype t, const struct forward *f, struct buffers *
     const int64_t n_keys = f->a->causal ? YOKE_MIN(n, t0 + QUERIES - j0) : n; /* none that all queries of the block mask */
     const bool masked = f->a->causal && j0 + n_keys - 1 > t0;
     float *o = b->o + queries * Dp;
-    product(TILE_ZERO, host_round_up(n_keys, TILE_M), QUERY_VECTORS, D, b->k, Dp, 1, b->qt + queries * D, QUERIES, b->s, QUERIES, NULL);
+    score_block(host_round_up(n_keys, TILE_M), D, b->k, Dp, b->qt + queries * D, b->s);
     softmax_block(t, b->s, n_keys, f->a->scale, masked, j0, t0, b->max + queries, b->sum + queries, b->factor);
     if (masked && b->v_special) {
-        product(TILE_SCALE, QUERIES, Dp / VL, 0, b->s, 1, QUERIES, b->v, Dp, o, Dp, b->factor);
+        add_values(0, b, Dp, o);
         masked_product((struct masked){ true, t0, j0 }, QUERIES, Dp, n_keys, b->s, 1, QUERIES, b->v, Dp, o, Dp);
         return;
     }
-    product(TILE_SCALE, QUERIES, Dp / VL, n_keys, b->s, 1, QUERIES, b->v, Dp, o, Dp, b->factor);
+    add_values(n_keys, b, Dp, o);
 }
 
 INLINE void store_outputs(const yoke_dtype t, const struct forward *f, const struct buffers *b, int64_t batch, int64_t head, int64_t t0,

@@ -27,6 +27,15 @@ INLINE vi query_numbers(int64_t t0, int v)
     return vlanes() + (int32_t)(t0 + v * VL);
 }
 
+/**
+ * S^T [m][QUERIES] = X Y^T: x [m][Dp] row-major, y^T [D][QUERIES]; m a multiple of TILE_M. Products are the same for
+ * every storage type, so each is one function that is not inlined.
+ */
+static __attribute__((noinline)) void score_block(int64_t m, int64_t D, const float *x, int64_t Dp, const float *yt, float *s)
+{
+    product(TILE_ZERO, m, QUERY_VECTORS, D, x, Dp, 1, yt, QUERIES, s, QUERIES, NULL);
+}
+
 /** Whether any of the [rows][columns] f32 values is infinite or NaN: then 0 times it is not 0. */
 static inline bool has_special(const float *x, int64_t rows, int64_t columns, int64_t ld)
 {

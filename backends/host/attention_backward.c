@@ -76,6 +76,16 @@ INLINE void gradient_block(const yoke_dtype t, float *s, float *dp, int64_t n_ke
     }
 }
 
+/* y [m][Dp] += W X with W [m][QUERIES], x [QUERIES][Dp]; and y [QUERIES][Dp] += W^T X with W [k][QUERIES], x [k][Dp]. */
+static __attribute__((noinline)) void add_to_keys(int64_t m, const float *weights, const float *x, int64_t Dp, float *y)
+{
+    product(TILE_ADD, m, Dp / VL, QUERIES, weights, QUERIES, 1, x, Dp, y, Dp, NULL);
+}
+static __attribute__((noinline)) void add_to_queries(int64_t k, const float *weights, const float *x, int64_t Dp, float *y)
+{
+    product(TILE_ADD, QUERIES, Dp / VL, k, weights, 1, QUERIES, x, Dp, y, Dp, NULL);
+}
+
 /* One block of keys against one block of queries: adds to dk, dv and dq. */
 INLINE void differentiate(const yoke_dtype t, const struct backward *w, const struct buffers *b, int64_t j0, int64_t t0)
 {
@@ -86,8 +96,8 @@ INLINE void differentiate(const yoke_dtype t, const struct backward *w, const st
     const bool masked = a->causal && j0 + n_keys - 1 > t0;
     const float *k = b->k + j0 * Dp, *v = b->v + j0 * Dp, *q = b->q + t0 * Dp, *d_o = b->d_o + t0 * Dp;
     float *dk = b->dk + j0 * Dp, *dv = b->dv + j0 * Dp, *dq = b->dq + t0 * Dp;
-    product(TILE_ZERO, m_keys, QUERY_VECTORS, D, k, Dp, 1, b->qt + t0 * D, QUERIES, b->p, QUERIES, NULL);
-    product(TILE_ZERO, m_keys, QUERY_VECTORS, D, v, Dp, 1, b->d_ot + t0 * D, QUERIES, b->ds, QUERIES, NULL);
+    score_block(m_keys, D, k, Dp, b->qt + t0 * D, b->p);
+    score_block(m_keys, D, v, Dp, b->d_ot + t0 * D, b->ds);
     gradient_block(t, b->p, b->ds, m_keys, a->scale, masked, j0, t0, b->lse + t0, b->delta + t0);
     if (masked && b->special) {
         masked_product((struct masked){ false, j0, t0 }, n_keys, Dp, QUERIES, b->p, QUERIES, 1, d_o, Dp, dv, Dp);
@@ -95,9 +105,9 @@ INLINE void differentiate(const yoke_dtype t, const struct backward *w, const st
         masked_product((struct masked){ true, t0, j0 }, QUERIES, Dp, n_keys, b->ds, 1, QUERIES, k, Dp, dq, Dp);
         return;
     }
-    product(TILE_ADD, m_keys, Dp / VL, QUERIES, b->p, QUERIES, 1, d_o, Dp, dv, Dp, NULL);
-    product(TILE_ADD, m_keys, Dp / VL, QUERIES, b->ds, QUERIES, 1, q, Dp, dk, Dp, NULL);
-    product(TILE_ADD, QUERIES, Dp / VL, n_keys, b->ds, 1, QUERIES, k, Dp, dq, Dp, NULL);
+    add_to_keys(m_keys, b->p, d_o, Dp, dv);
+    add_to_keys(m_keys, b->ds, q, Dp, dk);
+    add_to_queries(n_keys, b->ds, k, Dp, dq);
 }
 
 /* Widen one query head's q and dO, both ways, with lse and delta; what lies past T is zero. */

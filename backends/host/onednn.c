@@ -8,7 +8,6 @@
  */
 #include "backends/host/host.h"
 
-#include <dlfcn.h>
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
@@ -48,7 +47,6 @@ struct entry {
 enum { MOST_ENTRIES = YOKEI_HOST_PRODUCTS };
 
 struct host_onednn {
-    void *library;
 #define MEMBER(name) __typeof__(dnnl_##name) *name;
     FUNCTIONS(MEMBER)
     char version_text[32];
@@ -243,8 +241,7 @@ struct host_onednn *host_onednn_open(char *reason, size_t reason_bytes)
     }
 #define SYMBOL(name) { "dnnl_" #name, &o->name },
     const struct yokei_symbol symbols[] = { FUNCTIONS(SYMBOL) };
-    o->library = yokei_dl_open(names, symbols, YOKE_COUNT(symbols), reason, reason_bytes);
-    if (!o->library) {
+    if (!yokei_dl_open(names, symbols, YOKE_COUNT(symbols), reason, reason_bytes)) {
         free(o);
         return NULL;
     }
@@ -270,8 +267,7 @@ void host_onednn_close(struct host_onednn *o)
     if (o->stream) o->stream_destroy(o->stream);
     if (o->engine) o->engine_destroy(o->engine);
     pthread_mutex_destroy(&o->lock);
-    dlclose(o->library);
-    free(o);
+    free(o); /* the library stays: OpenMP's threads outlive the device and may hold thread-local memory of its */
 }
 
 const char *host_onednn_version(const struct host_onednn *o) { return o->version_text; }

@@ -18,7 +18,7 @@ INLINE void adamw_elements(const yoke_dtype copy_type, const bool with_copy, con
 {
     const struct yoke_adamw_args *a = o->a;
     const float keep_m = a->beta1, add_m = 1 - a->beta1, keep_v = a->beta2, add_v = 1 - a->beta2;
-    const float m_step = a->lr / o->m_correction, v_scale = 1 / o->v_correction, decay = a->lr * a->weight_decay;
+    const float m_correction = o->m_correction, v_correction = o->v_correction, decay = a->lr * a->weight_decay, lr = a->lr;
     const float grad_scale = a->grad_scale, eps = a->eps;
     const float *grad = a->grad;
     float *ws = a->w, *ms = a->m, *vs = a->v;
@@ -28,7 +28,8 @@ INLINE void adamw_elements(const yoke_dtype copy_type, const bool with_copy, con
         const vf w = vload_n(YOKE_F32, ws, i, n);
         const vf m = vload_n(YOKE_F32, ms, i, n) * keep_m + g * add_m;
         const vf v = vload_n(YOKE_F32, vs, i, n) * keep_v + g * g * add_v;
-        const vf next = w - w * decay - m * m_step / (vsqrt(v * v_scale) + eps);
+        /* The operations and their order are those of gpu/kernels/optim.yk: data-parallel ranks must keep the same weights. */
+        const vf next = w - w * decay - m / m_correction / (vsqrt(v / v_correction) + eps) * lr;
         vstore_n(YOKE_F32, ms, i, n, m);
         vstore_n(YOKE_F32, vs, i, n, v);
         vstore_n(YOKE_F32, ws, i, n, next);

@@ -255,6 +255,55 @@ static void a_planted_missing_scale_is_noticed(void **state)
     }
 }
 
+/* Three AdamW steps of one tensor on a device: w, m, v and the bf16 copy, one after the other. */
+static void adamw_on(yoke_device *device, const float *weights, const float *gradient, size_t n, unsigned char *out)
+{
+    const size_t bytes[5] = { n * 4, n * 4, n * 4, n * 2, n * 4 };
+    void *at[5];
+    yoke_stream *stream;
+    assert_ok(yoke_stream_create(device, &stream));
+    for (int i = 0; i < 5; i++) {
+        assert_ok(yoke_alloc(device, bytes[i], &at[i]));
+        assert_ok(yoke_fill(stream, at[i], 0, bytes[i]));
+    }
+    assert_ok(yoke_copy_to_device(stream, at[0], weights, bytes[0]));
+    assert_ok(yoke_copy_to_device(stream, at[4], gradient, bytes[4]));
+    for (int64_t step = 1; step <= 3; step++)
+        assert_ok(yoke_adamw(stream, &YOKE_ARGS(adamw, .dtype = YOKE_F32, .copy_dtype = YOKE_BF16, .n = (int64_t)n, .w = at[0],
+                                                .m = at[1], .v = at[2], .grad = at[4], .copy = at[3], .lr = 1e-3f, .beta1 = 0.9f,
+                                                .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.1f, .grad_scale = 0.44286978f,
+                                                .step = step)));
+    for (int i = 0; i < 4; out += bytes[i], i++) assert_ok(yoke_copy_to_host(stream, out, at[i], bytes[i]));
+    assert_ok(yoke_stream_sync(stream));
+    for (int i = 0; i < 5; i++) assert_ok(yoke_free(device, at[i]));
+    assert_ok(yoke_stream_destroy(stream));
+}
+
+/* Data-parallel ranks hold copies of the same weights: from the same gradient they must take the same step. */
+static void host_and_opencl_step_alike(void **state)
+{
+    yoke_device *host, *other;
+    (void)state;
+    if (yoke_device_open("opencl:0", NULL, &other)) {
+        printf("# %s\n", yoke_last_error());
+        skip();
+    }
+    assert_ok(yoke_device_open("host", NULL, &host));
+    for (size_t i = 0; i < yokei_safetensors_count(expected); i++) {
+        const char *name = yokei_safetensors_at(expected, i)->name;
+        if (strncmp(name, "grad.", 5) != 0) continue;
+        size_t n;
+        float *g = tensor_of(expected, &n, "", name), *w = tensor_of(expected, &n, "step.", name + 5);
+        unsigned char *one = malloc(n * 14), *two = malloc(n * 14);
+        adamw_on(host, w, g, n, one);
+        adamw_on(other, w, g, n, two);
+        if (memcmp(one, two, n * 14) != 0) fail_msg("%s: host and opencl:0 differ after three steps", name + 5);
+        free(g), free(w), free(one), free(two);
+    }
+    assert_ok(yoke_device_close(host));
+    assert_ok(yoke_device_close(other));
+}
+
 int main(void)
 {
     static const char *const devices[] = { "reference", "host", "opencl:0" };
@@ -262,7 +311,7 @@ int main(void)
     enum { N = YOKE_COUNT(devices) * YOKE_COUNT(precisions) };
     static struct subject subjects[N];
     static char names[N][64];
-    struct CMUnitTest tests[N + 3];
+    struct CMUnitTest tests[N + 4];
     size_t n = 0;
     if (yokei_safetensors_open(golden_path("expected"), 0, &expected) || yokei_safetensors_open(golden_path("wrong"), 0, &wrong)) {
         printf("1..1\nnot ok 1 - %s\n", yoke_last_error());
@@ -277,6 +326,7 @@ int main(void)
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(wrong_models_are_noticed);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(yoke_computes_neither_wrong_model);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(a_planted_missing_scale_is_noticed);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(host_and_opencl_step_alike);
     int failed = cmocka_run_group_tests_name("golden", tests, NULL, NULL);
     yokei_safetensors_close(expected);
     yokei_safetensors_close(wrong);

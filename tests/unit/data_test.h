@@ -56,6 +56,7 @@ static inline const char *in_folder(const char *name)
 static inline const char *put_file(const char *name, const void *data, size_t bytes)
 {
     const char *path = in_folder(name);
+    unlink(path); /* ext4 writes a file that is cut to nothing and filled anew to the disk at once */
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     assert_int_equal(fwrite(data, 1, bytes, file), bytes);
