@@ -160,6 +160,12 @@ static const char *at(const void *base, int64_t elements, yoke_dtype dtype)
     return base ? (const char *)base + elements * (int64_t)yoke_dtype_bytes(dtype) : NULL;
 }
 
+/* Where the panels of B lie in the scratch; there is none for K = 0. */
+static float *b_panels(const struct cut *cut, float *scratch)
+{
+    return scratch ? scratch + cut->a_total : NULL;
+}
+
 static yoke_status pack(yoke_stream *stream, const struct yoke_gemm_args *args, const struct body *body,
                         const struct cut *cut, const struct piece *piece, float *scratch)
 {
@@ -175,7 +181,7 @@ static yoke_status pack(yoke_stream *stream, const struct yoke_gemm_args *args, 
         stream, &program, "gemm_pack", (panels_a + panels_b + program.G - 1) / program.G, 1, piece->n_batch,
         YOKEI_GPU_ARGS(ARG_P(at(args->a, offset_a, args->dtype)), ARG_L(args->lda), ARG_L(args->stride_a),
                        ARG_P(at(args->b, offset_b, args->dtype)), ARG_L(args->ldb), ARG_L(args->stride_b),
-                       ARG_P(scratch), ARG_L(share_a ? 0 : cut->a_floats), ARG_P(scratch + cut->a_total),
+                       ARG_P(scratch), ARG_L(share_a ? 0 : cut->a_floats), ARG_P(b_panels(cut, scratch)),
                        ARG_L(share_b ? 0 : cut->b_floats), ARG_I((int32_t)piece->M), ARG_I((int32_t)piece->N),
                        ARG_I((int32_t)piece->K), ARG_I((args->trans_a ? 1 : 0) | (args->trans_b ? 2 : 0))));
 }
@@ -201,8 +207,8 @@ static yoke_status multiply(yoke_stream *stream, const struct yoke_gemm_args *ar
     int32_t flags = flags_of(args) | (piece->k == 0 ? FIRST : 0) | (piece->k + piece->K == args->K ? LAST : 0);
     return yokei_gpu_launch(
         stream, &program, "gemm_tile", (teams + program.G - 1) / program.G, 1, piece->n_batch,
-        YOKEI_GPU_ARGS(ARG_P(scratch), ARG_L(args->stride_a ? cut->a_floats : 0), ARG_P(scratch + cut->a_total),
-                       ARG_L(args->stride_b ? cut->b_floats : 0), ARG_P(cut->part_floats ? scratch + cut->a_total + cut->b_total : NULL),
+        YOKEI_GPU_ARGS(ARG_P(scratch), ARG_L(args->stride_a ? cut->a_floats : 0), ARG_P(b_panels(cut, scratch)),
+                       ARG_L(args->stride_b ? cut->b_floats : 0), ARG_P(cut->part_floats ? b_panels(cut, scratch) + cut->b_total : NULL),
                        ARG_P(at(args->c, offset_c, args->out_dtype)), ARG_L(args->ldc), ARG_L(args->stride_c),
                        ARG_P(at(args->bias, piece->n, YOKE_F32)), ARG_P(at(args->aux, offset_aux, args->out_dtype)),
                        ARG_L(args->ldaux), ARG_L(args->stride_aux), ARG_I((int32_t)piece->M), ARG_I((int32_t)piece->N),
