@@ -39,5 +39,7 @@ void cli_job_dir_clean(const char *folder, int n_ranks, bool records);
  * since then, that no process has open or mapped.
  */
 void cli_sweep_shared_memory(time_t since);
+/** Whether any process that can be seen has this file open or mapped. */
+bool cli_shared_memory_in_use(const char *path);
 
 #endif

@@ -37,7 +37,7 @@ static bool holds(const char *pid, const char *path)
     return found;
 }
 
-static bool in_use(const char *path)
+bool cli_shared_memory_in_use(const char *path)
 {
     DIR *dir = opendir("/proc");
     bool found = !dir; /* who cannot look must not remove */
@@ -56,7 +56,8 @@ void cli_sweep_shared_memory(time_t since)
         if (strncmp(e->d_name, "mpich_shar_tmp", 14) && strncmp(e->d_name, "ucx_shm_posix", 13)) continue;
         yokei_text(path, sizeof path, FOLDER "/%s", e->d_name);
         /* Ours by owner and age; and a file that no process has open or mapped can be attached by nobody either. */
-        if (lstat(path, &st) || !S_ISREG(st.st_mode) || st.st_uid != getuid() || st.st_ctime < since || in_use(path)) continue;
+        if (lstat(path, &st) || !S_ISREG(st.st_mode) || st.st_uid != getuid() || st.st_ctime < since || cli_shared_memory_in_use(path))
+            continue;
         unlink(path);
     }
     if (dir) closedir(dir);

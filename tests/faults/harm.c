@@ -19,6 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/job_dir.h"
+
 #define MAX_RANKS 8
 #define LIMIT_SECONDS 40.0 /* far above what is promised: a loaded machine is no failure, a hang is */
 
@@ -156,12 +158,17 @@ static int left_over(const struct trial *t, bool end_them)
     return n;
 }
 
+/* Files of shared memory that no process holds: those of other jobs on this machine are held by their ranks. */
 static int shared_files(void)
 {
     DIR *dir = opendir("/dev/shm");
     int n = 0;
-    for (struct dirent *e; dir && (e = readdir(dir));)
-        n += strstr(e->d_name, "mpich") || strstr(e->d_name, "ucx") || strstr(e->d_name, "yoke");
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        char path[300];
+        if (!strstr(e->d_name, "mpich") && !strstr(e->d_name, "ucx") && !strstr(e->d_name, "yoke")) continue;
+        snprintf(path, sizeof path, "/dev/shm/%s", e->d_name);
+        n += !cli_shared_memory_in_use(path);
+    }
     if (dir) closedir(dir);
     return n;
 }

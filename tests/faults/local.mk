@@ -4,7 +4,8 @@ check_PROGRAMS += tests/faults/victim tests/faults/harm
 tests_faults_victim_SOURCES = tests/faults/victim.c
 tests_faults_victim_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
 tests_faults_victim_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS)
-tests_faults_harm_SOURCES = tests/faults/harm.c
+tests_faults_harm_SOURCES = tests/faults/harm.c cli/sweep.c
+tests_faults_harm_LDADD = libyoke.la
 YOKE_TESTS += \
 	"$(top_srcdir)/tests/faults/usage ./yoke" \
 	"tests/faults/harm ./yoke tests/faults/victim kill $${YOKE_SOAK:+10}20" \
