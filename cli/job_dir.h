@@ -38,7 +38,7 @@ void cli_job_dir_clean(const char *folder, int n_ranks, bool records);
  * Remove files of MPI's shared memory that a rank left which was killed while MPI started: those of this user, made
  * since then, that no process has open or mapped.
  */
-void cli_sweep_shared_memory(time_t since);
+int cli_sweep_shared_memory(time_t since);
 /** Whether any process that can be seen has this file open or mapped. */
 bool cli_shared_memory_in_use(const char *path);
 

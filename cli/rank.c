@@ -231,6 +231,35 @@ static void watch(struct agent *agent, int signals)
     }
 }
 
+/* When the launcher dies it takes its agents with it, and nobody is left to tidy up. So one process per host, of a session of
+ * its own, waits for the end of this agent: a byte says that all is in order; silence, that it has to sweep instead. */
+static int start_janitor(const struct agent *agent, time_t start)
+{
+    int fds[2];
+    if (agent->local_rank != 0 || pipe2(fds, O_CLOEXEC)) return -1;
+    const pid_t pid = fork();
+    if (pid == 0) {
+        setsid();
+        prctl(PR_SET_PDEATHSIG, 0);
+        const int null = open("/dev/null", O_RDWR);
+        for (int fd = 0; fd < 3; fd++) dup2(null, fd);
+        if (fds[0] != 3) dup2(fds[0], 3);
+        close_range(4, ~0u, 0); /* the launcher's descriptors too: it waits for their end */
+        char byte;
+        ssize_t n;
+        while ((n = read(3, &byte, 1)) < 0 && errno == EINTR) {}
+        for (int i = 0; i < 60 && n == 0; i++) {
+            const int n_held = cli_sweep_shared_memory(start);
+            if (n_held == 0 && i >= 10) break; /* the ranks had half a second to die, and to make a last file */
+            usleep(50000);
+        }
+        _exit(0);
+    }
+    close(fds[0]);
+    if (pid < 0) close(fds[1]);
+    return pid < 0 ? -1 : fds[1];
+}
+
 yoke_status cli_rank(const struct cli_context *context)
 {
     struct agent agent = { .folder = getenv("YOKE_RUN_DIR"), .supervisor = -1 };
@@ -251,9 +280,11 @@ yoke_status cli_rank(const struct cli_context *context)
     YOKE_TRY_GOTO(yokei_flight_create(agent.folder, agent.rank, true, &agent.record), refused);
     YOKE_TRY_GOTO(cli_agent_write(agent.folder, agent.rank), refused);
     time_t start = time(NULL);
+    const int janitor = start_janitor(&agent, start);
     YOKE_TRY_GOTO(start_rank(&agent, context->words), refused);
     watch(&agent, signals);
     if (agent.harmed) cli_sweep_shared_memory(start);
+    if (janitor >= 0 && write(janitor, "", 1) < 0) yoke_log(YOKE_LOG_DEBUG, "the janitor is gone");
     return YOKE_OK;
 refused:
     cli_refuse(agent.folder, yoke_last_error());

@@ -47,8 +47,9 @@ bool cli_shared_memory_in_use(const char *path)
     return found;
 }
 
-void cli_sweep_shared_memory(time_t since)
+int cli_sweep_shared_memory(time_t since)
 {
+    int n_held = 0;
     DIR *dir = opendir(FOLDER);
     for (struct dirent *e; dir && (e = readdir(dir));) {
         char path[300];
@@ -56,9 +57,10 @@ void cli_sweep_shared_memory(time_t since)
         if (strncmp(e->d_name, "mpich_shar_tmp", 14) && strncmp(e->d_name, "ucx_shm_posix", 13)) continue;
         yokei_text(path, sizeof path, FOLDER "/%s", e->d_name);
         /* Ours by owner and age; and a file that no process has open or mapped can be attached by nobody either. */
-        if (lstat(path, &st) || !S_ISREG(st.st_mode) || st.st_uid != getuid() || st.st_ctime < since || cli_shared_memory_in_use(path))
-            continue;
-        unlink(path);
+        if (lstat(path, &st) || !S_ISREG(st.st_mode) || st.st_uid != getuid() || st.st_ctime < since) continue;
+        if (cli_shared_memory_in_use(path)) n_held++;
+        else unlink(path);
     }
     if (dir) closedir(dir);
+    return n_held;
 }
