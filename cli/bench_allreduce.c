@@ -130,6 +130,8 @@ static void drop(struct bench *b)
 
 /* ---- measuring ---- */
 
+#define LEAST_SAMPLE_SECONDS 2e-3
+
 static double now(void) { return (double)yokei_now_ns() * 1e-9; }
 
 static MPI_Datatype mpi_type(yoke_dtype dtype)
@@ -202,24 +204,54 @@ static yoke_status measure_limit(struct bench *b, struct row *row)
     return YOKE_OK;
 }
 
+/* One side's call, `n` times back to back; seconds per call on this rank. */
+static yoke_status time_ours(struct bench *b, const struct row *row, int n, double *seconds_out)
+{
+    YOKE_TRY(yoke_barrier(b->comm, NULL));
+    const double begin = now();
+    for (int i = 0; i < n; i++)
+        YOKE_TRY(yoke_all_reduce(b->send, b->recv, row->count, row->dtype, b->reduction, b->data, NULL));
+    *seconds_out = (now() - begin) / n;
+    return YOKE_OK;
+}
+
+static yoke_status time_mpi(struct bench *b, const struct row *row, int n, double *seconds_out)
+{
+    YOKE_TRY(yoke_barrier(b->comm, NULL));
+    const double begin = now();
+    for (int i = 0; i < n; i++)
+        if (PMPI_Allreduce(b->host, b->host_2, (int)row->count, mpi_type(row->dtype), mpi_op(b->reduction), MPI_COMM_WORLD))
+            return yoke_fail(YOKE_EBACKEND, "MPI_Allreduce failed");
+    *seconds_out = (now() - begin) / n;
+    return YOKE_OK;
+}
+
+/* How many calls make a sample: short ones are repeated, so that leaving the barrier at different times does not count. */
+static yoke_status calls_per_sample(struct bench *b, double seconds, int *n_out)
+{
+    YOKE_TRY(slowest(b, &seconds, 1));
+    const double n = LEAST_SAMPLE_SECONDS / seconds;
+    *n_out = n < 1 ? 1 : n > 1000 ? 1000 : (int)n;
+    return YOKE_OK;
+}
+
 static yoke_status measure(struct bench *b, struct row *row)
 {
-    const MPI_Datatype type = mpi_type(row->dtype);
-    const MPI_Op op = mpi_op(b->reduction);
-    const bool beside = type != MPI_DATATYPE_NULL && op != MPI_OP_NULL;
+    const bool beside = mpi_type(row->dtype) != MPI_DATATYPE_NULL && mpi_op(b->reduction) != MPI_OP_NULL;
+    int n_ours = 1, n_mpi = 1;
+    double first = 0;
     YOKE_TRY(check(b, row));
     if (row->n_wrong) return YOKE_OK;
     if (row->bytes >= 1 << 20) YOKE_TRY(measure_limit(b, row));
-    for (int i = -1; i < b->repeats; i++) { /* the first of each is not counted */
-        YOKE_TRY(yoke_barrier(b->comm, NULL));
-        double begin = now();
-        YOKE_TRY(yoke_all_reduce(b->send, b->recv, row->count, row->dtype, b->reduction, b->data, NULL));
-        if (i >= 0) b->times[i] = now() - begin;
-        if (!beside) continue;
-        YOKE_TRY(yoke_barrier(b->comm, NULL));
-        begin = now();
-        if (PMPI_Allreduce(b->host, b->host_2, (int)row->count, type, op, MPI_COMM_WORLD)) return yoke_fail(YOKE_EBACKEND, "MPI_Allreduce failed");
-        if (i >= 0) b->mpi_times[i] = now() - begin;
+    YOKE_TRY(time_ours(b, row, 3, &first)); /* not counted */
+    YOKE_TRY(calls_per_sample(b, first, &n_ours));
+    if (beside) {
+        YOKE_TRY(time_mpi(b, row, 1, &first));
+        YOKE_TRY(calls_per_sample(b, first, &n_mpi));
+    }
+    for (int i = 0; i < b->repeats; i++) {
+        YOKE_TRY(time_ours(b, row, n_ours, &b->times[i]));
+        if (beside) YOKE_TRY(time_mpi(b, row, n_mpi, &b->mpi_times[i]));
     }
     YOKE_TRY(slowest(b, b->times, b->repeats));
     row->median = b->times[b->repeats / 2];
@@ -332,7 +364,7 @@ static yoke_status run(const struct cli_context *context, struct bench *b)
         putchar('\n');
         json_decref(root);
     } else if (!status && b->rank == 0) {
-        cli_note("%d ranks, medians of %d calls of the slowest rank, sides in turn; GB/s; %%limit: of the time in which %s", b->size, b->repeats,
+        cli_note("%d ranks, medians of %d samples of the slowest rank, sides in turn, short calls back to back; GB/s; %%limit: of the time in which %s", b->size, b->repeats,
                  b->one_host ? "all ranks copy as many bytes in memory" : "neighbours exchange the ring's bytes");
     }
     json_decref(table.rows);
