@@ -32,7 +32,10 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run 1 tests/ranks/reductions 10000000' \
 	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/reductions 10000000' \
 	'$(top_srcdir)/tests/ranks/run 3 tests/ranks/reductions' \
+	'$(top_srcdir)/tests/ranks/run 4 tests/ranks/reductions' \
 	'$(top_srcdir)/tests/ranks/run 5 tests/ranks/reductions' \
+	'$(top_srcdir)/tests/ranks/run 6 tests/ranks/reductions' \
+	'$(top_srcdir)/tests/ranks/run 7 tests/ranks/reductions' \
 	'$(top_srcdir)/tests/ranks/run 8 tests/ranks/reductions' \
 	'$(top_srcdir)/tests/ranks/run 1 tests/ranks/moves' \
 	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/moves' \
