@@ -42,8 +42,10 @@ static yoke_status find_verb(const struct cli_context *context, const struct cli
                      nearest ? " (did you mean '" : "", nearest ? nearest : "", nearest ? "'?)" : "", first);
 }
 
-/* Read the verb's options here first: an error then is said before anything starts, and once. */
-static yoke_status check_verb(const struct cli_context *context, const struct cli_verb **verb_out, bool *help_out)
+/* Read the verb's options here first: an error then is said before anything starts, and once. `folder` gets the verb's own
+ * --run-dir, "" without one: the job's records belong there too. */
+static yoke_status check_verb(const struct cli_context *context, const struct cli_verb **verb_out, bool *help_out, char *folder,
+                              size_t folder_bytes)
 {
     int n = 0, n_words;
     *verb_out = NULL;
@@ -62,16 +64,19 @@ static yoke_status check_verb(const struct cli_context *context, const struct cl
     context->words[n - 1] = saved;
     if (status) return status;
     *help_out = cli_flag(options, "help");
+    if (cli_option_find((*verb_out)->bit, "run-dir") && cli_text(options, "run-dir"))
+        yokei_text(folder, folder_bytes, "%s", cli_text(options, "run-dir"));
     cli_options_free(options);
     free(words);
     return YOKE_OK;
 }
 
 /* Where the run writes: the named folder, a dated one under runs/ for training, else a temporary one. */
-static yoke_status make_folder(const struct cli_context *context, const struct cli_verb *verb, struct cli_job *job)
+static yoke_status make_folder(const struct cli_context *context, const struct cli_verb *verb, const char *verbs_own, struct cli_job *job)
 {
     const char *given = cli_text(context->options, "run-dir"), *hosts = cli_text(context->options, "hosts");
     char path[2048];
+    if (!given && verbs_own[0]) given = verbs_own;
     bool dated = (verb && verb->bit == CLI_TRAIN) || hosts; /* /tmp is not shared between hosts */
     if (given) {
         yokei_text(path, sizeof path, "%s", given);
@@ -283,14 +288,15 @@ yoke_status cli_run(const struct cli_context *context)
     struct cli_job job = { .ends = -1 };
     const struct cli_verb *verb;
     bool help;
-    YOKE_TRY(check_verb(context, &verb, &help));
+    char folder[2048] = "";
+    YOKE_TRY(check_verb(context, &verb, &help, folder, sizeof folder));
     if (help) {
         cli_help(verb, stdout);
         return YOKE_OK;
     }
     yoke_status status;
     YOKE_TRY_GOTO(make_ranks(context, &job), out);
-    YOKE_TRY_GOTO(make_folder(context, verb, &job), out);
+    YOKE_TRY_GOTO(make_folder(context, verb, folder, &job), out);
     set_environment(context, &job);
     block_signals();
     int output = -1;
