@@ -66,7 +66,7 @@ struct yokei_step {
     bool use_acc;        /* the rank's own data is the lane's accumulator */
     bool store_acc;      /* the result goes there too */
     bool own_first;      /* own OP message instead of message OP own */
-    bool finish;         /* the reduction ends here: scale for avg, round to dtype */
+    bool finish;         /* the reduction ends here: divide for avg, round to dtype */
     bool canonical;      /* several ranks compute this result: NaN gets one bit pattern, for equal bits */
     const struct yokei_header *header;
 };

@@ -20,7 +20,7 @@ typedef void binary(const void *a, const void *b, void *out, size_t n);
 
 struct kernels {
     binary *f32[YOKE_N_REDUCTIONS], *f64[YOKE_N_REDUCTIONS], *i32[YOKE_N_REDUCTIONS];
-    void (*scale_f32)(void *x, double factor, size_t n), (*scale_f64)(void *x, double factor, size_t n);
+    void (*divide_f32)(void *x, double by, size_t n), (*divide_f64)(void *x, double by, size_t n);
     void (*canonical_f32)(void *x, size_t n), (*canonical_f64)(void *x, size_t n);
     void (*widen_bf16)(const uint16_t *h, float *x, size_t n), (*widen_f16)(const uint16_t *h, float *x, size_t n);
     void (*narrow_bf16)(const float *x, uint16_t *h, size_t n), (*narrow_f16)(const float *x, uint16_t *h, size_t n);
@@ -133,9 +133,9 @@ void yokei_combine(const struct yokei_combine *c)
     _Alignas(64) double room_a[BLOCK], room_b[BLOCK], room_r[BLOCK];
     const bool narrow = c->a_dtype == YOKE_F16 || c->a_dtype == YOKE_BF16 ||
                         (c->b && (c->b_dtype == YOKE_F16 || c->b_dtype == YOKE_BF16));
-    const bool scale = c->finish && c->reduction == YOKE_AVG;
+    const bool divides = c->finish && c->reduction == YOKE_AVG;
     const bool canonical = c->canonical && c->a_dtype != YOKE_I32;
-    const bool moves = !c->b && !scale && !canonical; /* nothing to compute: the bits are copied where the type stays */
+    const bool moves = !c->b && !divides && !canonical; /* nothing to compute: the bits are copied where the type stays */
     const yoke_dtype compute = moves || !narrow ? c->a_dtype : YOKE_F32;
     binary *const *table = compute == YOKE_F64 ? k->f64 : compute == YOKE_I32 ? k->i32 : k->f32;
     for (size_t at = 0; at < c->n; at += BLOCK) {
@@ -150,7 +150,7 @@ void yokei_combine(const struct yokei_combine *c)
             table[c->reduction](a, operand(k, c->b, c->b_dtype, compute, at, n, room_b), r, n);
         else
             convert(k, compute, a, compute, r, n);
-        if (scale) (compute == YOKE_F64 ? k->scale_f64 : k->scale_f32)(r, 1.0 / c->size, n);
+        if (divides) (compute == YOKE_F64 ? k->divide_f64 : k->divide_f32)(r, c->size, n);
         if (canonical) (compute == YOKE_F64 ? k->canonical_f64 : k->canonical_f32)(r, n);
         write_out(k, c, r, compute, at, n);
     }

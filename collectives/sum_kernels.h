@@ -49,17 +49,17 @@ PLAIN(uint32_t, prod_i32, x *y)
 PLAIN(int32_t, min_i32, x < y ? x : y)
 PLAIN(int32_t, max_i32, x > y ? x : y)
 
-TARGET static void KERNEL(scale_f32)(void *xv, double factor, size_t n)
+TARGET static void KERNEL(divide_f32)(void *xv, double by, size_t n)
 {
     float *x = xv;
-    const float f = (float)factor;
-    _Pragma("omp simd") for (size_t i = 0; i < n; i++) x[i] *= f;
+    const float f = (float)by;
+    _Pragma("omp simd") for (size_t i = 0; i < n; i++) x[i] /= f;
 }
 
-TARGET static void KERNEL(scale_f64)(void *xv, double factor, size_t n)
+TARGET static void KERNEL(divide_f64)(void *xv, double by, size_t n)
 {
     double *x = xv;
-    _Pragma("omp simd") for (size_t i = 0; i < n; i++) x[i] *= factor;
+    _Pragma("omp simd") for (size_t i = 0; i < n; i++) x[i] /= by;
 }
 
 TARGET static void KERNEL(canonical_f32)(void *xv, size_t n)
@@ -119,7 +119,7 @@ static const struct kernels KERNEL(table) = {
              [YOKE_MAX] = KERNEL(max_f64), [YOKE_PROD] = KERNEL(prod_f64) },
     .i32 = { [YOKE_SUM] = KERNEL(sum_i32), [YOKE_MIN] = KERNEL(min_i32), [YOKE_MAX] = KERNEL(max_i32),
              [YOKE_PROD] = KERNEL(prod_i32) },
-    .scale_f32 = KERNEL(scale_f32), .scale_f64 = KERNEL(scale_f64),
+    .divide_f32 = KERNEL(divide_f32), .divide_f64 = KERNEL(divide_f64),
     .canonical_f32 = KERNEL(canonical_f32), .canonical_f64 = KERNEL(canonical_f64),
     .widen_bf16 = KERNEL(widen_bf16), .narrow_bf16 = KERNEL(narrow_bf16),
     .widen_f16 = KERNEL(widen_f16), .narrow_f16 = KERNEL(narrow_f16),

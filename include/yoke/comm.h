@@ -74,7 +74,8 @@ yoke_status yoke_comm_busy(yoke_comm *comm, const char *what);
 
 /**
  * recv[i] = op over all ranks of send[i]. In place: send == recv.
- * Types:  f32, f16, bf16, f64, i32; avg not of integers. Rounds: see yoke_accum; avg is the sum times (1/p), in f32.
+ * Types:  f32, f16, bf16, f64, i32; avg not of integers. Rounds: see yoke_accum; avg is the sum / p, in f32 (f64 of
+ *         f64): exact where the average is.
  * Errors: YOKE_EINVAL, YOKE_EUNSUPPORTED, YOKE_EMISMATCH, YOKE_ETIMEOUT, YOKE_EDEAD, YOKE_EABORTED
  * Bound:  f32: gamma(p - 1) sum |x|; 16-bit with accum f32: u |ref| more; native: (p - 1) u sum |x|
  */

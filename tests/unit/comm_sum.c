@@ -62,7 +62,7 @@ static void combine(yoke_dtype a_type, yoke_dtype b_type, yoke_dtype out_type, y
     void *target = alias ? (void *)b : (void *)out;
     for (size_t i = 0; i < n; i++) {
         double r = scalar(op, compute, yokei_load(a_type, a, (int64_t)i), yokei_load(b_type, kept, (int64_t)i));
-        if (finish && op == YOKE_AVG) r = compute == YOKE_F64 ? r * (1.0 / 3) : (double)((float)r * (float)(1.0 / 3));
+        if (finish && op == YOKE_AVG) r = compute == YOKE_F64 ? r / 3 : (double)((float)r / 3.0f);
         yokei_store(out_type, want, (int64_t)i, r);
     }
     yokei_combine(&(struct yokei_combine){ .n = n, .reduction = op, .a = a, .b = b, .a_dtype = a_type, .b_dtype = b_type,
