@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * yoke rank: the agent of one rank. MPICH's launcher kills all ranks within a millisecond when a process that it started
- * ends badly, so it starts agents, which never do: the agent keeps the launcher's PMI descriptor open, starts the rank,
- * records in the rank's flight record that it stopped, goes on or ended, and leaves when the supervisor says so.
- * The agent calls nothing of MPI.
+ * yoke rank: the agent of one rank. MPICH's launcher kills all that it started within a millisecond when one of them ends
+ * badly, or when a rank aborts inside MPI. So what it starts is a mere holder, which keeps the launcher's PMI descriptor
+ * open and waits. Its child, the agent, is in a session of its own, where the launcher does not reach it: the agent starts
+ * the rank, records in the rank's flight record that it stopped, goes on or ended, and leaves when the supervisor says so.
+ * When the holder, and so the launcher, is gone, it ends the rank, but first records how the rank had ended by itself.
+ * Neither calls anything of MPI.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/statvfs.h>
@@ -32,10 +35,12 @@ struct agent {
     int rank, size;             /* of the job */
     int local_rank, local_size; /* on this host */
     int supervisor;             /* pidfd of yoke run where it is on this host, else -1 */
+    int holder;                 /* a pipe that ends with the holder */
     pid_t pid;                  /* of the rank */
     bool ended;
+    bool ending;                /* its end from now on is our doing, or the launcher's */
     int order;                  /* orders carried out */
-    bool harmed;                /* the rank ended by a signal */
+    bool harmed;                /* the rank ended badly */
     struct yokei_flight_file *record;
 };
 
@@ -170,6 +175,13 @@ static yoke_status start_rank(struct agent *agent, char **words)
     return YOKE_OK;
 }
 
+/* A rank may meet the launcher's closed pipe an instant before we do: then that is why it ended. */
+static bool by_closed_pipe(const struct agent *agent, int signal)
+{
+    struct pollfd holder = { .fd = agent->holder };
+    return signal == SIGPIPE && poll(&holder, 1, 100) == 1;
+}
+
 /* Record what happened to the rank since the last look. */
 static void reap(struct agent *agent)
 {
@@ -179,12 +191,15 @@ static void reap(struct agent *agent)
         case CLD_STOPPED: yokei_flight_set_agent(agent->record, YOKEI_AGENT_STOPPED, agent->pid, info.si_status, 0); break;
         case CLD_CONTINUED: yokei_flight_set_agent(agent->record, YOKEI_AGENT_ALIVE, agent->pid, 0, 0); break;
         case CLD_EXITED:
-            yokei_flight_set_agent(agent->record, YOKEI_AGENT_DEAD, agent->pid, 0, info.si_status);
+            yokei_flight_set_agent(agent->record, agent->ending && info.si_status ? YOKEI_AGENT_ENDED : YOKEI_AGENT_DEAD, agent->pid, 0,
+                                   info.si_status);
             agent->ended = true;
+            agent->harmed = info.si_status != 0;
             break;
         case CLD_KILLED:
         case CLD_DUMPED:
-            yokei_flight_set_agent(agent->record, YOKEI_AGENT_DEAD, agent->pid, info.si_status, 0);
+            agent->ending |= by_closed_pipe(agent, info.si_status);
+            yokei_flight_set_agent(agent->record, agent->ending ? YOKEI_AGENT_ENDED : YOKEI_AGENT_DEAD, agent->pid, info.si_status, 0);
             agent->ended = agent->harmed = true;
             break;
         default: break;
@@ -192,6 +207,15 @@ static void reap(struct agent *agent)
         info.si_pid = 0;
     }
     if (agent->ended) kill(-agent->pid, SIGKILL); /* what the rank had started itself */
+}
+
+/* End the rank. How it had ended before, if it had, is recorded first: that is the cause, and this is not. */
+static void end_rank(struct agent *agent)
+{
+    if (!agent->ending) reap(agent);
+    if (agent->ended) return;
+    agent->ending = true;
+    kill(-agent->pid, SIGKILL);
 }
 
 /* Carry out the supervisor's orders; true when it is time to leave. */
@@ -204,65 +228,115 @@ static bool obey(struct agent *agent)
         if (command == CLI_COMMAND_LEAVE) return true;
         if (agent->ended) continue;
         if (command == CLI_COMMAND_SIGNAL) kill(agent->pid, argument);
-        if (command == CLI_COMMAND_KILL && (argument < 0 || argument == agent->rank)) kill(-agent->pid, SIGKILL);
+        if (command == CLI_COMMAND_KILL && (argument < 0 || argument == agent->rank)) end_rank(agent);
     }
     return false;
 }
 
-static void watch(struct agent *agent, int signals)
+/* Have an event of `fd` wake us; -1 is passed over. */
+static void add_to(int events, int fd)
 {
-    struct pollfd fds[2] = { { .fd = signals, .events = POLLIN }, { .fd = agent->supervisor, .events = POLLIN } };
-    for (;;) {
-        poll(fds, agent->supervisor >= 0 ? 2 : 1, TICK_MS);
+    struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
+    if (fd >= 0) epoll_ctl(events, EPOLL_CTL_ADD, fd, &event);
+}
+
+/*
+ * Sleep until something happens or the next tick; true when the launcher or the supervisor is gone. Where the rank has ended
+ * too, epoll tells what came first: it hands events out in the order in which they came, however late we wake.
+ */
+static bool sleep_until_news(struct agent *agent, int events, int signals, int rank_fd)
+{
+    struct epoll_event event;
+    bool orphaned = false;
+    for (int wait = TICK_MS; epoll_wait(events, &event, 1, wait) == 1; wait = 0) {
+        const int fd = event.data.fd;
         struct signalfd_siginfo info;
-        while (read(signals, &info, sizeof info) == (ssize_t)sizeof info) {
-            /* Drained only: SIGCHLD is why we woke, and orders come from the supervisor, not from the launcher. */
-        }
+        /* Drained only: SIGCHLD is why we woke, and orders come from the supervisor, not from the launcher. */
+        while (fd == signals && read(fd, &info, sizeof info) == (ssize_t)sizeof info) {}
+        if (fd == rank_fd || (fd == signals && rank_fd < 0)) reap(agent);
+        if (fd == agent->holder || fd == agent->supervisor) agent->ending = orphaned = true;
+        if (fd != signals) epoll_ctl(events, EPOLL_CTL_DEL, fd, NULL);
+    }
+    return orphaned;
+}
+
+/* True: the supervisor said that all is done. False: it or the launcher is gone. */
+static bool watch(struct agent *agent, int signals)
+{
+    const int events = epoll_create1(EPOLL_CLOEXEC), rank_fd = (int)syscall(SYS_pidfd_open, agent->pid, 0);
+    add_to(events, rank_fd);
+    add_to(events, signals);
+    add_to(events, agent->holder);
+    add_to(events, agent->supervisor);
+    for (;;) {
+        const bool orphaned = sleep_until_news(agent, events, signals, rank_fd);
         reap(agent);
-        bool orphaned = agent->supervisor >= 0 ? (fds[1].revents & POLLIN) != 0 : getppid() == 1;
-        if (obey(agent) || orphaned) {
-            if (!agent->ended) kill(-agent->pid, SIGKILL);
-            for (int i = 0; i < 100 && !agent->ended; i++) {
-                usleep(10000);
-                reap(agent);
-            }
-            return;
+        const bool leave = obey(agent);
+        if (!leave && !orphaned) continue;
+        end_rank(agent);
+        for (int i = 0; i < 100 && !agent->ended; i++) {
+            usleep(10000);
+            reap(agent);
         }
+        return leave;
     }
 }
 
-/* When the launcher dies it takes its agents with it, and nobody is left to tidy up. So one process per host, of a session of
- * its own, waits for the end of this agent: a byte says that all is in order; silence, that it has to sweep instead. */
-static int start_janitor(const struct agent *agent, time_t start)
+/*
+ * Remove what ranks that were killed while MPI started left in /dev/shm. The supervisor does it on its host; where it is
+ * gone, or on another host, the first agent does, and gives the other ranks half a second to die and to make a last file.
+ */
+static void tidy_up(const struct agent *agent, time_t start, bool dismissed)
+{
+    struct pollfd supervisor = { .fd = agent->supervisor, .events = POLLIN };
+    const bool alone = !dismissed && (agent->supervisor < 0 || poll(&supervisor, 1, 0) == 1);
+    if (agent->harmed) cli_sweep_shared_memory(start);
+    for (int i = 0; i < 60 && alone && agent->local_rank == 0; i++) {
+        const int n_held = cli_sweep_shared_memory(start);
+        if (n_held == 0 && i >= 10) break;
+        usleep(50000);
+    }
+}
+
+static yoke_status be_agent(struct agent *agent, char **words)
+{
+    const time_t start = time(NULL);
+    sigset_t all;
+    sigfillset(&all);
+    int signals = signalfd(-1, &all, SFD_NONBLOCK | SFD_CLOEXEC);
+    if (signals < 0) return yoke_fail(YOKE_EINTERNAL, "signalfd: %s", strerror(errno));
+    YOKE_TRY(yokei_flight_create(agent->folder, agent->rank, true, &agent->record));
+    YOKE_TRY(cli_agent_write(agent->folder, agent->rank));
+    YOKE_TRY(start_rank(agent, words));
+    const bool dismissed = watch(agent, signals);
+    tidy_up(agent, start, dismissed);
+    return YOKE_OK;
+}
+
+/* Start the agent, and wait for its end: what the launcher started ends in order whatever happens to the rank. */
+static yoke_status hold(struct agent *agent, char **words)
 {
     int fds[2];
-    if (agent->local_rank != 0 || pipe2(fds, O_CLOEXEC)) return -1;
+    if (pipe2(fds, O_CLOEXEC)) return yoke_fail(YOKE_EINTERNAL, "pipe: %s", strerror(errno));
+    fflush(NULL);
     const pid_t pid = fork();
+    if (pid < 0) return yoke_fail(YOKE_ENOMEM, "no process for the agent: %s", strerror(errno));
     if (pid == 0) {
         setsid();
-        prctl(PR_SET_PDEATHSIG, 0);
-        const int null = open("/dev/null", O_RDWR);
-        for (int fd = 0; fd < 3; fd++) dup2(null, fd);
-        if (fds[0] != 3) dup2(fds[0], 3);
-        close_range(4, ~0u, 0); /* the launcher's descriptors too: it waits for their end */
-        char byte;
-        ssize_t n;
-        while ((n = read(3, &byte, 1)) < 0 && errno == EINTR) {}
-        for (int i = 0; i < 60 && n == 0; i++) {
-            const int n_held = cli_sweep_shared_memory(start);
-            if (n_held == 0 && i >= 10) break; /* the ranks had half a second to die, and to make a last file */
-            usleep(50000);
-        }
+        close(fds[1]);
+        agent->holder = fds[0];
+        const yoke_status status = be_agent(agent, words);
+        if (status) cli_refuse(agent->folder, yoke_last_error());
         _exit(0);
     }
     close(fds[0]);
-    if (pid < 0) close(fds[1]);
-    return pid < 0 ? -1 : fds[1];
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {}
+    return YOKE_OK; /* the other end of the pipe closes with us */
 }
 
 yoke_status cli_rank(const struct cli_context *context)
 {
-    struct agent agent = { .folder = getenv("YOKE_RUN_DIR"), .supervisor = -1 };
+    struct agent agent = { .folder = getenv("YOKE_RUN_DIR"), .supervisor = -1, .holder = -1 };
     char why[512];
     sigset_t all;
     if (!agent.folder || !context->n_words) return yoke_fail(YOKE_EINVAL, "yoke rank is started by yoke run and is of no use by itself");
@@ -274,19 +348,7 @@ yoke_status cli_rank(const struct cli_context *context)
     }
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, NULL);
-    int signals = signalfd(-1, &all, SFD_NONBLOCK | SFD_CLOEXEC);
-    if (signals < 0) return yoke_fail(YOKE_EINTERNAL, "signalfd: %s", strerror(errno));
-    yoke_status status;
-    YOKE_TRY_GOTO(yokei_flight_create(agent.folder, agent.rank, true, &agent.record), refused);
-    YOKE_TRY_GOTO(cli_agent_write(agent.folder, agent.rank), refused);
-    time_t start = time(NULL);
-    const int janitor = start_janitor(&agent, start);
-    YOKE_TRY_GOTO(start_rank(&agent, context->words), refused);
-    watch(&agent, signals);
-    if (agent.harmed) cli_sweep_shared_memory(start);
-    if (janitor >= 0 && write(janitor, "", 1) < 0) yoke_log(YOKE_LOG_DEBUG, "the janitor is gone");
-    return YOKE_OK;
-refused:
-    cli_refuse(agent.folder, yoke_last_error());
+    const yoke_status status = hold(&agent, context->words);
+    if (status) cli_refuse(agent.folder, yoke_last_error());
     return YOKE_OK;
 }

@@ -118,7 +118,7 @@ static yoke_status make_ranks(const struct cli_context *context, struct cli_job 
     job->ranks = calloc((size_t)job->n_ranks, sizeof *job->ranks);
     if (!job->ranks) return yoke_fail(YOKE_ENOMEM, "no memory for %d ranks", job->n_ranks);
     for (int r = 0; r < job->n_ranks; r++) {
-        job->ranks[r].agent_fd = job->ranks[r].ended_at = -1;
+        job->ranks[r].agent_fd = job->ranks[r].rank_fd = job->ranks[r].ended_at = -1;
         if (n_devices) cli_list_item(context->options, "devices", r % n_devices, job->ranks[r].device, sizeof job->ranks[r].device);
     }
     return YOKE_OK;
@@ -152,12 +152,12 @@ static void block_signals(void)
 }
 
 /*
- * Pass the launcher's output on, up to its own words about a process that ended badly: the verdict says that better.
- * A process of its own, so that a reader who pauses does not hold up the watch.
+ * Pass the launcher's output on, up to its own words about a process that ended badly, which begin with an empty line: the
+ * verdict says that better. A process of its own, so that a reader who pauses does not hold up the watch.
  */
 static void relay(int from)
 {
-    static const char banner[] = "===================================================================================\n"
+    static const char banner[] = "\n===================================================================================\n"
                                  "=   BAD TERMINATION OF ONE";
     char buffer[1 << 16];
     size_t matched = 0; /* bytes of the banner that were read and are held back */
@@ -165,17 +165,20 @@ static void relay(int from)
     ssize_t n;
     while ((n = read(from, buffer, sizeof buffer)) > 0) {
         for (ssize_t i = 0; i < n && banner[matched]; i++) {
+            if (matched && buffer[i] != banner[matched]) {
+                fwrite(banner, 1, matched, stdout);
+                line_start = banner[matched - 1] == '\n';
+                matched = 0;
+            }
             if (buffer[i] == banner[matched] && (matched || line_start)) {
                 matched++;
                 continue;
             }
-            fwrite(banner, 1, matched, stdout);
-            matched = 0;
             putchar(buffer[i]);
             line_start = buffer[i] == '\n';
         }
         fflush(stdout);
-        /* Then read on to the end, so that the launcher never meets a closed pipe. */
+        /* After the banner read on to the end, so that the launcher never meets a closed pipe. */
     }
     if (banner[matched]) fwrite(banner, 1, matched, stdout);
     fflush(stdout);
@@ -274,6 +277,7 @@ static void clean(struct cli_job *job, bool success)
     for (int r = 0; r < job->n_ranks && job->ranks; r++) {
         yokei_flight_close(job->ranks[r].record);
         if (job->ranks[r].agent_fd >= 0) close(job->ranks[r].agent_fd);
+        if (job->ranks[r].rank_fd >= 0) close(job->ranks[r].rank_fd);
     }
     if (job->folder[0]) {
         cli_job_dir_clean(job->folder, job->n_ranks, success);
@@ -306,8 +310,8 @@ yoke_status cli_run(const struct cli_context *context)
     if (status) goto out;
     time_t start = time(NULL);
     cli_supervise(&job);
-    if (job.lost_agent >= 0 || job.launcher_signal) cli_sweep_shared_memory(start); /* the agents could not */
     status = cli_verdict(&job);
+    if (status) cli_sweep_shared_memory(start); /* an agent that was killed could not */
 out:
     end_relay(&job);
     /* Errors that were found before anything ran leave no records worth keeping. */

@@ -50,6 +50,15 @@ static bool any_failed(const struct cli_job *job)
     return false;
 }
 
+/* Have the end of a process of this host wake us; its descriptor, -1 where there is none. */
+static int wait_for_end(const struct cli_job *job, int pid)
+{
+    const int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
+    if (fd >= 0) epoll_ctl(job->ends, EPOLL_CTL_ADD, fd, &event);
+    return fd;
+}
+
 static void look_for_agent(struct cli_job *job, int r)
 {
     struct cli_rank_watch *rank = &job->ranks[r];
@@ -57,9 +66,7 @@ static void look_for_agent(struct cli_job *job, int r)
     if (rank->agent || !cli_agent_read(job->folder, r, &rank->agent, rank->host, sizeof rank->host)) return;
     gethostname(here, sizeof here - 1);
     if (strcmp(rank->host, here)) return;
-    rank->agent_fd = (int)syscall(SYS_pidfd_open, rank->agent, 0);
-    struct epoll_event event = { .events = EPOLLIN, .data.fd = rank->agent_fd };
-    if (rank->agent_fd >= 0) epoll_ctl(job->ends, EPOLL_CTL_ADD, rank->agent_fd, &event);
+    rank->agent_fd = wait_for_end(job, rank->agent);
 }
 
 static void look_at_record(struct cli_job *job, int r)
@@ -70,7 +77,9 @@ static void look_at_record(struct cli_job *job, int r)
     yokei_text(path, sizeof path, "%s/%s", job->folder, name);
     if (!rank->record && (!rank->agent || access(path, R_OK) || yokei_flight_open(job->folder, r, &rank->record))) return;
     struct yokei_agent_verdict verdict = yokei_flight_agent(rank->record);
-    if (verdict.state == YOKEI_AGENT_DEAD) rank->ended_at = job->n_ended;
+    if (verdict.state == YOKEI_AGENT_ALIVE && rank->rank_fd < 0 && rank->agent_fd >= 0) rank->rank_fd = wait_for_end(job, verdict.pid);
+    if (yokei_agent_gone(verdict.state)) rank->ended_at = job->n_ended;
+    if (verdict.state == YOKEI_AGENT_ENDED) rank->killed = true;
     if (verdict.state != YOKEI_AGENT_STOPPED) rank->stopped_at = 0;
     else if (!rank->stopped_at) rank->stopped_at = now();
     if (!rank->stopped) rank->verdict = verdict; /* how it was stopped matters, not that it was ended then */
@@ -207,17 +216,31 @@ static void dismiss(struct cli_job *job)
     look(job); /* ranks that only now were ended */
 }
 
+/* A rank's end: its place in the order. An agent's: it is lost, unless its rank had ended and the launcher was gone. */
+static void take_news(struct cli_job *job, int fd)
+{
+    for (int r = 0; r < job->n_ranks; r++) {
+        struct cli_rank_watch *rank = &job->ranks[r];
+        if (fd != rank->rank_fd && fd != rank->agent_fd) continue;
+        epoll_ctl(job->ends, EPOLL_CTL_DEL, fd, NULL);
+        if (fd == rank->rank_fd) {
+            rank->nth_end = ++job->n_told;
+            continue;
+        }
+        look(job);
+        if (rank->ended_at < 0 && job->lost_agent < 0) job->lost_agent = r;
+    }
+}
+
 /*
- * Sleep until a signal, the end of an agent of this host, or the next tick. The launcher kills all agents within a
- * millisecond when one vanishes; epoll hands events out in the order in which they came, so the first is the culprit
- * even when we wake late.
+ * Sleep until a signal, the end of a rank or an agent of this host, or the next tick. One rank's end may be the end of the
+ * others within a millisecond; epoll hands events out in the order in which they came, so the first is the culprit even
+ * when its agent and we wake late.
  */
-static void wait_for_news(struct cli_job *job)
+static void wait_for_news(struct cli_job *job, int signals)
 {
     struct epoll_event event;
-    if (epoll_wait(job->ends, &event, 1, TICK_MS) != 1) return;
-    for (int r = 0; r < job->n_ranks && job->lost_agent < 0; r++)
-        if (job->ranks[r].agent_fd >= 0 && event.data.fd == job->ranks[r].agent_fd) job->lost_agent = r;
+    for (int wait = TICK_MS; epoll_wait(job->ends, &event, 1, wait) == 1 && event.data.fd != signals; wait = 0) take_news(job, event.data.fd);
 }
 
 void cli_supervise(struct cli_job *job)
@@ -232,14 +255,14 @@ void cli_supervise(struct cli_job *job)
     const double stall = stall_seconds();
     double start = now(), failed_at = 0, launcher_ended_at = 0;
     for (;;) {
-        wait_for_news(job);
+        wait_for_news(job, signals);
         if (signals >= 0) take_signals(job, signals);
         look_at_launcher(job);
         look(job);
         if (job->n_ended == job->n_ranks || job->refused[0]) break;
         if (job->lost_agent >= 0) break;
         if (job->launcher_ended && !launcher_ended_at) launcher_ended_at = now();
-        if (launcher_ended_at && now() - launcher_ended_at > 0.5) break;
+        if (launcher_ended_at && now() - launcher_ended_at > (all_agents_known(job) ? LEAVE_SECONDS : 0.5)) break;
         if (!failed_at && (any_failed(job) || only_stopped_remain(job))) failed_at = now();
         end_stopped(job, stall);
         if (failed_at) end_the_rest(job, now() - failed_at);

@@ -15,8 +15,10 @@ struct cli_rank_watch {
     char device[64];   /* "" when the ranks choose */
     int agent;         /* process id, 0 until known */
     int agent_fd;      /* pidfd of an agent on this host, else -1 */
-    int ended_at;      /* how many ranks had ended before this one; -1: runs */
-    bool killed;       /* ended by us, after another rank's failure */
+    int rank_fd;       /* and of its rank, while we wait for that */
+    int ended_at;      /* how many ranks had ended before this one when we looked; -1: runs */
+    int nth_end;       /* the kernel told us of its end as of the nth, 0: it did not */
+    bool killed;       /* ended by us or its agent, after another's failure */
     bool stopped;      /* … while it was stopped by verdict.signal */
     double stopped_at; /* when we saw that it was stopped, 0: it runs */
 };
@@ -32,7 +34,8 @@ struct cli_job {
     int interrupted;     /* the signal that we passed on, 0: none */
     bool launcher_ended;
     int launcher_signal; /* that ended the launcher before its time, 0: none */
-    int ends;            /* epoll on the agents' and our signals' descriptors, -1: not made */
+    int ends;            /* epoll on the ranks', the agents' and our signals' descriptors, -1: not made */
+    int n_told;          /* ends of ranks that it told of */
     int lost_agent;      /* rank whose agent was the first to vanish, -1: none */
     int n_ended;
     char refused[1024];
@@ -43,7 +46,7 @@ struct cli_job {
 void cli_supervise(struct cli_job *job);
 /** What it came to: YOKE_OK, or one error that names the rank at fault. */
 yoke_status cli_verdict(const struct cli_job *job);
-/** Whether rank `r` ended badly by itself. */
+/** Whether the rank ended badly by itself. */
 bool cli_rank_failed(const struct cli_rank_watch *rank);
 
 #endif

@@ -42,6 +42,16 @@ static void list_of(const bool *mark, int n, char *out, size_t bytes)
     }
 }
 
+/* Which of two ranks that ended did so earlier. */
+static bool ended_earlier(const struct cli_rank_watch *a, const struct cli_rank_watch *b)
+{
+    if (a->nth_end && b->nth_end) return a->nth_end < b->nth_end;
+    if (a->ended_at != b->ended_at) return a->ended_at < b->ended_at;
+    /* Seen in the same look. Who leaves MPI's start with a code may do so because of a death; a signal is no echo of a code. */
+    if (!a->verdict.signal != !b->verdict.signal) return a->verdict.signal != 0;
+    return a->verdict.age_ns > b->verdict.age_ns; /* the older word was first, where both clocks are one host's */
+}
+
 /* The rank that died first without a word of its own: killed by a signal, or gone with a code but no error. */
 static int first_silent_death(const struct cli_job *job)
 {
@@ -49,14 +59,7 @@ static int first_silent_death(const struct cli_job *job)
     for (int r = 0; r < job->n_ranks; r++) {
         const struct cli_rank_watch *rank = &job->ranks[r];
         if (!cli_rank_failed(rank) || status_of(rank) != YOKE_OK) continue;
-        if (found >= 0) {
-            const struct cli_rank_watch *other = &job->ranks[found];
-            /* Seen in the same look: the older word was first, where both clocks are one host's. */
-            bool earlier = rank->ended_at < other->ended_at ||
-                           (rank->ended_at == other->ended_at && rank->verdict.age_ns > other->verdict.age_ns);
-            if (!earlier) continue;
-        }
-        found = r;
+        if (found < 0 || ended_earlier(rank, &job->ranks[found])) found = r;
     }
     return found;
 }
@@ -86,7 +89,7 @@ static int first_error(const struct cli_job *job)
         uint32_t best = status_of(&job->ranks[found]);
         bool better = is_consequence(best) && !is_consequence(status);
         /* Of two timeouts or two causes the earlier one: later ones may be its echo. */
-        if (is_consequence(best) == is_consequence(status) && job->ranks[r].ended_at < job->ranks[found].ended_at) better = true;
+        if (is_consequence(best) == is_consequence(status) && ended_earlier(&job->ranks[r], &job->ranks[found])) better = true;
         if (better) found = r;
     }
     return found;
@@ -162,6 +165,13 @@ static yoke_status launch_failed(const struct cli_job *job)
                      job->launcher_signal ? ", by signal " : "", job->launcher_signal ? strsignal(job->launcher_signal) : "");
 }
 
+static bool all_ended_well(const struct cli_job *job)
+{
+    for (int r = 0; r < job->n_ranks; r++)
+        if (job->ranks[r].killed) return false;
+    return job->n_ended == job->n_ranks;
+}
+
 yoke_status cli_verdict(const struct cli_job *job)
 {
     char name[256], where[4200];
@@ -173,12 +183,13 @@ yoke_status cli_verdict(const struct cli_job *job)
     if (r >= 0) return died(job, r);
     int error = first_error(job);
     if (error >= 0 && job->lost_agent < 0) return failed(job, error);
-    if (job->n_ended == job->n_ranks && job->lost_agent < 0) return YOKE_OK;
+    if (all_ended_well(job) && job->lost_agent < 0) return YOKE_OK;
     if (job->launcher_signal) return launch_failed(job);
     if (job->lost_agent >= 0) {
         name_of(job, job->lost_agent, name, sizeof name);
         return yoke_fail(YOKE_EDEAD, "the agent of %s was killed, and its rank with it; the launcher then ended the other ranks%s", name,
                          kept(job, where, sizeof where));
     }
+    if (job->interrupted) return yoke_fail(YOKE_EABORTED, "the ranks were ended at once, as asked");
     return launch_failed(job);
 }

@@ -142,6 +142,8 @@ void yokei_agent_verdict_text(const struct yokei_agent_verdict *verdict, char *t
         yokei_text(text_out, bytes, "died by signal %d (%s)", verdict->signal, strsignal(verdict->signal));
     else if (verdict->state == YOKEI_AGENT_DEAD)
         yokei_text(text_out, bytes, "exited with code %d", verdict->exit_code);
+    else if (verdict->state == YOKEI_AGENT_ENDED)
+        yokei_text(text_out, bytes, "was ended by its agent");
     else if (verdict->state == YOKEI_AGENT_STOPPED)
         yokei_text(text_out, bytes, "was stopped by signal %d (%s)", verdict->signal, strsignal(verdict->signal));
     else

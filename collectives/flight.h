@@ -20,7 +20,13 @@
 #define YOKEI_FLIGHT_ENTRIES 1024
 
 /** The agent's word on its rank. */
-enum yokei_agent_state { YOKEI_AGENT_NONE, YOKEI_AGENT_ALIVE, YOKEI_AGENT_STOPPED, YOKEI_AGENT_DEAD };
+enum yokei_agent_state {
+    YOKEI_AGENT_NONE,
+    YOKEI_AGENT_ALIVE,
+    YOKEI_AGENT_STOPPED,
+    YOKEI_AGENT_DEAD,  /* it ended, and not by us */
+    YOKEI_AGENT_ENDED, /* the agent ended it: as ordered, or because the launcher or yoke run was gone */
+};
 
 /** The rank's word on itself. */
 enum yokei_rank_state {
@@ -112,12 +118,14 @@ yoke_status yokei_flight_open_memory(int pid, int fd, const struct yokei_flight_
 /** Unmap; NULL is allowed. */
 void yokei_flight_close(const struct yokei_flight_file *file);
 
-/** The agent's word: its rank runs (ALIVE), was stopped by `signal`, or is dead by `signal` or `exit_code`. */
+/** The agent's word: its rank runs (ALIVE), was stopped by `signal`, or is gone (DEAD, ENDED) by `signal` or `exit_code`. */
 void yokei_flight_set_agent(struct yokei_flight_file *file, enum yokei_agent_state state, int pid, int signal,
                             int exit_code);
 struct yokei_agent_verdict yokei_flight_agent(const struct yokei_flight_file *file);
+/** Whether a rank of which that was said is gone for good. */
+static inline bool yokei_agent_gone(enum yokei_agent_state state) { return state == YOKEI_AGENT_DEAD || state == YOKEI_AGENT_ENDED; }
 
-/** "died by signal 9 (Killed)", "exited with code 3", "was stopped by signal 19 (Stopped (signal))", "runs". */
+/** "died by signal 9 (Killed)", "exited with code 3", "was stopped by signal 19 (Stopped (signal))", "was ended", "runs". */
 void yokei_agent_verdict_text(const struct yokei_agent_verdict *verdict, char *text_out, size_t bytes);
 
 /** One line on what a rank does or last did: "in all_reduce #17 of \"world\", step 3, waits for rank 1 since 2.3 s". */

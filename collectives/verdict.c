@@ -206,14 +206,15 @@ static bool look_at_peer(yoke_comm *comm, struct yokei_op *op, int rank, bool lo
         if (look_at_proc) peer->suspect_state = (char)proc_verdict(peer);
         verdict.state = (enum yokei_agent_state)peer->suspect_state;
     }
-    if (verdict.state != YOKEI_AGENT_DEAD && verdict.state != YOKEI_AGENT_STOPPED) {
+    const bool gone = yokei_agent_gone(verdict.state);
+    if (!gone && verdict.state != YOKEI_AGENT_STOPPED) {
         peer->suspect_ns = 0;
         return false;
     }
     /* What a dead rank sent before may still be on its way; a stopped one may be continued. */
     if (!peer->suspect_ns) peer->suspect_ns = now;
     const uint64_t quiet_since = YOKE_MAX(peer->suspect_ns, op->progress_ns);
-    if (verdict.state == YOKEI_AGENT_DEAD) {
+    if (gone) {
         if (now - quiet_since < DEAD_GRACE * MS) return false;
         if (verdict.pid && !verdict.signal && atomic_load(&file->status)) return take_over(comm, rank);
         char how[128] = "died (its process is gone)";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Harm a job at random moments and see what `yoke run` makes of it:
- *   harm YOKE VICTIM kill|stop|agent|launcher|supervisor TRIALS [SEED]
+ *   harm YOKE VICTIM kill|stop|agent|holder|proxy|launcher|supervisor TRIALS [SEED]
  * Each trial starts VICTIM on a few ranks under `yoke run`, harms one process, and asserts: the exit code, that the right
  * rank is named and in one line, that all ends in time, and that neither a process nor a file in /dev/shm is left.
  * Prints TAP.
@@ -118,7 +118,10 @@ static pid_t target(const struct trial *t)
 {
     pid_t rank = t->pids[t->at_rank];
     if (!strcmp(t->harm, "agent")) return parent_of(rank);
-    if (!strcmp(t->harm, "launcher")) return parent_of(parent_of(parent_of(rank)));
+    const pid_t holder = parent_of(parent_of(rank)); /* what the launcher's proxy on this host started */
+    if (!strcmp(t->harm, "holder")) return holder;
+    if (!strcmp(t->harm, "proxy")) return parent_of(holder);
+    if (!strcmp(t->harm, "launcher")) return parent_of(parent_of(holder));
     if (!strcmp(t->harm, "supervisor")) return t->job;
     return rank;
 }
@@ -197,7 +200,7 @@ static const char *judge(struct trial *t, int shared_before)
     if (!WIFEXITED(t->code) || WEXITSTATUS(t->code) != 16)
         return snprintf(why, sizeof why, "exit code %d, wanted 16", WIFEXITED(t->code) ? WEXITSTATUS(t->code) : -1), why;
     if (count(t->text, "yoke: error:") != 1) return "not exactly one error";
-    if (!strcmp(t->harm, "launcher")) return strstr(t->text, "the launcher") ? NULL : "the launcher is not named";
+    if (!strcmp(t->harm, "launcher") || !strcmp(t->harm, "proxy") || !strcmp(t->harm, "holder")) return strstr(t->text, "the launcher") ? NULL : "the launcher is not named";
     if (!strstr(t->text, name)) return "the rank is not named";
     if (!strcmp(t->harm, "kill") && !strstr(t->text, "signal 9")) return "the signal is not named";
     if (!strcmp(t->harm, "stop") && !strstr(t->text, "stopped")) return "that it was stopped is not said";

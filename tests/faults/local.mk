@@ -11,5 +11,7 @@ YOKE_TESTS += \
 	"tests/faults/harm ./yoke tests/faults/victim kill $${YOKE_SOAK:+10}20" \
 	"tests/faults/harm ./yoke tests/faults/victim stop $${YOKE_SOAK:+10}20" \
 	"tests/faults/harm ./yoke tests/faults/victim agent 4" \
-	"tests/faults/harm ./yoke tests/faults/victim launcher 2" \
+	"tests/faults/harm ./yoke tests/faults/victim launcher 3" \
+	"tests/faults/harm ./yoke tests/faults/victim proxy 3" \
+	"tests/faults/harm ./yoke tests/faults/victim holder 3" \
 	"tests/faults/harm ./yoke tests/faults/victim supervisor 4"
