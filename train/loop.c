@@ -66,14 +66,15 @@ static yoke_status set_up(struct yokei_run_state *s)
 {
     struct yokei_training *t = s->t;
     char path[4096];
-    struct yoke_trainer_config alone = { .comm = t->comm };
-    yokei_ranks(&alone, &s->rank, &s->n_ranks);
+    struct yoke_trainer_config ranks = { .comm = t->comm, .control = t->control };
+    yokei_ranks(&ranks, &s->rank, &s->n_ranks);
     s->validation_loss = NAN;
     s->ranks = calloc((size_t)s->n_ranks, sizeof *s->ranks);
     s->shares = calloc((size_t)s->n_ranks, sizeof *s->shares);
     s->threads = calloc((size_t)s->n_ranks, sizeof *s->threads);
     if (!s->ranks || !s->shares || !s->threads) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
     YOKE_TRY(open_data(s));
+    YOKE_TRY(yokei_ranks_agree(&ranks, yokei_tokens_hash(s->tokens), "read different data: give all hosts the same files"));
     YOKE_TRY(yoke_model_gpt2(&t->plan.model, &s->model));
     YOKE_TRY(yokei_run_shares(s));
     s->config = yokei_run_trainer_config(s);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a trainer asks of the other ranks: two collectives. A rank without communicators is alone. */
+#include <stdlib.h>
 #include <string.h>
 #include <yoke/comm.h>
 #include "train/trainer.h"
@@ -19,6 +20,19 @@ yoke_status yokei_ranks_gather(const struct yoke_trainer_config *config, const d
     if (!config->control)
         return yoke_fail(YOKE_EINVAL, "trainer: a communicator over the device needs one over host memory beside it (control)");
     return yoke_all_gather(mine, all, (size_t)n, YOKE_F64, config->control, NULL);
+}
+
+yoke_status yokei_ranks_agree(const struct yoke_trainer_config *config, uint64_t hash, const char *what)
+{
+    int rank, n_ranks;
+    yokei_ranks(config, &rank, &n_ranks);
+    double mine = (double)(hash >> 12), *all = calloc((size_t)n_ranks, sizeof *all); /* 52 bits: exact */
+    if (!all) return yoke_fail(YOKE_ENOMEM, "comparing ranks: no host memory");
+    yoke_status status = yokei_ranks_gather(config, &mine, 1, all);
+    for (int r = 0; r < n_ranks && !status; r++)
+        if (all[r] != all[0]) status = yoke_fail(YOKE_EMISMATCH, "ranks 0 and %d %s", r, what);
+    free(all);
+    return status;
 }
 
 yoke_status yokei_ranks_sum(const struct yoke_trainer_config *config, void *gradients, int64_t n, yoke_dtype dtype,

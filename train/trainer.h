@@ -59,6 +59,8 @@ struct yoke_trainer {
 void yokei_ranks(const struct yoke_trainer_config *config, int *rank_out, int *n_ranks_out);
 /** all[r * n ...] = rank r's values, over host memory. */
 yoke_status yokei_ranks_gather(const struct yoke_trainer_config *config, const double *mine, int n, double *all);
+/** YOKE_EMISMATCH, "ranks 0 and r <what>", unless the hash (its upper 52 bits) is the same on all ranks. */
+yoke_status yokei_ranks_agree(const struct yoke_trainer_config *config, uint64_t hash, const char *what);
 /** Sum gradients in place, in order with `stream`. */
 yoke_status yokei_ranks_sum(const struct yoke_trainer_config *config, void *gradients, int64_t n, yoke_dtype dtype,
                             yoke_stream *stream);

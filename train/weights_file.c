@@ -110,12 +110,5 @@ yoke_status yokei_weights_compare(yoke_trainer *trainer)
         free(values);
         YOKE_TRY(status);
     }
-    double mine = (double)(hash >> 12), *all = calloc((size_t)trainer->plan.n_ranks, sizeof *all);
-    if (!all) return yoke_fail(YOKE_ENOMEM, "comparing weights: no host memory");
-    yoke_status status = yokei_ranks_gather(&trainer->config, &mine, 1, all);
-    for (int r = 0; r < trainer->plan.n_ranks && !status; r++)
-        if (all[r] != all[0])
-            status = yoke_fail(YOKE_EMISMATCH, "ranks 0 and %d start from different weights: give all hosts the same file with --init", r);
-    free(all);
-    return status;
+    return yokei_ranks_agree(&trainer->config, hash, "start from different weights: give all hosts the same file with --init");
 }

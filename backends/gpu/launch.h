@@ -81,6 +81,14 @@ struct yokei_gpu_rows yokei_gpu_span(const yoke_device *device, const struct yok
 struct yokei_gpu_rows yokei_gpu_partial_rows(const yoke_device *device, const struct yokei_gpu_program *program, int64_t N);
 int64_t yokei_gpu_partial_teams(const yoke_device *device, int64_t N);
 
+/**
+ * Ops that do the same to each of n elements: `can`, for `flops` per element and so many arrays read or written; and `run`: the
+ * op's own kernel of `family` with the arguments and, after them, n and per_team. At most 8 arguments.
+ */
+yoke_status yokei_gpu_map_can(enum yoke_op_id op, yoke_dtype dtype, int64_t n, double flops, double arrays, struct yoke_cost *cost);
+yoke_status yokei_gpu_map_run(yoke_stream *stream, enum yoke_op_id op, const char *family, yoke_dtype dtype, int64_t n,
+                              const struct yokei_gpu_arg *args, int n_args);
+
 /** YOKE_EUNSUPPORTED unless dtype is f32, f16 or bf16. `op` names the op in the text. */
 yoke_status yokei_gpu_check_dtype(enum yoke_op_id op, yoke_dtype dtype);
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** Row teams: their variants, and how rows and elements are spread over them. */
+#include <string.h>
+
 #include "backends/gpu/families.h"
 
 struct team_variant {
@@ -105,4 +107,26 @@ yoke_status yokei_gpu_check_dtype(enum yoke_op_id op, yoke_dtype dtype)
     if (dtype == YOKE_F32 || dtype == YOKE_F16 || dtype == YOKE_BF16) return YOKE_OK;
     return yoke_fail(YOKE_EUNSUPPORTED, "%s: type %s is not offered on this device; use f32, f16 or bf16",
                      yokei_op_names[op], yoke_dtype_name(dtype));
+}
+
+yoke_status yokei_gpu_map_can(enum yoke_op_id op, yoke_dtype dtype, int64_t n, double flops, double arrays, struct yoke_cost *cost)
+{
+    YOKE_TRY(yokei_gpu_check_dtype(op, dtype));
+    cost->flops = flops * (double)n;
+    cost->bytes = arrays * (double)n * (double)yoke_dtype_bytes(dtype);
+    return YOKE_OK;
+}
+
+yoke_status yokei_gpu_map_run(yoke_stream *stream, enum yoke_op_id op, const char *family, yoke_dtype dtype, int64_t n,
+                              const struct yokei_gpu_arg *args, int n_args)
+{
+    struct yokei_gpu_arg all[10];
+    if (n_args + 2 > (int)YOKE_COUNT(all)) return yoke_fail(YOKE_EINTERNAL, "%s: %d arguments are too many", yokei_op_names[op], n_args);
+    YOKE_TRY(yokei_gpu_check_dtype(op, dtype));
+    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, op, family, dtype, YOKE_F32, (double)n);
+    struct yokei_gpu_rows rows = yokei_gpu_span(stream->device, &program, n, (int64_t)yoke_dtype_bytes(dtype));
+    memcpy(all, args, (size_t)n_args * sizeof *args);
+    all[n_args] = (struct yokei_gpu_arg)ARG_L(n);
+    all[n_args + 1] = (struct yokei_gpu_arg)ARG_L(rows.per_team);
+    return yokei_gpu_launch(stream, &program, yokei_op_names[op], rows.groups, 1, 1, all, n_args + 2);
 }

@@ -7,31 +7,22 @@
 #include <math.h>
 #include "train/layers/layers.h"
 
-enum { LN_GAMMA, LN_BETA, QKV_WEIGHT, QKV_BIAS, PROJ_WEIGHT, PROJ_BIAS, N_PARAMETERS };
+static const struct yokei_half_type half_type = { "ln_1", "attn.c_attn", "attn.c_proj", 3, 1 };
 
 struct fields {
-    void *qkv, *lse;             /* F to B: [N, 3C], [B, H, T] */
-    void *ln, *mean, *rstd, *o;  /* F to W: [N, C], [N], [N], [N, C] */
-    void *dqkv, *dln;            /* B to W: [N, 3C], [N, C] */
-    void *d_o;                   /* workspace: [N, C] */
+    struct yokei_half half; /* inner: qkv [N, 3C]; outer: the attention's output [N, C] */
+    void *lse;              /* F to B: [B, H, T] */
+    void *d_o;              /* workspace: [N, C] */
 };
 
 static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape, const struct yoke_layer_call *call,
                     struct fields *f, size_t bytes[YOKE_N_PARTS])
 {
     const struct yoke_gpt2_config *c = layer->config;
-    int64_t N = shape->B * shape->T, C = c->n_embd;
-    size_t narrow = yoke_dtype_bytes(shape->dtype), wide = yoke_dtype_bytes(yoke_dtype_wide(shape->dtype));
-    for (int part = 0; part < YOKE_N_PARTS; part++) bytes[part] = 0;
-    f->qkv = yoke_part_field(call, bytes, YOKE_F_TO_B, N * 3 * C, narrow);
-    f->lse = yoke_part_field(call, bytes, YOKE_F_TO_B, N * c->n_head, wide);
-    f->ln = yoke_part_field(call, bytes, YOKE_F_TO_W, N * C, narrow);
-    f->mean = yoke_part_field(call, bytes, YOKE_F_TO_W, N, wide);
-    f->rstd = yoke_part_field(call, bytes, YOKE_F_TO_W, N, wide);
-    f->o = yoke_part_field(call, bytes, YOKE_F_TO_W, N * C, narrow);
-    f->dqkv = yoke_part_field(call, bytes, YOKE_B_TO_W, N * 3 * C, narrow);
-    f->dln = yoke_part_field(call, bytes, YOKE_B_TO_W, N * C, narrow);
-    f->d_o = yoke_part_field(call, bytes, YOKE_WORKSPACE, N * C, narrow);
+    int64_t N = shape->B * shape->T;
+    yokei_half_lay_out(&half_type, layer, shape, call, &f->half, bytes);
+    f->lse = yoke_part_field(call, bytes, YOKE_F_TO_B, N * c->n_head, yoke_dtype_bytes(yoke_dtype_wide(shape->dtype)));
+    f->d_o = yoke_part_field(call, bytes, YOKE_WORKSPACE, N * c->n_embd, yoke_dtype_bytes(shape->dtype));
 }
 
 static size_t bytes_of(const yoke_layer *layer, const struct yoke_shape *shape, enum yoke_part part)
@@ -44,89 +35,53 @@ static size_t bytes_of(const yoke_layer *layer, const struct yoke_shape *shape, 
 
 static bool parameter(const yoke_layer *layer, const struct yoke_place *place, int index, struct yoke_parameter *out)
 {
-    const struct yoke_gpt2_config *c = layer->config;
-    const char *name = layer->name;
-    int64_t C = c->n_embd;
-    double std = c->initializer_range;
     (void)place;
-    switch (index) {
-    case LN_GAMMA: yokei_parameter(out, name, "ln_1.weight", YOKE_INIT_ONES, 0, C, 0); break;
-    case LN_BETA: yokei_parameter(out, name, "ln_1.bias", YOKE_INIT_ZEROS, 0, C, 0); break;
-    case QKV_WEIGHT: yokei_parameter(out, name, "attn.c_attn.weight", YOKE_INIT_NORMAL, std, C, 3 * C); break;
-    case QKV_BIAS: yokei_parameter(out, name, "attn.c_attn.bias", YOKE_INIT_ZEROS, 0, 3 * C, 0); break;
-    case PROJ_WEIGHT:
-        std /= sqrt(2.0 * (double)c->n_layer);
-        yokei_parameter(out, name, "attn.c_proj.weight", YOKE_INIT_NORMAL, std, C, C);
-        break;
-    case PROJ_BIAS: yokei_parameter(out, name, "attn.c_proj.bias", YOKE_INIT_ZEROS, 0, C, 0); break;
-    default: return false;
-    }
-    return true;
+    return yokei_half_parameter(&half_type, layer, index, out);
 }
+
+/* The geometry and inputs of the attention, equal in both directions; q, k and v lie side by side in the rows of qkv. */
+#define ATTENTION_OF(c, s, f, C, part)                                                                                  \
+    .dtype = (s)->dtype, .causal = true, .B = (s)->B, .T = (s)->T, .H = (c)->n_head, .Hkv = (c)->n_head,                \
+    .D = (C) / (c)->n_head, .scale = (float)(1.0 / sqrt((double)((C) / (c)->n_head))), .q = (f).half.inner,             \
+    .ldq = 3 * (C), .k = yoke_at((f).half.inner, part), .ldk = 3 * (C), .v = yoke_at((f).half.inner, 2 * (part)),       \
+    .ldv = 3 * (C), .o = (f).half.outer, .ldo = (C), .lse = (f).lse
 
 static yoke_status forward(const yoke_layer *layer, const struct yoke_layer_call *call)
 {
     const struct yoke_gpt2_config *c = layer->config;
     const struct yoke_shape *s = call->shape;
-    int64_t C = c->n_embd, N = s->B * s->T, D = C / c->n_head;
-    size_t part = (size_t)C * yoke_dtype_bytes(s->dtype);
+    const int64_t C = c->n_embd;
+    const size_t part = (size_t)C * yoke_dtype_bytes(s->dtype);
     struct fields f;
     size_t bytes[YOKE_N_PARTS];
     lay_out(layer, s, call, &f, bytes);
-
-    struct yokei_norm norm = { N, C, (float)c->layer_norm_epsilon, f.mean, f.rstd };
-    struct yokei_linear qkv = { N, C, 3 * C }, proj = { N, C, C };
-    const void *const *w = call->weights;
-    YOKE_TRY(yokei_norm_forward(call, &norm, call->x, w[LN_GAMMA], w[LN_BETA], f.ln));
-    YOKE_TRY(yokei_linear_forward(call, &qkv, f.ln, w[QKV_WEIGHT], w[QKV_BIAS], false, false, NULL, f.qkv));
-    YOKE_TRY(YOKE_CALL(call, attention_forward, .dtype = s->dtype, .causal = true, .B = s->B, .T = s->T,
-                       .H = c->n_head, .Hkv = c->n_head, .D = D, .scale = (float)(1.0 / sqrt((double)D)), .q = f.qkv,
-                       .ldq = 3 * C, .k = yoke_at(f.qkv, part), .ldk = 3 * C, .v = yoke_at(f.qkv, 2 * part),
-                       .ldv = 3 * C, .o = f.o, .ldo = C, .lse = f.lse));
-    /* The residual goes through the product's beta: x + proj(o) is rounded once. */
-    YOKE_TRY(yoke_call_copy(call, call->y, call->x, (size_t)N * part));
-    return yokei_linear_forward(call, &proj, f.o, w[PROJ_WEIGHT], w[PROJ_BIAS], true, false, NULL, call->y);
+    YOKE_TRY(yokei_half_enter(call, &f.half, false));
+    YOKE_TRY(YOKE_CALL(call, attention_forward, ATTENTION_OF(c, s, f, C, part)));
+    return yokei_half_leave(call, &f.half);
 }
 
 static yoke_status backward_input(const yoke_layer *layer, const struct yoke_layer_call *call)
 {
     const struct yoke_gpt2_config *c = layer->config;
     const struct yoke_shape *s = call->shape;
-    int64_t C = c->n_embd, N = s->B * s->T, D = C / c->n_head;
-    size_t part = (size_t)C * yoke_dtype_bytes(s->dtype);
+    const int64_t C = c->n_embd;
+    const size_t part = (size_t)C * yoke_dtype_bytes(s->dtype);
     struct fields f;
     size_t bytes[YOKE_N_PARTS];
     lay_out(layer, s, call, &f, bytes);
-
-    struct yokei_norm norm = { N, C, (float)c->layer_norm_epsilon, f.mean, f.rstd };
-    struct yokei_linear qkv = { N, C, 3 * C }, proj = { N, C, C };
-    const void *const *w = call->weights;
-    YOKE_TRY(yokei_linear_backward_input(call, &proj, call->dy, w[PROJ_WEIGHT], f.d_o));
-    YOKE_TRY(YOKE_CALL(call, attention_backward, .dtype = s->dtype, .causal = true, .B = s->B, .T = s->T,
-                       .H = c->n_head, .Hkv = c->n_head, .D = D, .scale = (float)(1.0 / sqrt((double)D)), .q = f.qkv,
-                       .ldq = 3 * C, .k = yoke_at(f.qkv, part), .ldk = 3 * C, .v = yoke_at(f.qkv, 2 * part),
-                       .ldv = 3 * C, .o = f.o, .ldo = C, .d_o = f.d_o, .lddo = C, .lse = f.lse, .dq = f.dqkv,
-                       .lddq = 3 * C, .dk = yoke_at(f.dqkv, part), .lddk = 3 * C, .dv = yoke_at(f.dqkv, 2 * part),
-                       .lddv = 3 * C));
-    YOKE_TRY(yokei_linear_backward_input(call, &qkv, f.dqkv, w[QKV_WEIGHT], f.dln));
-    return yokei_norm_backward_input(call, &norm, f.dln, call->x, w[LN_GAMMA], call->dy, call->dx);
+    void *dqkv = f.half.dinner;
+    YOKE_TRY(yokei_half_backward_leave(call, &f.half, f.d_o));
+    YOKE_TRY(YOKE_CALL(call, attention_backward, ATTENTION_OF(c, s, f, C, part), .d_o = f.d_o, .lddo = C, .dq = dqkv, .lddq = 3 * C,
+                       .dk = yoke_at(dqkv, part), .lddk = 3 * C, .dv = yoke_at(dqkv, 2 * part), .lddv = 3 * C));
+    return yokei_half_backward_enter(call, &f.half);
 }
 
 static yoke_status backward_weight(const yoke_layer *layer, const struct yoke_layer_call *call)
 {
-    const struct yoke_gpt2_config *c = layer->config;
-    const struct yoke_shape *s = call->shape;
-    int64_t C = c->n_embd, N = s->B * s->T;
     struct fields f;
     size_t bytes[YOKE_N_PARTS];
-    lay_out(layer, s, call, &f, bytes);
-
-    struct yokei_norm norm = { N, C, (float)c->layer_norm_epsilon, f.mean, f.rstd };
-    struct yokei_linear qkv = { N, C, 3 * C }, proj = { N, C, C };
-    void *const *g = call->gradients;
-    YOKE_TRY(yokei_linear_backward_weight(call, &proj, f.o, call->dy, g[PROJ_WEIGHT], g[PROJ_BIAS]));
-    YOKE_TRY(yokei_linear_backward_weight(call, &qkv, f.ln, f.dqkv, g[QKV_WEIGHT], g[QKV_BIAS]));
-    return yokei_norm_backward_weight(call, &norm, f.dln, call->x, call->weights[LN_GAMMA], g[LN_GAMMA], g[LN_BETA]);
+    lay_out(layer, call->shape, call, &f, bytes);
+    return yokei_half_backward_weight(call, &f.half);
 }
 
 static yoke_status check(const yoke_layer *layer) { return yoke_gpt2_check(layer->config); }
