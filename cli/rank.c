@@ -29,6 +29,7 @@
 #include "core/base/base.h"
 
 #define TICK_MS 20
+#define DYING_MS 300 /* a rank that was killed may take so long to be gone, with many threads and busy cores */
 
 struct agent {
     const char *folder;
@@ -38,7 +39,8 @@ struct agent {
     int holder;                 /* a pipe that ends with the holder */
     pid_t pid;                  /* of the rank */
     bool ended;
-    bool ending;                /* its end from now on is our doing, or the launcher's */
+    bool orphaned;              /* the launcher or the supervisor is gone */
+    bool ending;                /* we have killed the rank */
     int order;                  /* orders carried out */
     bool harmed;                /* the rank ended badly */
     struct yokei_flight_file *record;
@@ -175,11 +177,23 @@ static yoke_status start_rank(struct agent *agent, char **words)
     return YOKE_OK;
 }
 
-/* A rank may meet the launcher's closed pipe an instant before we do: then that is why it ended. */
-static bool by_closed_pipe(const struct agent *agent, int signal)
+/*
+ * Whether its end was our doing or the launcher's: then it is no cause. Nobody but us kills ranks when the launcher is gone, so
+ * another signal is the rank's own; but it may meet the launcher's closed pipe an instant before we do, and give up with a code.
+ */
+static bool is_echo(const struct agent *agent, int signal, int code)
 {
     struct pollfd holder = { .fd = agent->holder };
-    return signal == SIGPIPE && poll(&holder, 1, 100) == 1;
+    if (signal) return agent->ending || (signal == SIGPIPE && poll(&holder, 1, 100) == 1);
+    return code && agent->orphaned;
+}
+
+static void record_end(struct agent *agent, int signal, int code)
+{
+    const bool echo = is_echo(agent, signal, code);
+    yokei_flight_set_agent(agent->record, echo ? YOKEI_AGENT_ENDED : YOKEI_AGENT_DEAD, agent->pid, signal, code);
+    agent->ended = true;
+    agent->harmed = signal || code;
 }
 
 /* Record what happened to the rank since the last look. */
@@ -190,18 +204,9 @@ static void reap(struct agent *agent)
         switch (info.si_code) {
         case CLD_STOPPED: yokei_flight_set_agent(agent->record, YOKEI_AGENT_STOPPED, agent->pid, info.si_status, 0); break;
         case CLD_CONTINUED: yokei_flight_set_agent(agent->record, YOKEI_AGENT_ALIVE, agent->pid, 0, 0); break;
-        case CLD_EXITED:
-            yokei_flight_set_agent(agent->record, agent->ending && info.si_status ? YOKEI_AGENT_ENDED : YOKEI_AGENT_DEAD, agent->pid, 0,
-                                   info.si_status);
-            agent->ended = true;
-            agent->harmed = info.si_status != 0;
-            break;
+        case CLD_EXITED: record_end(agent, 0, info.si_status); break;
         case CLD_KILLED:
-        case CLD_DUMPED:
-            agent->ending |= by_closed_pipe(agent, info.si_status);
-            yokei_flight_set_agent(agent->record, agent->ending ? YOKEI_AGENT_ENDED : YOKEI_AGENT_DEAD, agent->pid, info.si_status, 0);
-            agent->ended = agent->harmed = true;
-            break;
+        case CLD_DUMPED: record_end(agent, info.si_status, 0); break;
         default: break;
         }
         info.si_pid = 0;
@@ -212,7 +217,7 @@ static void reap(struct agent *agent)
 /* End the rank. How it had ended before, if it had, is recorded first: that is the cause, and this is not. */
 static void end_rank(struct agent *agent)
 {
-    if (!agent->ending) reap(agent);
+    reap(agent);
     if (agent->ended) return;
     agent->ending = true;
     kill(-agent->pid, SIGKILL);
@@ -241,23 +246,29 @@ static void add_to(int events, int fd)
 }
 
 /*
- * Sleep until something happens or the next tick; true when the launcher or the supervisor is gone. Where the rank has ended
- * too, epoll tells what came first: it hands events out in the order in which they came, however late we wake.
+ * Sleep until something happens or the next tick. Where the rank has ended and the launcher is gone, epoll tells what came
+ * first: it hands events out in the order in which they came, however late we wake.
  */
-static bool sleep_until_news(struct agent *agent, int events, int signals, int rank_fd)
+static void sleep_until_news(struct agent *agent, int events, int signals, int rank_fd)
 {
     struct epoll_event event;
-    bool orphaned = false;
     for (int wait = TICK_MS; epoll_wait(events, &event, 1, wait) == 1; wait = 0) {
         const int fd = event.data.fd;
         struct signalfd_siginfo info;
         /* Drained only: SIGCHLD is why we woke, and orders come from the supervisor, not from the launcher. */
         while (fd == signals && read(fd, &info, sizeof info) == (ssize_t)sizeof info) {}
         if (fd == rank_fd || (fd == signals && rank_fd < 0)) reap(agent);
-        if (fd == agent->holder || fd == agent->supervisor) agent->ending = orphaned = true;
+        if (fd == agent->holder || fd == agent->supervisor) agent->orphaned = true;
         if (fd != signals) epoll_ctl(events, EPOLL_CTL_DEL, fd, NULL);
     }
-    return orphaned;
+}
+
+static void wait_for_rank(struct agent *agent, int milliseconds)
+{
+    for (int i = 0; i < milliseconds / 5 && !agent->ended; i++) {
+        usleep(5000);
+        reap(agent);
+    }
 }
 
 /* True: the supervisor said that all is done. False: it or the launcher is gone. */
@@ -269,15 +280,13 @@ static bool watch(struct agent *agent, int signals)
     add_to(events, agent->holder);
     add_to(events, agent->supervisor);
     for (;;) {
-        const bool orphaned = sleep_until_news(agent, events, signals, rank_fd);
+        sleep_until_news(agent, events, signals, rank_fd);
         reap(agent);
         const bool leave = obey(agent);
-        if (!leave && !orphaned) continue;
+        if (!leave && !agent->orphaned) continue;
+        if (!leave) wait_for_rank(agent, DYING_MS);
         end_rank(agent);
-        for (int i = 0; i < 100 && !agent->ended; i++) {
-            usleep(10000);
-            reap(agent);
-        }
+        wait_for_rank(agent, 1000);
         return leave;
     }
 }

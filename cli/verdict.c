@@ -42,13 +42,19 @@ static void list_of(const bool *mark, int n, char *out, size_t bytes)
     }
 }
 
-/* Which of two ranks that ended did so earlier. */
-static bool ended_earlier(const struct cli_rank_watch *a, const struct cli_rank_watch *b)
+/* Whether a rank left with a code before it was in any communicator: as MPI makes a rank do when another dies while it starts. */
+static bool left_at_start(const struct cli_rank_watch *rank)
 {
+    return !rank->verdict.signal && (!rank->record || !atomic_load(&rank->record->n_operations));
+}
+
+/* Which of two ranks that ended is likelier to be why the other did. */
+static bool is_earlier(const struct cli_rank_watch *a, const struct cli_rank_watch *b)
+{
+    /* A process with many threads may be gone later than those that its end ended. */
+    if (left_at_start(a) != left_at_start(b)) return left_at_start(b);
     if (a->nth_end && b->nth_end) return a->nth_end < b->nth_end;
     if (a->ended_at != b->ended_at) return a->ended_at < b->ended_at;
-    /* Seen in the same look. Who leaves MPI's start with a code may do so because of a death; a signal is no echo of a code. */
-    if (!a->verdict.signal != !b->verdict.signal) return a->verdict.signal != 0;
     return a->verdict.age_ns > b->verdict.age_ns; /* the older word was first, where both clocks are one host's */
 }
 
@@ -59,7 +65,7 @@ static int first_silent_death(const struct cli_job *job)
     for (int r = 0; r < job->n_ranks; r++) {
         const struct cli_rank_watch *rank = &job->ranks[r];
         if (!cli_rank_failed(rank) || status_of(rank) != YOKE_OK) continue;
-        if (found < 0 || ended_earlier(rank, &job->ranks[found])) found = r;
+        if (found < 0 || is_earlier(rank, &job->ranks[found])) found = r;
     }
     return found;
 }
@@ -89,7 +95,7 @@ static int first_error(const struct cli_job *job)
         uint32_t best = status_of(&job->ranks[found]);
         bool better = is_consequence(best) && !is_consequence(status);
         /* Of two timeouts or two causes the earlier one: later ones may be its echo. */
-        if (is_consequence(best) == is_consequence(status) && ended_earlier(&job->ranks[r], &job->ranks[found])) better = true;
+        if (is_consequence(best) == is_consequence(status) && is_earlier(&job->ranks[r], &job->ranks[found])) better = true;
         if (better) found = r;
     }
     return found;

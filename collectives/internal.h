@@ -267,6 +267,8 @@ struct yoke_comm {
     char broken_text[512];
     bool untold;              /* it failed by a thread that may not call MPI: the others are told later */
     uint64_t watched_ns, proc_ns;
+    /* The rank at the end of the wait-for chain: where it was when it was seen first, and for how long we have watched it there. */
+    struct { int rank; uint32_t sequence, step; uint64_t looked_ns, seen_ns; } suspect;
     uint32_t n_polls;
     bool watch_soon;          /* its waiter sleeps between two looks */
 };

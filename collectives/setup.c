@@ -35,6 +35,34 @@ static yoke_status finish(yoke_comm *comm, MPI_Request *request, const char *wha
     }
 }
 
+/*
+ * An error of a request of MPI's own collectives goes to no communicator's handler but to that of the world or of the process
+ * itself, and theirs ends the job. While a communicator is made they return errors, as its parent does.
+ */
+struct handlers {
+    MPI_Comm of[3];
+    MPI_Errhandler was[3];
+};
+
+static void have_errors_returned(MPI_Comm parent, struct handlers *saved)
+{
+    saved->of[0] = MPI_COMM_WORLD;
+    saved->of[1] = MPI_COMM_SELF;
+    saved->of[2] = parent;
+    for (int i = 0; i < 3; i++) {
+        PMPI_Comm_get_errhandler(saved->of[i], &saved->was[i]);
+        PMPI_Comm_set_errhandler(saved->of[i], MPI_ERRORS_RETURN);
+    }
+}
+
+static void restore_handlers(struct handlers *saved)
+{
+    for (int i = 2; i >= 0; i--) {
+        PMPI_Comm_set_errhandler(saved->of[i], saved->was[i]);
+        if (saved->was[i] != MPI_ERRORS_ARE_FATAL && saved->was[i] != MPI_ERRORS_RETURN) PMPI_Errhandler_free(&saved->was[i]);
+    }
+}
+
 /* The set of these processes, found or made. */
 static yoke_status join_set(yoke_comm *comm, MPI_Comm mpi_comm)
 {
@@ -205,7 +233,7 @@ static int local_ranks(const yoke_comm *comm)
     return YOKE_MAX(n, launched ? atoi(launched) : 0);
 }
 
-yoke_status yokei_setup(yoke_comm *comm, MPI_Comm mpi_comm, yoke_status status)
+static yoke_status set_up(yoke_comm *comm, MPI_Comm mpi_comm, yoke_status status)
 {
     const size_t size = (size_t)comm->size;
     YOKE_TRY(join_set(comm, mpi_comm));
@@ -223,6 +251,15 @@ yoke_status yokei_setup(yoke_comm *comm, MPI_Comm mpi_comm, yoke_status status)
     for (int r = 0; r < comm->size; r++) map_record(comm, r);
     comm->n_on_host = local_ranks(comm);
     return choose_transports(comm);
+}
+
+yoke_status yokei_setup(yoke_comm *comm, MPI_Comm mpi_comm, yoke_status status)
+{
+    struct handlers saved;
+    have_errors_returned(mpi_comm, &saved);
+    status = set_up(comm, mpi_comm, status);
+    restore_handlers(&saved);
+    return status;
 }
 
 void yokei_setup_undo(yoke_comm *comm)

@@ -16,7 +16,8 @@
 
 static const uint64_t MS = 1000000;
 static const uint64_t WATCH_EVERY = 2, COMPARE_AFTER = 10, PROC_AFTER = 50, PROC_EVERY = 50, PROBE_AFTER = 100, PROBE_EVERY = 500,
-                      DEAD_GRACE = 10, STOP_GRACE = 1000, FOREIGN_FAILURE_AFTER = 200, BROKEN_GRACE = 2000;
+                      DEAD_GRACE = 10, STOP_GRACE = 1000, FOREIGN_FAILURE_AFTER = 200, BROKEN_GRACE = 2000,
+                      LOOK_COUNTS_FOR = 100;
 
 /* ---- failing ---- */
 
@@ -258,17 +259,45 @@ static int chain_end(const yoke_comm *comm, int from, uint64_t now, bool *inside
     return from;
 }
 
+/*
+ * For how long the rank at the end of the chain was seen to stand where it stands. It may have come a moment ago, after all
+ * others had waited for long; and time in which we did not look does not count, because then it was we who stood still.
+ */
+static uint64_t watch_suspect(yoke_comm *comm, int rank, uint64_t now)
+{
+    const struct yokei_peer *peer = &comm->peers[rank];
+    const uint32_t sequence = peer->flight ? atomic_load(&peer->flight->sequence) : peer->view_sequence;
+    const uint32_t step = peer->flight ? atomic_load(&peer->flight->step) : 0;
+    if (comm->suspect.rank != rank || comm->suspect.sequence != sequence || comm->suspect.step != step || !comm->suspect.looked_ns) {
+        comm->suspect.rank = rank;
+        comm->suspect.sequence = sequence;
+        comm->suspect.step = step;
+        comm->suspect.seen_ns = 0;
+    } else {
+        comm->suspect.seen_ns += YOKE_MIN(now - comm->suspect.looked_ns, LOOK_COUNTS_FOR * MS);
+    }
+    comm->suspect.looked_ns = now;
+    return comm->suspect.seen_ns;
+}
+
 /* Nothing moved for long, and nobody is known to be dead: who holds it up, and is that an error yet? */
 static void judge(yoke_comm *comm, struct yokei_op *op, uint64_t now)
 {
-    const uint64_t idle = now - op->progress_ns;
-    if (idle < (uint64_t)comm->stall_ms * MS) return;
+    const uint64_t idle = now - op->progress_ns, stall = (uint64_t)comm->stall_ms * MS;
     bool inside = false;
+    if (idle < COMPARE_AFTER * MS) {
+        comm->suspect.looked_ns = 0;
+        return;
+    }
     const int rank = op->waits_for >= 0 ? chain_end(comm, op->waits_for, now, &inside) : comm->rank;
+    if (!inside && rank != comm->rank) comm->suspect.looked_ns = 0;
+    const uint64_t seen = inside || rank == comm->rank ? watch_suspect(comm, rank, now) : 0;
+    if (idle < stall) return;
     const struct yokei_flight_file *file = comm->peers[rank].flight;
     char what[256], who[192], here[160], did[600];
     if (inside || rank == comm->rank) {
-        yokei_text(what, sizeof what, "is stuck: no step for %.1f s (stall_ms %lld)", (double)idle * 1e-9,
+        if (seen + COMPARE_AFTER * MS < stall) return;
+        yokei_text(what, sizeof what, "is stuck: no step for %.1f s (stall_ms %lld)", (double)seen * 1e-9,
                    (long long)comm->stall_ms);
         blame(comm, op, YOKE_ETIMEOUT, rank, what);
         return;
