@@ -79,7 +79,10 @@ static void look_at_record(struct cli_job *job, int r)
     struct yokei_agent_verdict verdict = yokei_flight_agent(rank->record);
     if (verdict.state == YOKEI_AGENT_ALIVE && rank->rank_fd < 0 && rank->agent_fd >= 0) rank->rank_fd = wait_for_end(job, verdict.pid);
     if (yokei_agent_gone(verdict.state)) rank->ended_at = job->n_ended;
-    if (verdict.state == YOKEI_AGENT_ENDED) rank->killed = true;
+    if (verdict.state == YOKEI_AGENT_ENDED) {
+        rank->abandoned = !rank->killed && !job->interrupted;
+        rank->killed = true;
+    }
     if (verdict.state != YOKEI_AGENT_STOPPED) rank->stopped_at = 0;
     else if (!rank->stopped_at) rank->stopped_at = now();
     if (!rank->stopped) rank->verdict = verdict; /* how it was stopped matters, not that it was ended then */
@@ -262,6 +265,7 @@ void cli_supervise(struct cli_job *job)
         if (job->n_ended == job->n_ranks || job->refused[0]) break;
         if (job->lost_agent >= 0) break;
         if (job->launcher_ended && !launcher_ended_at) launcher_ended_at = now();
+        job->launcher_lost = job->launcher_ended;
         if (launcher_ended_at && now() - launcher_ended_at > (all_agents_known(job) ? LEAVE_SECONDS : 0.5)) break;
         if (!failed_at && (any_failed(job) || only_stopped_remain(job))) failed_at = now();
         end_stopped(job, stall);

@@ -18,7 +18,8 @@ struct cli_rank_watch {
     int rank_fd;       /* and of its rank, while we wait for that */
     int ended_at;      /* how many ranks had ended before this one when we looked; -1: runs */
     int nth_end;       /* the kernel told us of its end as of the nth, 0: it did not */
-    bool killed;       /* ended by us or its agent, after another's failure */
+    bool killed;       /* ended by us, or by its agent */
+    bool abandoned;    /* by its agent, and not on our word: what the launcher had started beside it was gone */
     bool stopped;      /* … while it was stopped by verdict.signal */
     double stopped_at; /* when we saw that it was stopped, 0: it runs */
 };
@@ -33,6 +34,7 @@ struct cli_job {
     int n_orders;
     int interrupted;     /* the signal that we passed on, 0: none */
     bool launcher_ended;
+    bool launcher_lost;  /* before we had dismissed it */
     int launcher_signal; /* that ended the launcher before its time, 0: none */
     int ends;            /* epoll on the ranks', the agents' and our signals' descriptors, -1: not made */
     int n_told;          /* ends of ranks that it told of */

@@ -157,6 +157,15 @@ static yoke_status failed(const struct cli_job *job, int r)
     return yoke_fail(status, "%s (%s)%s", rank->record->error, list, runtime ? kept(job, where, sizeof where) : "");
 }
 
+/* The first rank that its agent ended because the launcher was gone. */
+static int abandoned_rank(const struct cli_job *job)
+{
+    int found = -1;
+    for (int r = 0; r < job->n_ranks; r++)
+        if (job->ranks[r].abandoned && (found < 0 || is_earlier(&job->ranks[r], &job->ranks[found]))) found = r;
+    return found;
+}
+
 static yoke_status launch_failed(const struct cli_job *job)
 {
     bool mark[1024] = { false };
@@ -167,6 +176,10 @@ static yoke_status launch_failed(const struct cli_job *job)
     if (missing)
         return yoke_fail(YOKE_EBACKEND, "only %d of %d ranks came up: %s did not start; see the launcher's words above, and check with "
                          "`yoke info --check`", job->n_ranks - missing, job->n_ranks, list);
+    const int left = abandoned_rank(job);
+    if (left >= 0 && !job->launcher_lost)
+        return yoke_fail(YOKE_EDEAD, "the launcher's process beside rank %d (host %s) was killed, and the rank ended with it", left,
+                         job->ranks[left].host);
     return yoke_fail(YOKE_EDEAD, "the launcher (pid %d) ended before its ranks%s%s", job->launcher,
                      job->launcher_signal ? ", by signal " : "", job->launcher_signal ? strsignal(job->launcher_signal) : "");
 }
@@ -188,7 +201,8 @@ yoke_status cli_verdict(const struct cli_job *job)
     if (dead >= 0 && job->lost_agent < 0 && (r < 0 || job->ranks[dead].verdict.signal)) return died(job, dead);
     if (r >= 0) return died(job, r);
     int error = first_error(job);
-    if (error >= 0 && job->lost_agent < 0) return failed(job, error);
+    const bool echo = error >= 0 && (job->launcher_lost || abandoned_rank(job) >= 0) && is_consequence(status_of(&job->ranks[error]));
+    if (error >= 0 && !echo && job->lost_agent < 0) return failed(job, error);
     if (all_ended_well(job) && job->lost_agent < 0) return YOKE_OK;
     if (job->launcher_signal) return launch_failed(job);
     if (job->lost_agent >= 0) {
