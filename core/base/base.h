@@ -77,6 +77,8 @@ struct yokei_topology {
 yoke_status yokei_topology(struct yokei_topology *out);
 /** Bind the process to slot `index` of `n_slots` equal shares of the cores it may use; `n_cores_out` gets their number. */
 yoke_status yokei_bind(int index, int n_slots, int *n_cores_out);
+/** The slot's cores, first..end-1 of n_cores: no two slots differ by more than one core, no two cores by more than one slot. */
+void yokei_bind_range(int n_cores, int index, int n_slots, int *first_out, int *end_out);
 
 /* ---- wait.c: how to wait politely ---- */
 enum yokei_wait_policy { YOKEI_WAIT_AUTO, YOKEI_WAIT_SPIN, YOKEI_WAIT_YIELD, YOKEI_WAIT_SLEEP };
@@ -84,11 +86,17 @@ struct yokei_wait {
     enum yokei_wait_policy policy; /* resolved: never AUTO */
     uint64_t n_idle;               /* unsuccessful polls since the last progress */
     uint64_t idle_since_ns;
+    uint64_t alone_since_ns;       /* since then no yield has let another process run; 0: the last one did */
 };
 /** AUTO becomes SPIN where every rank of the host has a core of its own, YIELD where not. */
 void yokei_wait_init(struct yokei_wait *wait, enum yokei_wait_policy policy, int n_ranks_on_host, int n_cores);
 /** After an unsuccessful poll: spin, yield or sleep a little, longer the longer nothing came. */
 void yokei_wait_idle(struct yokei_wait *wait);
+/**
+ * Whether yielding is of no use: for some microseconds nobody else took the core, though nothing came. Either the peer runs on
+ * another core, or it may not run yet because it has had more than its share; then it is time to sleep.
+ */
+bool yokei_wait_is_alone(const struct yokei_wait *wait);
 /** After a successful poll. */
 static inline void yokei_wait_progress(struct yokei_wait *wait) { wait->n_idle = 0; }
 /** Monotonic time in nanoseconds. */

@@ -58,6 +58,13 @@ yoke_status yokei_topology(struct yokei_topology *out)
     return YOKE_OK;
 }
 
+void yokei_bind_range(int n_cores, int index, int n_slots, int *first_out, int *end_out)
+{
+    *first_out = (int)((int64_t)n_cores * index / n_slots);
+    /* More slots than cores: neighbours share one, and no core gets two more than another. */
+    *end_out = n_slots > n_cores ? *first_out + 1 : (int)((int64_t)n_cores * (index + 1) / n_slots);
+}
+
 yoke_status yokei_bind(int index, int n_slots, int *n_cores_out)
 {
     if (n_slots < 1 || index < 0 || index >= n_slots)
@@ -67,11 +74,8 @@ yoke_status yokei_bind(int index, int n_slots, int *n_cores_out)
     hwloc_cpuset_t allowed = allowed_now(topology), mine = hwloc_bitmap_alloc();
     int n_cores = hwloc_get_nbobjs_inside_cpuset_by_type(topology, allowed, HWLOC_OBJ_CORE);
     yoke_status status = YOKE_OK;
-    int first = (int)((int64_t)n_cores * index / n_slots), end = (int)((int64_t)n_cores * (index + 1) / n_slots);
-    if (n_cores >= 1 && end == first) { /* more slots than cores: they share */
-        first = index % n_cores;
-        end = first + 1;
-    }
+    int first, end;
+    yokei_bind_range(n_cores, index, n_slots, &first, &end);
     for (int c = first; c < end; c++) {
         const hwloc_obj_t core = hwloc_get_obj_inside_cpuset_by_type(topology, allowed, HWLOC_OBJ_CORE, (unsigned)c);
         hwloc_bitmap_or(mine, mine, core->cpuset);

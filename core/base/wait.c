@@ -10,6 +10,7 @@
 #include <time.h>
 
 enum { SPIN_POLLS = 2000, CHECK_EVERY = 64, SLEEPING = 1 << 30 };
+static const uint64_t SWITCH_NS = 600, ALONE_NS = 10000; /* a yield to nobody takes 200-300 ns, one to somebody over 1000 */
 static const uint64_t YIELD_NS = 1000000, SLEEP_LEAST_NS = 20000, SLEEP_MOST_NS = 500000;
 
 uint64_t yokei_now_ns(void)
@@ -40,6 +41,20 @@ static void nap(uint64_t ns)
     nanosleep(&t, NULL);
 }
 
+static void give_way(struct yokei_wait *wait)
+{
+    const uint64_t before = yokei_now_ns();
+    sched_yield();
+    const uint64_t after = yokei_now_ns();
+    if (after - before > SWITCH_NS) wait->alone_since_ns = 0;
+    else if (!wait->alone_since_ns) wait->alone_since_ns = before;
+}
+
+bool yokei_wait_is_alone(const struct yokei_wait *wait)
+{
+    return wait->alone_since_ns && yokei_now_ns() - wait->alone_since_ns > ALONE_NS;
+}
+
 void yokei_wait_idle(struct yokei_wait *wait)
 {
     const uint64_t n = wait->n_idle++;
@@ -55,6 +70,6 @@ void yokei_wait_idle(struct yokei_wait *wait)
         const uint64_t ns = idle / 8;
         nap(ns < SLEEP_LEAST_NS ? SLEEP_LEAST_NS : ns > SLEEP_MOST_NS ? SLEEP_MOST_NS : ns);
     } else {
-        sched_yield();
+        give_way(wait);
     }
 }

@@ -114,6 +114,29 @@ static void topology_and_binding(void **state)
     assert_fails(YOKE_EINVAL, "slot 2 of 2", yokei_bind(2, 2, NULL));
 }
 
+/* Whatever the numbers, every core is used, slots are of equal size, and cores equally loaded. */
+static void test_bind_range(void **unused)
+{
+    (void)unused;
+    for (int n_cores = 1; n_cores <= 9; n_cores++)
+        for (int n_slots = 1; n_slots <= 20; n_slots++) {
+            int load[9] = { 0 }, least_load = n_slots, most_load = 0, least = n_cores, most = 0;
+            for (int i = 0; i < n_slots; i++) {
+                int first, end;
+                yokei_bind_range(n_cores, i, n_slots, &first, &end);
+                assert_true(0 <= first && first < end && end <= n_cores);
+                for (int c = first; c < end; c++) load[c]++;
+                least = YOKE_MIN(least, end - first);
+                most = YOKE_MAX(most, end - first);
+            }
+            for (int c = 0; c < n_cores; c++) {
+                least_load = YOKE_MIN(least_load, load[c]);
+                most_load = YOKE_MAX(most_load, load[c]);
+            }
+            assert_true(least_load >= 1 && most_load - least_load <= 1 && most - least <= 1);
+        }
+}
+
 static void waiting_backs_off(void **state)
 {
     (void)state;
@@ -136,7 +159,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_status_has_texts), cmocka_unit_test(errors_are_per_thread), cmocka_unit_test(the_log),
-        cmocka_unit_test(libraries),              cmocka_unit_test(nearest_names),         cmocka_unit_test(topology_and_binding),
+        cmocka_unit_test(libraries),              cmocka_unit_test(nearest_names),         cmocka_unit_test(topology_and_binding), cmocka_unit_test(test_bind_range),
         cmocka_unit_test(waiting_backs_off),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);
