@@ -2,7 +2,8 @@
 /**
  * yoke rank: the agent of one rank. MPICH's launcher kills all that it started within a millisecond when one of them ends
  * badly, or when a rank aborts inside MPI. So what it starts is a mere holder, which keeps the launcher's PMI descriptor
- * open and waits. Its child, the agent, is in a session of its own, where the launcher does not reach it: the agent starts
+ * open and waits. Its child, the agent, is in a process group of its own, where the launcher does not reach it (and not in
+ * a session of its own: Linux schedules sessions as wholes, and a rank that yields would yield to nobody). The agent starts
  * the rank, records in the rank's flight record that it stopped, goes on or ended, and leaves when the supervisor says so.
  * When the holder, and so the launcher, is gone, it ends the rank, but first records how the rank had ended by itself.
  * Neither calls anything of MPI.
@@ -331,7 +332,7 @@ static yoke_status hold(struct agent *agent, char **words)
     const pid_t pid = fork();
     if (pid < 0) return yoke_fail(YOKE_ENOMEM, "no process for the agent: %s", strerror(errno));
     if (pid == 0) {
-        setsid();
+        setpgid(0, 0);
         close(fds[1]);
         agent->holder = fds[0];
         const yoke_status status = be_agent(agent, words);
