@@ -34,7 +34,8 @@ void yokei_header_begin(yoke_comm *comm, struct yokei_op *op)
     };
     for (unsigned id = 0; id < YOKEI_N_ALGORITHMS; id++)
         if (yokei_algorithm(id) == op->algorithm) h->algorithm = (uint8_t)id;
-    if (op->slices) h->counts_hash = yokei_hash32(op->slices, ((size_t)comm->size + 1) * sizeof op->slices[0], 0);
+    /* What a rank sends to each and gets from each is its own in all_to_all_v; the messages carry the counts of pairs. */
+    if (op->slices && op->send_slices == op->slices) h->counts_hash = yokei_hash32(op->slices, ((size_t)comm->size + 1) * sizeof op->slices[0], 0);
     if (last) {
         h->last_sequence = last->sequence;
         h->last_count = last->count;
@@ -61,9 +62,9 @@ void yokei_header_transfer(yoke_comm *comm, struct yokei_transfer *transfer, uin
 static void call_text(const struct yokei_header *h, char *text, size_t bytes)
 {
     char what[64] = "", root[32] = "";
-    if (h->kind == YOKEI_ALL_REDUCE || h->kind == YOKEI_REDUCE_SCATTER)
+    if (h->kind == YOKEI_ALL_REDUCE || h->kind == YOKEI_REDUCE_SCATTER || h->kind == YOKEI_REDUCE)
         yokei_text(what, sizeof what, ", %s", yoke_reduction_name((yoke_reduction)h->reduction));
-    if (h->kind == YOKEI_BROADCAST) yokei_text(root, sizeof root, ", root %d", h->root);
+    if (h->root >= 0) yokei_text(root, sizeof root, ", root %d", h->root);
     if (h->kind == YOKEI_BARRIER || h->kind == YOKEI_DESTROY)
         yokei_text(text, bytes, "%s #%u", yokei_kind_name(h->kind), h->sequence);
     else
@@ -159,4 +160,11 @@ yoke_status yokei_check_record(yoke_comm *comm, int other)
             return mismatch(comm, other, here, &there);
     }
     return YOKE_OK;
+}
+
+yoke_status yokei_check_post(yoke_comm *comm, const struct yokei_op *op, int other)
+{
+    const struct yokei_post *post = yokei_shm_post_at(comm, other, op->number);
+    if (post->history == op->history || comm->no_check) return YOKE_OK;
+    return yokei_check(comm, other, &op->header, &post->header);
 }

@@ -24,20 +24,17 @@ static yoke_status read_number(const char *variable, int64_t least, int64_t *val
 
 static yoke_status read_algorithm(const char *name, int *algorithm_out)
 {
-    static const char *const names[] = { "ring", "doubling", NULL };
+    static const char *const names[] = { "oneshot", "slices", "ring", "chain", "doubling", NULL };
     *algorithm_out = -1;
     if (!name || !*name) name = getenv("YOKE_ALGORITHM");
     if (!name || !*name || !strcmp(name, "auto")) return YOKE_OK;
-    if (!strcmp(name, "ring"))
-        *algorithm_out = YOKEI_RING;
-    else if (!strcmp(name, "doubling"))
-        *algorithm_out = YOKEI_DOUBLING;
-    else {
-        const char *near = yokei_nearest(name, names);
-        return yoke_fail(YOKE_ECONFIG, "algorithm '%s': one of ring, doubling%s%s%s", name, near ? "; did you mean '" : "",
-                         near ? near : "", near ? "'?" : "");
-    }
-    return YOKE_OK;
+    for (int i = 0; names[i]; i++)
+        for (unsigned id = 0; !strcmp(name, names[i]) && id < YOKEI_N_ALGORITHMS; id++)
+            if (!strcmp(yokei_algorithm(id)->name, name)) *algorithm_out = (int)id;
+    if (*algorithm_out >= 0) return YOKE_OK;
+    const char *near = yokei_nearest(name, names);
+    return yoke_fail(YOKE_ECONFIG, "algorithm '%s': one of oneshot, slices, ring, chain, doubling%s%s%s", name,
+                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
 static yoke_status configure(yoke_comm *comm, const struct yoke_comm_config *config)
@@ -113,6 +110,7 @@ static void free_comm(yoke_comm *comm)
     yokei_setup_undo(comm);
     free(comm->peers);
     free(comm->set_rank);
+    free(comm->inputs);
     free(comm->pair_send);
     free(comm->pair_recv);
     free(comm);
@@ -126,8 +124,7 @@ static yoke_status prepare(yoke_comm *comm, const struct yoke_comm_config *confi
     comm->pair_recv = calloc(size, sizeof comm->pair_recv[0]);
     if (!comm->pair_send || !comm->pair_recv) return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory for %zu ranks", size);
     YOKE_TRY(configure(comm, config));
-    yokei_wait_init(&comm->wait, (enum yokei_wait_policy)(config ? config->wait : YOKE_WAIT_AUTO), comm->size,
-                    yokei_process.n_cores);
+    yokei_wait_init(&comm->wait, YOKEI_WAIT_YIELD, 1, 1); /* until it is known who is on this host */
     YOKE_TRY(make_lanes(comm));
     if (!comm->no_shared && comm->size > 1) yokei_shm_create(comm); /* without it messages go over MPI */
     return YOKE_OK;
@@ -147,15 +144,15 @@ static yoke_status create(MPI_Comm mpi_comm, yoke_device *device, const struct y
     yokei_text(comm->name, sizeof comm->name, "%s", config && config->name ? config->name : "world");
     comm->peers = calloc((size_t)comm->size, sizeof comm->peers[0]);
     comm->set_rank = calloc((size_t)comm->size, sizeof comm->set_rank[0]);
-    yoke_status status = comm->peers && comm->set_rank ? prepare(comm, config) : YOKE_ENOMEM;
-    if (!comm->peers || !comm->set_rank) {
+    comm->inputs = calloc((size_t)comm->size, sizeof comm->inputs[0]);
+    yoke_status status = comm->peers && comm->set_rank && comm->inputs ? prepare(comm, config) : YOKE_ENOMEM;
+    if (!comm->peers || !comm->set_rank || !comm->inputs) {
         free_comm(comm);
         return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory");
     }
     status = yokei_setup(comm, mpi_comm, status);
     if (!status)
-        yokei_wait_init(&comm->wait, (enum yokei_wait_policy)(config ? config->wait : YOKE_WAIT_AUTO), comm->n_on_host,
-                        yokei_process.n_cores);
+        yokei_wait_init(&comm->wait, (enum yokei_wait_policy)(config ? config->wait : YOKE_WAIT_AUTO), comm->n_on_host, comm->n_cores);
     if (!status && !comm->all_shared && comm->size > 1) status = yokei_mpi_control_begin(comm);
     if (status) {
         free_comm(comm);

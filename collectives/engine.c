@@ -7,7 +7,8 @@
 static const struct yokei_algorithm *const algorithms[YOKEI_N_ALGORITHMS] = {
     [YOKEI_RING] = &yokei_ring,   [YOKEI_DOUBLING] = &yokei_doubling,
     [YOKEI_CHAIN] = &yokei_chain, [YOKEI_DISSEMINATION] = &yokei_dissemination,
-    [YOKEI_PAIRS] = &yokei_pairs,
+    [YOKEI_PAIRS] = &yokei_pairs, [YOKEI_ONESHOT] = &yokei_oneshot, [YOKEI_SLICES] = &yokei_slices,
+    [YOKEI_LINEAR] = &yokei_linear,
 };
 
 const struct yokei_algorithm *yokei_algorithm(unsigned id) { return id < YOKEI_N_ALGORITHMS ? algorithms[id] : NULL; }
@@ -30,7 +31,7 @@ yoke_status yokei_op_new(yoke_comm *comm, enum yokei_kind kind, struct yokei_op 
         *op = (struct yokei_op){ .slices_room = slices, .ready = ready, .done = done };
     } else {
         op = calloc(1, sizeof *op);
-        if (op) op->slices_room = calloc((size_t)comm->size + 1, sizeof op->slices_room[0]);
+        if (op) op->slices_room = calloc(2 * ((size_t)comm->size + 1), sizeof op->slices_room[0]);
         if (!op || !op->slices_room) {
             free(op);
             return yoke_fail(YOKE_ENOMEM, "communicator \"%s\": no memory for an operation", comm->name);
@@ -60,6 +61,8 @@ yoke_status yokei_submit(struct yokei_op *op)
     yokei_look_for_failure(comm);
     if (atomic_load(&comm->error)) return yokei_sticky(comm);
     if (op->kind != YOKEI_GROUP && op->kind != YOKEI_SEND && op->kind != YOKEI_RECV) yokei_header_begin(comm, op);
+    if (op->algorithm == &yokei_oneshot || op->algorithm == &yokei_slices) op->number = ++comm->n_shared;
+    op->history = comm->history;
     op->next = NULL;
     *comm->queue_end = op;
     comm->queue_end = &op->next;
@@ -180,6 +183,31 @@ static void compute(const struct yokei_op *op, struct yokei_lane *lane, const vo
     });
 }
 
+/* A step through shared memory: wait for counters, work, move the own counter on. */
+static yoke_status shared_step(struct yokei_op *op, struct yokei_lane *lane, bool *done_out)
+{
+    yoke_comm *comm = op->comm;
+    const struct yokei_step *step = &lane->step;
+    for (int q = lane->seen; q < comm->size && step->wait; q++) {
+        lane->seen = q;
+        if (q == comm->rank || (step->wait_rank >= 0 && q != step->wait_rank)) continue;
+        const uint32_t at = atomic_load_explicit(yokei_shm_counter_at(comm, q, lane, step->wait, step->until), memory_order_acquire);
+        if ((int32_t)(at - step->until) < 0) {
+            op->waits_for = q;
+            return YOKE_OK;
+        }
+        if (step->wait == YOKEI_POSTED && step->until == op->number) YOKE_TRY(yokei_check_post(comm, op, q));
+    }
+    lane->seen = 0;
+    step->work(op, lane);
+    if (step->tell) {
+        atomic_store_explicit(yokei_shm_counter_at(comm, comm->rank, lane, step->tell, step->value), step->value, memory_order_release);
+        yokei_shm_ring_all(comm);
+    }
+    *done_out = true;
+    return YOKE_OK;
+}
+
 /* Do the lane's step when all that it needs is there; *done_out false: not yet. */
 static yoke_status lane_step(struct yokei_op *op, struct yokei_lane *lane, bool *done_out)
 {
@@ -189,6 +217,7 @@ static yoke_status lane_step(struct yokei_op *op, struct yokei_lane *lane, bool 
     void *room = NULL;
     size_t bytes = 0;
     bool ready = true;
+    if (step->work) return shared_step(op, lane, done_out);
     if (step->from >= 0) {
         YOKE_TRY(comm->peers[step->from].transport->poll(comm, lane, step->from, &message, &bytes));
         if (!message) {
@@ -239,7 +268,7 @@ static yoke_status lane_work(struct yokei_op *op, struct yokei_lane *lane, bool 
         bool done = false;
         if (lane->phase == YOKEI_LANE_NEXT) {
             lane->step = (struct yokei_step){ .from = -1, .to = -1, .dtype = op->dtype, .in = op->dtype,
-                                              .out = op->dtype, .header = &op->header };
+                                              .out = op->dtype, .header = &op->header, .wait_rank = -1 };
             lane->own_fetched = false;
             lane->phase = op->algorithm->next(op, lane, &lane->step) ? YOKEI_LANE_WORK : YOKEI_LANE_STORING;
             if (lane->phase == YOKEI_LANE_WORK && op->staged && lane->step.own)
@@ -269,6 +298,7 @@ static void op_begin(struct yokei_op *op)
         struct yokei_lane *lane = op->lanes[i];
         lane->phase = YOKEI_LANE_NEXT;
         lane->round = op->transfers ? 0 : (size_t)i;
+        lane->seen = 0;
         lane->stage = 0;
     }
     record_begin(op);
@@ -331,33 +361,50 @@ bool yokei_progress(void)
     return moved;
 }
 
-/* Whether nothing but shared memory can bring what this process waits for: the only busy communicator's. */
-static bool may_sleep(void)
+/* The only busy communicator, when it is one of these and nothing but its shared memory can bring what is awaited; else NULL. */
+static yoke_comm *sleeps_on(struct yokei_op *const ops[], int n_ops)
 {
-    const yoke_comm *busy = NULL;
-    for (const yoke_comm *comm = yokei_process.comms; comm; comm = comm->next) {
+    yoke_comm *busy = NULL;
+    for (yoke_comm *comm = yokei_process.comms; comm; comm = comm->next) {
         if (!comm->queue) continue;
-        if (busy) return false;
+        if (busy) return NULL;
         busy = comm;
     }
-    return busy && busy->all_shared && !busy->queue->staged && busy->queue->begun;
+    if (!busy || !busy->all_shared || !busy->segment || busy->queue->staged || !busy->queue->begun) return NULL;
+    for (int i = 0; i < n_ops; i++)
+        if (ops[i]->comm == busy) return busy;
+    return NULL;
 }
 
-enum { SPINS = 4000, YIELDS = 2 };
+enum { SPINS = 4000 };
 static const uint64_t SLEEP_NS = 2000000;
 
-/* After an unsuccessful look. Shared memory wakes its waiter, so where nothing else can come the rank sleeps soon. */
-static void wait_idle(yoke_comm *comm, struct yokei_wait *wait, bool sleeps, bool *armed, uint32_t *rung)
+/* How a rank waits: the shared memory that it is about to sleep on, and the bell's count before its last look. */
+struct waiter {
+    struct yokei_wait wait;
+    yoke_comm *armed; /* NULL: not about to sleep */
+    uint32_t rung;
+};
+
+static void disarm(struct waiter *w, uint64_t ns)
 {
-    const uint64_t enough = wait->policy == YOKEI_WAIT_SPIN ? SPINS : wait->policy == YOKEI_WAIT_YIELD ? YIELDS : 0;
-    if (*armed) {
-        yokei_shm_sleep_end(comm, *rung, sleeps ? SLEEP_NS : 0);
-        *armed = false;
-    } else if (sleeps && wait->n_idle >= enough) {
-        *rung = yokei_shm_sleep_begin(comm);
-        *armed = true;
+    if (w->armed) yokei_shm_sleep_end(w->armed, w->rung, ns);
+    w->armed = NULL;
+}
+
+/* After an unsuccessful look. Shared memory wakes its waiter, so where nothing else can come the rank sleeps soon. */
+static void wait_idle(struct waiter *w, yoke_comm *on)
+{
+    const bool enough = w->wait.policy == YOKEI_WAIT_SPIN    ? w->wait.n_idle >= SPINS
+                        : w->wait.policy == YOKEI_WAIT_SLEEP ? true
+                                                             : yokei_wait_is_alone(&w->wait);
+    if (w->armed) {
+        disarm(w, w->armed == on ? SLEEP_NS : 0);
+    } else if (on && enough) {
+        w->rung = yokei_shm_sleep_begin(on);
+        w->armed = on;
     } else {
-        yokei_wait_idle(wait);
+        yokei_wait_idle(&w->wait);
     }
 }
 
@@ -365,31 +412,27 @@ yoke_status yokei_wait_for(struct yokei_op *const ops[], int n_ops)
 {
     struct yokei_process *process = &yokei_process;
     if (!n_ops) return YOKE_OK;
-    yoke_comm *comm = ops[0]->comm;
-    struct yokei_wait wait = comm->wait;
-    bool armed = false;
-    uint32_t rung = 0;
+    struct waiter waiter = { .wait = ops[0]->comm->wait };
     for (;;) {
         bool all = true;
         pthread_mutex_lock(&process->lock);
         const bool moved = yokei_progress();
         for (int i = 0; i < n_ops; i++) all &= atomic_load_explicit(&ops[i]->ended, memory_order_relaxed);
         if (all) break;
-        const bool sleeps = !moved && may_sleep();
-        comm->watch_soon = sleeps;
+        yoke_comm *on = moved ? NULL : sleeps_on(ops, n_ops);
+        if (on) on->watch_soon = true;
         pthread_mutex_unlock(&process->lock);
-        if (moved && armed) {
-            yokei_shm_sleep_end(comm, rung, 0);
-            armed = false;
+        if (moved) {
+            disarm(&waiter, 0);
+            yokei_wait_progress(&waiter.wait);
+        } else {
+            wait_idle(&waiter, on);
         }
-        if (moved)
-            yokei_wait_progress(&wait);
-        else
-            wait_idle(comm, &wait, sleeps, &armed, &rung);
     }
-    if (armed) yokei_shm_sleep_end(comm, rung, 0);
+    disarm(&waiter, 0);
     yoke_status status = YOKE_OK;
     for (int i = 0; i < n_ops; i++) {
+        ops[i]->comm->watch_soon = false;
         if (ops[i]->status && !status) status = yokei_sticky(ops[i]->comm);
         if (ops[i]->status) yokei_tell_late(ops[i]->comm);
         yokei_op_free(ops[i]);

@@ -16,6 +16,7 @@
 
 static const char *const kind_names[YOKEI_N_KINDS] = {
     "all_reduce", "reduce_scatter", "all_gather", "broadcast", "send", "recv", "barrier", "group", "comm_destroy",
+    "reduce", "all_to_all", "gather", "scatter",
 };
 
 const char *yokei_kind_name(unsigned kind) { return kind < YOKEI_N_KINDS ? kind_names[kind] : "?"; }

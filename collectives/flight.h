@@ -94,7 +94,7 @@ struct yokei_agent_verdict {
 /** Names of kinds of operations ("all_reduce"), shared by messages, records and the command. */
 enum yokei_kind {
     YOKEI_ALL_REDUCE, YOKEI_REDUCE_SCATTER, YOKEI_ALL_GATHER, YOKEI_BROADCAST, YOKEI_SEND, YOKEI_RECV, YOKEI_BARRIER,
-    YOKEI_GROUP, YOKEI_DESTROY, YOKEI_N_KINDS
+    YOKEI_GROUP, YOKEI_DESTROY, YOKEI_REDUCE, YOKEI_ALL_TO_ALL, YOKEI_GATHER, YOKEI_SCATTER, YOKEI_N_KINDS
 };
 const char *yokei_kind_name(unsigned kind);
 

@@ -33,6 +33,11 @@ enum {
     YOKEI_SLOTS = 2,          /* send slots per lane */
     YOKEI_RECENT = 64,        /* calls remembered for the call check */
     YOKEI_PAIR_CHUNK = 64 << 10,
+    /* Collectives through shared memory, all of whose ranks see each other's segments. */
+    YOKEI_SHARED_LANES = 4,          /* of the lanes */
+    YOKEI_STAGE_BYTES = 256 << 10,   /* per lane: what a rank shows its peers, and as much again for what it computed */
+    YOKEI_ONESHOT_BYTES = 64 << 10,  /* of a rank's data in one piece, at most */
+    YOKEI_INLINE_BYTES = 48,         /* that lie beside the announcement */
 };
 
 /** What a message says of the call that it belongs to; compared field by field on arrival. */
@@ -55,6 +60,27 @@ struct yokei_header {
 };
 _Static_assert(sizeof(struct yokei_header) == 64, "the header of a message has 64 bytes");
 
+/**
+ * A rank's announcement of a collective through shared memory; two of them in turn. Whoever comes to number n has done with
+ * n - 1, so a rank that has seen n - 1 of all others may overwrite its n - 2.
+ */
+struct yokei_post {
+    _Alignas(64) _Atomic uint32_t number; /* of the communicator's collectives through shared memory; written last */
+    uint32_t history;                     /* of the calls, this one included: equal where they match */
+    uint64_t spare;
+    char data[YOKEI_INLINE_BYTES];
+    struct yokei_header header;
+};
+
+/** How far a rank has come in one lane, by rounds. Only its owner writes it. */
+enum yokei_counter { YOKEI_NOTHING, YOKEI_POSTED, YOKEI_STAGED, YOKEI_REDUCED, YOKEI_PASSED, YOKEI_N_COUNTERS };
+struct yokei_counters {
+    _Alignas(64) _Atomic uint32_t at[YOKEI_N_COUNTERS];
+};
+
+struct yokei_op;
+struct yokei_lane;
+
 /** One step of a lane. Pointers are the caller's buffers, of the communicator's device. */
 struct yokei_step {
     int from, to;        /* ranks of the communicator, -1: no receive, no send */
@@ -69,9 +95,16 @@ struct yokei_step {
     bool finish;         /* the reduction ends here: divide for avg, round to dtype */
     bool canonical;      /* several ranks compute this result: NaN gets one bit pattern, for equal bits */
     const struct yokei_header *header;
+    /*
+     * Through shared memory instead of messages, where `work` is set: wait until `wait` of all ranks (of wait_rank alone, where
+     * that is >= 0) has come to `until`; do the work; let the own `tell` be `value`.
+     */
+    void (*work)(const struct yokei_op *op, struct yokei_lane *lane);
+    enum yokei_counter wait, tell;
+    uint32_t until, value;
+    int wait_rank;
+    size_t round;        /* that the work is for */
 };
-
-struct yokei_op;
 
 enum yokei_lane_phase { YOKEI_LANE_NEXT, YOKEI_LANE_WORK, YOKEI_LANE_STORING, YOKEI_LANE_DONE };
 
@@ -90,6 +123,8 @@ struct yokei_lane {
     bool own_fetched, result_pending;
     struct yokei_mpi_lane *mpi;   /* transport/mpi.c */
     uint32_t shm_at;              /* transport/shm.c: the send slot that comes next */
+    uint32_t epoch;               /* rounds through shared memory so far, the same on all ranks */
+    int seen;                     /* ranks below this one have come to where the step waits for them */
 };
 
 /** One transfer of a send, a recv or a group of them. */
@@ -110,9 +145,11 @@ struct yokei_algorithm {
     bool (*next)(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step);
 };
 enum yokei_algorithm_id {
-    YOKEI_RING, YOKEI_DOUBLING, YOKEI_CHAIN, YOKEI_DISSEMINATION, YOKEI_PAIRS, YOKEI_N_ALGORITHMS
+    YOKEI_RING, YOKEI_DOUBLING, YOKEI_CHAIN, YOKEI_DISSEMINATION, YOKEI_PAIRS, YOKEI_ONESHOT, YOKEI_SLICES, YOKEI_LINEAR,
+    YOKEI_N_ALGORITHMS
 };
-extern const struct yokei_algorithm yokei_ring, yokei_doubling, yokei_chain, yokei_dissemination, yokei_pairs;
+extern const struct yokei_algorithm yokei_ring, yokei_doubling, yokei_chain, yokei_dissemination, yokei_pairs, yokei_oneshot,
+    yokei_slices, yokei_linear;
 const struct yokei_algorithm *yokei_algorithm(unsigned id);
 
 struct yokei_op {
@@ -125,11 +162,15 @@ struct yokei_op {
     int root;
     const void *send;
     void *recv;
-    size_t *slices;         /* [size + 1] offsets of the ranks' slices in elements, of the ring; else NULL */
-    size_t *slices_room;    /* owned by the operation */
+    size_t *slices;         /* [size + 1] offsets of the ranks' slices in elements, where the kind has slices; else NULL */
+    size_t *send_slices;    /* the same of what goes out, where that differs (all_to_all_v); else equal to slices */
+    size_t *slices_room;    /* [2 (size + 1)], owned by the operation */
     size_t chunk;           /* elements per message, at most */
     size_t n_rounds;
     const struct yokei_algorithm *algorithm;
+    uint32_t number;        /* of the collectives through shared memory; 0: it is none */
+    uint32_t history;       /* of the communicator's calls, this one included */
+    size_t shown_bytes;     /* of YOKEI_ONESHOT: what each rank shows, at most */
     struct yokei_header header;
     struct yokei_lane **lanes, **pair_lanes; /* pair_lanes: owned by the operation, of sends and receives */
     int n_lanes, n_lanes_done;
@@ -163,10 +204,11 @@ struct yokei_peer_info {
     int32_t status;          /* what failed on this rank so far */
     char reason[192];
     /* The configuration, compared. */
-    uint32_t version, accum, no_check;
+    uint32_t version, accum, no_check, staged;
     int32_t algorithm;
     int64_t timeout_ms, stall_ms;
     uint64_t chunk_bytes;
+    uint64_t cores[16];      /* bit c: may run on processor c of its host */
 };
 
 /** A rank of the communicator, as seen from here. */
@@ -222,7 +264,6 @@ struct yokei_process {
     int flight_fd, world_rank, n_world;
     uint64_t nonce, start_time;
     char host[64], run_dir[4096];
-    int n_cores;
     /* The progress thread, for asynchronous operations. */
     pthread_t thread;
     pthread_cond_t wake;
@@ -249,7 +290,12 @@ struct yoke_comm {
     int forced_algorithm;     /* -1: chosen by size */
     bool no_check, no_shared;
     bool all_shared;           /* every pair of ranks shares slots */
-    int n_on_host;
+    bool any_staged;           /* some rank's device memory is not seen by its host */
+    uint32_t n_shared;         /* collectives through shared memory so far */
+    struct yokei_layout { size_t mailboxes, flags, slots, pair_slots, posts, counters, oneshot, stages, bytes, slot_bytes, pair_slot_bytes; } layout;
+    const void **inputs;       /* [size] room for a sum's operands */
+    int n_on_host;             /* ranks of the job */
+    int n_cores;               /* that the communicator's ranks of this host may run on together */
     struct yokei_peer *peers; /* [size] */
     struct yokei_lane lanes[YOKEI_LANES], **pair_send, **pair_recv; /* [size], made when first used */
     struct yokei_lane *lane_list[YOKEI_LANES];
@@ -305,6 +351,18 @@ struct yokei_combine {
     yoke_dtype out_dtype[3];
 };
 void yokei_combine(const struct yokei_combine *c);
+/** out[..][i] = in[0][i] OP in[1][i] OP …, from the left, rounded once; NaN is the quiet one without payload. */
+struct yokei_fold {
+    size_t n;
+    yoke_reduction reduction; /* avg: the sum / size */
+    yoke_dtype dtype;         /* of inputs and outputs */
+    int n_in, n_out, size;    /* at least one input */
+    const void *const *in;
+    void *const *out;         /* may be an input, at the same place */
+    bool stream;              /* the outputs go past the caches */
+};
+void yokei_fold(const struct yokei_fold *fold);
+void yokei_copy(void *target, const void *source, size_t bytes, bool stream);
 
 /* ---- check.c: the call check ---- */
 void yokei_header_begin(yoke_comm *comm, struct yokei_op *op);
@@ -317,6 +375,16 @@ yoke_status yokei_check(yoke_comm *comm, int from, const struct yokei_header *he
 yoke_status yokei_check_probe(yoke_comm *comm, int from, const struct yokei_header *there);
 /** The same by the flight record of a rank of this host. */
 yoke_status yokei_check_record(yoke_comm *comm, int other);
+/** The same by its announcement of a collective through shared memory. */
+yoke_status yokei_check_post(yoke_comm *comm, const struct yokei_op *op, int other);
+
+/* ---- plan.c: which algorithm, in which chunks ---- */
+/** `counts` [size] of the slices, NULL: equal ones; send_counts of all_to_all_v, NULL: the same. */
+void yokei_plan(struct yokei_op *op, const size_t counts[], const size_t send_counts[]);
+/** Elements of the longest slice. */
+size_t yokei_longest_slice(const struct yokei_op *op);
+/** oneshot.c: bytes that a rank shows at most, the same on all ranks. */
+size_t yokei_shown_bytes(const struct yokei_op *op);
 
 /* ---- engine.c ---- */
 /** A fresh operation, from the communicator's list. The lock is held. */
@@ -383,6 +451,13 @@ void yokei_shm_sleep_end(yoke_comm *comm, uint32_t rung, uint64_t ns);
 bool yokei_shm_alarm(yoke_comm *comm, int peer, const struct yokei_control *message);
 /** What a peer has told so; NULL: nothing. */
 const struct yokei_control *yokei_shm_alarmed(const yoke_comm *comm);
+/** Places in the segment of rank r, this one included. Stages: `part` 0 is what it shows, 1 what it computed. */
+struct yokei_post *yokei_shm_post_at(const yoke_comm *comm, int r, uint32_t number);
+_Atomic uint32_t *yokei_shm_counter_at(const yoke_comm *comm, int r, const struct yokei_lane *lane, enum yokei_counter counter, uint32_t until);
+char *yokei_shm_oneshot_at(const yoke_comm *comm, int r, uint32_t number);
+char *yokei_shm_stage_at(const yoke_comm *comm, int r, const struct yokei_lane *lane, int part);
+/** Wake the ranks that sleep: what they wait for may be there. */
+void yokei_shm_ring_all(const yoke_comm *comm);
 void yokei_shm_close_fd(yoke_comm *comm);                      /* all peers have mapped it */
 void yokei_shm_destroy(yoke_comm *comm);
 

@@ -37,8 +37,6 @@ yoke_status yokei_process_begin(void)
     PMPI_Comm_size(MPI_COMM_WORLD, &p->n_world);
     p->any_thread = level == MPI_THREAD_MULTIPLE;
     p->main_thread = pthread_self();
-    struct yokei_topology topology;
-    p->n_cores = yokei_topology(&topology) ? (int)sysconf(_SC_NPROCESSORS_ONLN) : topology.n_cores;
     if (getrandom(&p->nonce, sizeof p->nonce, 0) != sizeof p->nonce)
         return yoke_fail(YOKE_EIO, "yoke_comm_create: no random number: %s", strerror(errno));
     gethostname(p->host, sizeof p->host - 1);

@@ -3,6 +3,10 @@
  * What the ranks tell each other when a communicator is made: who they are, how they are configured, and what they can
  * share. Every decision after it follows from what all of them know. Waiting is polite here too.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <sched.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -110,12 +114,15 @@ static void describe_self(yoke_comm *comm, struct yokei_peer_info *info, yoke_st
         .nonce = p->nonce, .start_time = p->start_time, .pid = getpid(), .world_rank = p->world_rank,
         .flight_fd = p->flight_fd, .segment_fd = comm->segment_fd, .segment_nonce = comm->segment_nonce,
         .next_context = comm->set->next_context, .status = status, .version = YOKE_VERSION_MAJOR << 16 | YOKE_VERSION_MINOR,
-        .accum = comm->accum, .no_check = comm->no_check, .algorithm = comm->forced_algorithm,
+        .accum = comm->accum, .no_check = comm->no_check,
+        .staged = comm->device && !yoke_device_info(comm->device)->host_visible, .algorithm = comm->forced_algorithm,
         .timeout_ms = comm->timeout_ms, .stall_ms = comm->stall_ms,
         .chunk_bytes = comm->chunk_is_forced ? comm->chunk_bytes : 0,
     };
     const uint64_t mixed[2] = { p->nonce, yokei_now_ns() };
     info->draw = yokei_hash32(mixed, sizeof mixed, 0);
+    cpu_set_t cores;
+    if (!sched_getaffinity(0, sizeof cores, &cores)) memcpy(info->cores, &cores, YOKE_MIN(sizeof cores, sizeof info->cores));
     memcpy(info->host, p->host, sizeof info->host);
     memcpy(info->name, comm->name, sizeof info->name);
     if (status) yokei_text(info->reason, sizeof info->reason, "%s", yoke_last_error());
@@ -213,6 +220,7 @@ static yoke_status agree(yoke_comm *comm)
         if (info->status) return (yoke_status)info->status;
     }
     for (int r = 1; r < comm->size; r++) YOKE_TRY(compare(comm, r));
+    for (int r = 0; r < comm->size; r++) comm->any_staged |= comm->peers[r].info.staged != 0;
     comm->context = 0;
     for (int r = 0; r < comm->size; r++) comm->context = YOKE_MAX(comm->context, comm->peers[r].info.next_context);
     comm->set->next_context = comm->context + 1;
@@ -233,6 +241,19 @@ static int local_ranks(const yoke_comm *comm)
     return YOKE_MAX(n, launched ? atoi(launched) : 0);
 }
 
+/* The processors that the ranks of this host may use together; each may be bound to one of its own. */
+static int shared_cores(const yoke_comm *comm)
+{
+    int n = 0;
+    for (size_t word = 0; word < YOKE_COUNT(comm->peers[0].info.cores); word++) {
+        uint64_t any = 0;
+        for (int r = 0; r < comm->size; r++)
+            if (comm->peers[r].flight) any |= comm->peers[r].info.cores[word];
+        n += __builtin_popcountll(any);
+    }
+    return YOKE_MAX(n, 1);
+}
+
 static yoke_status set_up(yoke_comm *comm, MPI_Comm mpi_comm, yoke_status status)
 {
     const size_t size = (size_t)comm->size;
@@ -250,6 +271,7 @@ static yoke_status set_up(yoke_comm *comm, MPI_Comm mpi_comm, yoke_status status
     YOKE_TRY(agree(comm));
     for (int r = 0; r < comm->size; r++) map_record(comm, r);
     comm->n_on_host = local_ranks(comm);
+    comm->n_cores = shared_cores(comm);
     return choose_transports(comm);
 }
 

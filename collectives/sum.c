@@ -19,11 +19,12 @@
 typedef void binary(const void *a, const void *b, void *out, size_t n);
 
 struct kernels {
-    binary *f32[YOKE_N_REDUCTIONS], *f64[YOKE_N_REDUCTIONS], *i32[YOKE_N_REDUCTIONS];
+    binary *op[YOKE_N_DTYPES][YOKE_N_REDUCTIONS]; /* NULL for types that are widened first */
     void (*divide_f32)(void *x, double by, size_t n), (*divide_f64)(void *x, double by, size_t n);
     void (*canonical_f32)(void *x, size_t n), (*canonical_f64)(void *x, size_t n);
     void (*widen_bf16)(const uint16_t *h, float *x, size_t n), (*widen_f16)(const uint16_t *h, float *x, size_t n);
     void (*narrow_bf16)(const float *x, uint16_t *h, size_t n), (*narrow_f16)(const float *x, uint16_t *h, size_t n);
+    void (*stream)(void *target, const void *source, size_t bytes);
 };
 
 #define KERNEL(name) base_##name
@@ -36,16 +37,26 @@ struct kernels {
 #define HAVE_F16C
 #define KERNEL(name) avx2_##name
 #define TARGET __attribute__((target("avx2,f16c")))
+#define STREAM_END _mm_sfence()
+#define STREAM_BYTES 32
+#define STREAM_ONE(to, from) _mm256_stream_si256((__m256i *)(void *)(to), _mm256_loadu_si256((const __m256i *)(const void *)(from)))
 #include "collectives/sum_kernels.h"
+#undef STREAM_BYTES
+#undef STREAM_ONE
 #undef KERNEL
 #undef TARGET
 
 #define KERNEL(name) avx512_##name
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx2,f16c")))
+#define STREAM_BYTES 64
+#define STREAM_ONE(to, from) _mm512_stream_si512((__m512i *)(void *)(to), _mm512_loadu_si512((const void *)(from)))
 #include "collectives/sum_kernels.h"
+#undef STREAM_BYTES
+#undef STREAM_ONE
 #undef KERNEL
 #undef TARGET
 #undef HAVE_F16C
+#undef STREAM_END
 #endif
 
 static const struct kernels *choose_kernels(void)
@@ -74,11 +85,13 @@ static const struct kernels *kernels(void)
     return k;
 }
 
+static bool is_narrow(yoke_dtype dtype) { return dtype == YOKE_F16 || dtype == YOKE_BF16; }
+static bool is_float(yoke_dtype dtype) { return dtype == YOKE_F32 || dtype == YOKE_F64 || is_narrow(dtype); }
+
 yoke_dtype yokei_wire_dtype(yoke_dtype dtype, yoke_reduction reduction, enum yoke_accum accum)
 {
-    const bool narrow = dtype == YOKE_F16 || dtype == YOKE_BF16;
     /* The least and the greatest need no rounding, so they travel as they are. */
-    if (!narrow || accum == YOKE_ACCUM_NATIVE || reduction == YOKE_MIN || reduction == YOKE_MAX) return dtype;
+    if (!is_narrow(dtype) || accum == YOKE_ACCUM_NATIVE || reduction == YOKE_MIN || reduction == YOKE_MAX) return dtype;
     return YOKE_F32;
 }
 
@@ -131,13 +144,12 @@ void yokei_combine(const struct yokei_combine *c)
 {
     const struct kernels *k = kernels();
     _Alignas(64) double room_a[BLOCK], room_b[BLOCK], room_r[BLOCK];
-    const bool narrow = c->a_dtype == YOKE_F16 || c->a_dtype == YOKE_BF16 ||
-                        (c->b && (c->b_dtype == YOKE_F16 || c->b_dtype == YOKE_BF16));
+    const bool narrow = is_narrow(c->a_dtype) || (c->b && is_narrow(c->b_dtype));
     const bool divides = c->finish && c->reduction == YOKE_AVG;
-    const bool canonical = c->canonical && c->a_dtype != YOKE_I32;
+    const bool canonical = c->canonical && is_float(c->a_dtype);
     const bool moves = !c->b && !divides && !canonical; /* nothing to compute: the bits are copied where the type stays */
     const yoke_dtype compute = moves || !narrow ? c->a_dtype : YOKE_F32;
-    binary *const *table = compute == YOKE_F64 ? k->f64 : compute == YOKE_I32 ? k->i32 : k->f32;
+    binary *const *table = k->op[compute];
     for (size_t at = 0; at < c->n; at += BLOCK) {
         const size_t n = YOKE_MIN((size_t)BLOCK, c->n - at);
         const void *a = operand(k, c->a, c->a_dtype, compute, at, n, room_a);
@@ -153,5 +165,39 @@ void yokei_combine(const struct yokei_combine *c)
         if (divides) (compute == YOKE_F64 ? k->divide_f64 : k->divide_f32)(r, c->size, n);
         if (canonical) (compute == YOKE_F64 ? k->canonical_f64 : k->canonical_f32)(r, n);
         write_out(k, c, r, compute, at, n);
+    }
+}
+
+void yokei_copy(void *target, const void *source, size_t bytes, bool stream)
+{
+    if (stream)
+        kernels()->stream(target, source, bytes);
+    else if (bytes)
+        memcpy(target, source, bytes);
+}
+
+void yokei_fold(const struct yokei_fold *f)
+{
+    const struct kernels *k = kernels();
+    _Alignas(64) double room_a[BLOCK], room_b[BLOCK], sum[BLOCK];
+    const yoke_dtype compute = is_narrow(f->dtype) ? YOKE_F32 : f->dtype;
+    const size_t bytes = yoke_dtype_bytes(f->dtype);
+    binary *const op = k->op[compute][f->reduction];
+    for (size_t at = 0; at < f->n; at += BLOCK) {
+        const size_t n = YOKE_MIN((size_t)BLOCK, f->n - at);
+        const void *so_far = operand(k, f->in[0], f->dtype, compute, at, n, room_a);
+        for (int i = 1; i < f->n_in; i++) {
+            op(so_far, operand(k, f->in[i], f->dtype, compute, at, n, room_b), sum, n);
+            so_far = sum;
+        }
+        if (f->n_in == 1) convert(k, compute, so_far, compute, sum, n);
+        if (f->reduction == YOKE_AVG) (compute == YOKE_F64 ? k->divide_f64 : k->divide_f32)(sum, f->size, n);
+        if (is_float(compute)) (compute == YOKE_F64 ? k->canonical_f64 : k->canonical_f32)(sum, n);
+        const void *result = sum;
+        if (compute != f->dtype) {
+            convert(k, compute, sum, f->dtype, room_a, n);
+            result = room_a;
+        }
+        for (int o = 0; o < f->n_out; o++) yokei_copy((char *)f->out[o] + at * bytes, result, n * bytes, f->stream);
     }
 }

@@ -44,10 +44,32 @@ PLAIN(double, prod_f64, x *y)
 ORDERED(double, uint64_t, min_f64, <, |)
 ORDERED(double, uint64_t, max_f64, >, &)
 /* Integers wrap around, as unsigned ones do. */
-PLAIN(uint32_t, sum_i32, x + y)
-PLAIN(uint32_t, prod_i32, x *y)
-PLAIN(int32_t, min_i32, x < y ? x : y)
-PLAIN(int32_t, max_i32, x > y ? x : y)
+#define INTEGERS(type, wrapping, name)                            \
+    PLAIN(wrapping, sum_##name, (wrapping)(x + y))                 \
+    PLAIN(wrapping, prod_##name, (wrapping)(1u * x * y))            \
+    PLAIN(type, min_##name, x < y ? x : y)                         \
+    PLAIN(type, max_##name, x > y ? x : y)
+INTEGERS(int32_t, uint32_t, i32)
+INTEGERS(int64_t, uint64_t, i64)
+INTEGERS(int8_t, uint8_t, i8)
+INTEGERS(uint8_t, uint8_t, u8)
+
+/* A copy past the caches, for results that nobody reads soon: no line is fetched before it is written. */
+TARGET static void KERNEL(stream)(void *target, const void *source, size_t bytes)
+{
+    char *to = target;
+    const char *from = source;
+#ifdef STREAM_BYTES
+    const size_t head = YOKE_MIN((size_t)(-(uintptr_t)to % STREAM_BYTES), bytes);
+    memcpy(to, from, head);
+    size_t i = head;
+    for (; i + STREAM_BYTES <= bytes; i += STREAM_BYTES) STREAM_ONE(to + i, from + i);
+    memcpy(to + i, from + i, bytes - i);
+    STREAM_END; /* such stores are in no order with what is written after them */
+#else
+    memcpy(to, from, bytes);
+#endif
+}
 
 TARGET static void KERNEL(divide_f32)(void *xv, double by, size_t n)
 {
@@ -112,18 +134,19 @@ TARGET static void KERNEL(narrow_f16)(const float *x, uint16_t *h, size_t n)
     for (; i < n; i++) h[i] = yokei_f32_to_f16(x[i]);
 }
 
+#define ALL_OF(name) { [YOKE_SUM] = KERNEL(sum_##name), [YOKE_AVG] = KERNEL(sum_##name), [YOKE_MIN] = KERNEL(min_##name), \
+                       [YOKE_MAX] = KERNEL(max_##name), [YOKE_PROD] = KERNEL(prod_##name) }
 static const struct kernels KERNEL(table) = {
-    .f32 = { [YOKE_SUM] = KERNEL(sum_f32), [YOKE_AVG] = KERNEL(sum_f32), [YOKE_MIN] = KERNEL(min_f32),
-             [YOKE_MAX] = KERNEL(max_f32), [YOKE_PROD] = KERNEL(prod_f32) },
-    .f64 = { [YOKE_SUM] = KERNEL(sum_f64), [YOKE_AVG] = KERNEL(sum_f64), [YOKE_MIN] = KERNEL(min_f64),
-             [YOKE_MAX] = KERNEL(max_f64), [YOKE_PROD] = KERNEL(prod_f64) },
-    .i32 = { [YOKE_SUM] = KERNEL(sum_i32), [YOKE_MIN] = KERNEL(min_i32), [YOKE_MAX] = KERNEL(max_i32),
-             [YOKE_PROD] = KERNEL(prod_i32) },
+    .op = { [YOKE_F32] = ALL_OF(f32), [YOKE_F64] = ALL_OF(f64), [YOKE_I32] = ALL_OF(i32), [YOKE_I64] = ALL_OF(i64),
+            [YOKE_I8] = ALL_OF(i8), [YOKE_U8] = ALL_OF(u8) },
     .divide_f32 = KERNEL(divide_f32), .divide_f64 = KERNEL(divide_f64),
     .canonical_f32 = KERNEL(canonical_f32), .canonical_f64 = KERNEL(canonical_f64),
     .widen_bf16 = KERNEL(widen_bf16), .narrow_bf16 = KERNEL(narrow_bf16),
     .widen_f16 = KERNEL(widen_f16), .narrow_f16 = KERNEL(narrow_f16),
+    .stream = KERNEL(stream),
 };
 
+#undef ALL_OF
+#undef INTEGERS
 #undef ORDERED
 #undef PLAIN

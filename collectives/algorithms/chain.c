@@ -1,27 +1,73 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Broadcast along a chain root, root + 1, …: every rank passes each chunk on while the next one comes in, so that a
- * long message takes hardly more time than one hop.
+ * Along a chain of ranks every rank passes each chunk on while the next one comes in, so that a long message takes hardly more
+ * time than one hop.
+ *
+ * Broadcast: root, root + 1, …, and round to the rank before root.
+ * Reductions: rank 0, 1, …, size - 1, each adding its own, so that every element is added in the order of the ranks whatever its
+ * place, the chunk, or the hosts. The result then goes back down the chain (all_reduce), or to the root (reduce).
  */
 #include "collectives/internal.h"
 
-static bool chain_next(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step)
+static void broadcast_step(const struct yokei_op *op, size_t at, struct yokei_step *step)
 {
-    if (lane->round >= op->n_rounds) return false;
     const int size = op->comm->size, rank = op->comm->rank;
     const int position = (rank - op->root + size) % size;
-    const size_t at = lane->round * op->chunk, bytes = yoke_dtype_bytes(op->dtype);
-    step->n = YOKE_MIN(op->chunk, op->count - at);
-    step->store = (char *)op->recv + at * bytes;
+    step->store = (char *)op->recv + at;
     if (position == 0) {
-        step->own = (const char *)op->send + at * bytes;
+        step->own = (const char *)op->send + at;
         if (op->send == op->recv) step->store = NULL;
     } else {
         step->from = (rank - 1 + size) % size;
     }
     if (position < size - 1) step->to = (rank + 1) % size;
-    lane->round += (size_t)op->n_lanes;
+}
+
+/* Up the chain: what the ranks below have added, and the own. */
+static void fold_up(const struct yokei_op *op, size_t at, struct yokei_step *step)
+{
+    const int size = op->comm->size, rank = op->comm->rank;
+    const bool last = rank == size - 1, all = op->kind == YOKEI_ALL_REDUCE;
+    step->own = (const char *)op->send + at;
+    step->in = op->wire;
+    step->out = last ? op->dtype : op->wire;
+    if (rank > 0) step->from = rank - 1;
+    step->finish = last;
+    step->canonical = last;
+    if (!last) step->to = rank + 1;
+    else if (all && size > 1) step->to = rank - 1;
+    else if (!all && op->root != rank) step->to = op->root;
+    if (last && (all || op->root == rank)) step->store = (char *)op->recv + at;
+}
+
+/* The result comes back; false: this rank has it, or does not want it. */
+static bool fold_down(const struct yokei_op *op, size_t at, struct yokei_step *step)
+{
+    const int size = op->comm->size, rank = op->comm->rank;
+    if (rank == size - 1 || (op->kind == YOKEI_REDUCE && rank != op->root)) return false;
+    step->from = op->kind == YOKEI_REDUCE ? size - 1 : rank + 1;
+    step->store = (char *)op->recv + at;
+    if (op->kind == YOKEI_ALL_REDUCE && rank > 0) step->to = rank - 1;
     return true;
+}
+
+static bool chain_next(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step)
+{
+    for (; lane->round < op->n_rounds; lane->round += (size_t)op->n_lanes, lane->stage = 0) {
+        const size_t at = lane->round * op->chunk;
+        step->n = YOKE_MIN(op->chunk, op->count - at);
+        if (lane->stage == 0) {
+            lane->stage = 1;
+            if (op->kind == YOKEI_BROADCAST) broadcast_step(op, at * yoke_dtype_bytes(op->dtype), step);
+            else fold_up(op, at * yoke_dtype_bytes(op->dtype), step);
+            return true;
+        }
+        if (lane->stage == 1 && op->kind != YOKEI_BROADCAST) {
+            lane->stage = 2;
+            if (fold_down(op, at * yoke_dtype_bytes(op->dtype), step)) return true;
+        }
+    }
+    return false;
 }
 
 const struct yokei_algorithm yokei_chain = { "chain", chain_next };

@@ -43,47 +43,70 @@ struct yokei_segment {
     /* What the first peer said that found this communicator failed: 0 nothing, 1 being written, 2 readable. */
     _Atomic uint32_t alarm;
     struct yokei_control said;
-    /* then: struct mailbox [size][YOKEI_LANES + 1]; struct flag [YOKEI_LANES + size][YOKEI_SLOTS]; the slots */
-};
-
-struct layout {
-    size_t mailboxes, flags, slots, pair_slots, bytes;
-    size_t slot_bytes, pair_slot_bytes;
+    /* then: the posts and counters; struct mailbox [size][YOKEI_LANES + 1]; struct flag [YOKEI_LANES + size][YOKEI_SLOTS]; the slots;
+       the rooms of oneshot and slices */
 };
 
 static size_t up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
-static struct layout layout_of(const yoke_comm *comm)
+static struct yokei_layout layout_of(const yoke_comm *comm)
 {
     const size_t size = (size_t)comm->size;
-    struct layout l = { .slot_bytes = up(sizeof(struct yokei_header) + comm->chunk_bytes, 4096),
-                        .pair_slot_bytes = up(sizeof(struct yokei_header) + YOKEI_PAIR_CHUNK, 4096) };
-    l.mailboxes = sizeof(struct yokei_segment);
+    struct yokei_layout l = { .slot_bytes = up(sizeof(struct yokei_header) + comm->chunk_bytes, 4096),
+                              .pair_slot_bytes = up(sizeof(struct yokei_header) + YOKEI_PAIR_CHUNK, 4096) };
+    l.posts = sizeof(struct yokei_segment);
+    l.counters = l.posts + 2 * sizeof(struct yokei_post);
+    l.mailboxes = l.counters + YOKEI_SHARED_LANES * sizeof(struct yokei_counters);
     l.flags = l.mailboxes + size * (YOKEI_LANES + 1) * sizeof(struct mailbox);
     l.slots = up(l.flags + (YOKEI_LANES + size) * YOKEI_SLOTS * sizeof(struct flag), 4096);
     l.pair_slots = l.slots + YOKEI_LANES * YOKEI_SLOTS * l.slot_bytes;
-    l.bytes = l.pair_slots + size * YOKEI_SLOTS * l.pair_slot_bytes;
+    l.oneshot = l.pair_slots + size * YOKEI_SLOTS * l.pair_slot_bytes;
+    l.stages = l.oneshot + 2 * YOKEI_ONESHOT_BYTES;
+    l.bytes = l.stages + (size_t)YOKEI_SHARED_LANES * 2 * YOKEI_STAGE_BYTES;
     return l;
+}
+
+static char *segment_of(const yoke_comm *comm, int r) { return r == comm->rank ? (char *)comm->segment : comm->peers[r].segment; }
+
+struct yokei_post *yokei_shm_post_at(const yoke_comm *comm, int r, uint32_t number)
+{
+    return (struct yokei_post *)(void *)(segment_of(comm, r) + comm->layout.posts) + number % 2;
+}
+
+_Atomic uint32_t *yokei_shm_counter_at(const yoke_comm *comm, int r, const struct yokei_lane *lane, enum yokei_counter counter, uint32_t until)
+{
+    if (counter == YOKEI_POSTED) return &yokei_shm_post_at(comm, r, until)->number;
+    return &((struct yokei_counters *)(void *)(segment_of(comm, r) + comm->layout.counters))[lane->id].at[counter];
+}
+
+char *yokei_shm_oneshot_at(const yoke_comm *comm, int r, uint32_t number)
+{
+    return segment_of(comm, r) + comm->layout.oneshot + number % 2 * YOKEI_ONESHOT_BYTES;
+}
+
+char *yokei_shm_stage_at(const yoke_comm *comm, int r, const struct yokei_lane *lane, int part)
+{
+    return segment_of(comm, r) + comm->layout.stages + ((size_t)lane->id * 2 + (size_t)part) * YOKEI_STAGE_BYTES;
 }
 
 /* Slots and flags of one lane lie together; a pair's lane has its own per peer. */
 static struct flag *flag_at(const yoke_comm *comm, void *segment, int lane, int to, uint32_t slot)
 {
-    struct flag *flags = (struct flag *)((char *)segment + layout_of(comm).flags);
+    struct flag *flags = (struct flag *)((char *)segment + comm->layout.flags);
     return &flags[(lane == YOKEI_LANE_PAIR ? YOKEI_LANES + to : lane) * YOKEI_SLOTS + (int)slot];
 }
 
 static char *slot_at(const yoke_comm *comm, void *segment, int lane, int to, uint32_t slot)
 {
-    const struct layout l = layout_of(comm);
+    const struct yokei_layout *l = &comm->layout;
     if (lane == YOKEI_LANE_PAIR)
-        return (char *)segment + l.pair_slots + ((size_t)to * YOKEI_SLOTS + slot) * l.pair_slot_bytes;
-    return (char *)segment + l.slots + ((size_t)lane * YOKEI_SLOTS + slot) * l.slot_bytes;
+        return (char *)segment + l->pair_slots + ((size_t)to * YOKEI_SLOTS + slot) * l->pair_slot_bytes;
+    return (char *)segment + l->slots + ((size_t)lane * YOKEI_SLOTS + slot) * l->slot_bytes;
 }
 
 static struct mailbox *mailbox_at(const yoke_comm *comm, void *segment, int lane, int to)
 {
-    return (struct mailbox *)((char *)segment + layout_of(comm).mailboxes) + to * (YOKEI_LANES + 1) + lane;
+    return (struct mailbox *)((char *)segment + comm->layout.mailboxes) + to * (YOKEI_LANES + 1) + lane;
 }
 
 static void ring(struct yokei_segment *segment)
@@ -93,6 +116,17 @@ static void ring(struct yokei_segment *segment)
     if (!atomic_load_explicit(&segment->sleeps, memory_order_relaxed)) return;
     atomic_fetch_add(&segment->rung, 1);
     syscall(SYS_futex, &segment->rung, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+void yokei_shm_ring_all(const yoke_comm *comm)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    for (int r = 0; r < comm->size; r++) {
+        struct yokei_segment *segment = comm->peers[r].segment;
+        if (r == comm->rank || !atomic_load_explicit(&segment->sleeps, memory_order_relaxed)) continue;
+        atomic_fetch_add(&segment->rung, 1);
+        syscall(SYS_futex, &segment->rung, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    }
 }
 
 bool yokei_shm_alarm(yoke_comm *comm, int r, const struct yokei_control *message)
@@ -187,7 +221,7 @@ const struct yokei_transport yokei_shm_transport = { "shm", shm_reserve, shm_pos
 
 yoke_status yokei_shm_create(yoke_comm *comm)
 {
-    const struct layout l = layout_of(comm);
+    const struct yokei_layout l = comm->layout = layout_of(comm);
     int fd = memfd_create("yoke-slots", MFD_CLOEXEC);
     if (fd < 0) return yoke_fail(YOKE_EIO, "shared memory: memfd_create: %s", strerror(errno));
     int error = fchmod(fd, 0600) ? errno : posix_fallocate(fd, 0, (off_t)l.bytes);
@@ -209,7 +243,7 @@ yoke_status yokei_shm_create(yoke_comm *comm)
 bool yokei_shm_map(yoke_comm *comm, int r)
 {
     struct yokei_peer *peer = &comm->peers[r];
-    const size_t bytes = layout_of(comm).bytes;
+    const size_t bytes = comm->layout.bytes;
     if (!comm->segment || peer->info.segment_fd < 0) return false;
     char path[64];
     yokei_text(path, sizeof path, "/proc/%d/fd/%d", peer->info.pid, peer->info.segment_fd);
@@ -239,7 +273,7 @@ void yokei_shm_close_fd(yoke_comm *comm)
 
 void yokei_shm_destroy(yoke_comm *comm)
 {
-    const size_t bytes = layout_of(comm).bytes;
+    const size_t bytes = comm->layout.bytes;
     for (int r = 0; r < comm->size && comm->peers; r++)
         if (comm->peers[r].segment) munmap(comm->peers[r].segment, bytes);
     if (comm->segment) munmap(comm->segment, bytes);

@@ -39,7 +39,7 @@ struct yoke_comm_config {
     int64_t timeout_ms;    /* a rank that is alive but has not called; default 600000, YOKE_TIMEOUT_MS */
     int64_t stall_ms;      /* a rank that entered and makes no progress; default 10000, YOKE_STALL_MS */
     size_t chunk_bytes;    /* of the pipelines; default chosen by size, YOKE_CHUNK_BYTES */
-    const char *algorithm; /* of all_reduce: "ring" or "doubling"; default chosen by size, YOKE_ALGORITHM */
+    const char *algorithm; /* of all_reduce: oneshot, slices, ring, chain, doubling; default chosen, YOKE_ALGORITHM */
     bool no_check;         /* leave out the call check */
     bool no_shared;        /* messages over MPI also between ranks that could share memory; YOKE_NO_SHARED=1 */
 };
@@ -74,7 +74,7 @@ yoke_status yoke_comm_busy(yoke_comm *comm, const char *what);
 
 /**
  * recv[i] = op over all ranks of send[i]. In place: send == recv.
- * Types:  f32, f16, bf16, f64, i32; avg not of integers. Rounds: see yoke_accum; avg is the sum / p, in f32 (f64 of
+ * Types:  all; avg not of integers, whose sums and products wrap around. Rounds: see yoke_accum; avg is the sum / p, in f32 (f64 of
  *         f64): exact where the average is.
  * Errors: YOKE_EINVAL, YOKE_EUNSUPPORTED, YOKE_EMISMATCH, YOKE_ETIMEOUT, YOKE_EDEAD, YOKE_EABORTED
  * Bound:  f32: gamma(p - 1) sum |x|; 16-bit with accum f32: u |ref| more; native: (p - 1) u sum |x|
@@ -95,6 +95,29 @@ yoke_status yoke_reduce_scatter_v(const void *send, void *recv, const size_t cou
                                   yoke_reduction op, yoke_comm *comm, yoke_stream *stream);
 yoke_status yoke_all_gather_v(const void *send, void *recv, const size_t counts[], yoke_dtype dtype, yoke_comm *comm,
                               yoke_stream *stream);
+/** recv on the root = op over all ranks of send; recv is looked at on the root only. Else as yoke_all_reduce. */
+yoke_status yoke_reduce(const void *send, void *recv, size_t count, yoke_dtype dtype, yoke_reduction op, int root,
+                        yoke_comm *comm, yoke_stream *stream);
+/** recv[r * count ...] on the root = rank r's send. In place on the root: send == recv + root * count. */
+yoke_status yoke_gather(const void *send, void *recv, size_t count, yoke_dtype dtype, int root, yoke_comm *comm,
+                        yoke_stream *stream);
+/** recv = the root's send[rank * count ...]. In place on the root: recv == send + root * count. */
+yoke_status yoke_scatter(const void *send, void *recv, size_t count, yoke_dtype dtype, int root, yoke_comm *comm,
+                         yoke_stream *stream);
+/** The same with an element count per rank, all ranks passing the same counts. */
+yoke_status yoke_gather_v(const void *send, void *recv, const size_t counts[], yoke_dtype dtype, int root,
+                          yoke_comm *comm, yoke_stream *stream);
+yoke_status yoke_scatter_v(const void *send, void *recv, const size_t counts[], yoke_dtype dtype, int root,
+                           yoke_comm *comm, yoke_stream *stream);
+/** recv[r * count ...] = what rank r has in send[rank * count ...]. Not in place. */
+yoke_status yoke_all_to_all(const void *send, void *recv, size_t count, yoke_dtype dtype, yoke_comm *comm,
+                            yoke_stream *stream);
+/**
+ * The same with counts of this rank's own: send_counts[r] elements go to rank r and recv_counts[r] come from it, slices
+ * one after another in both buffers. What rank a sends to b must be what b receives from a: checked pair by pair.
+ */
+yoke_status yoke_all_to_all_v(const void *send, const size_t send_counts[], void *recv, const size_t recv_counts[],
+                              yoke_dtype dtype, yoke_comm *comm, yoke_stream *stream);
 /** Point to point. Opposing sends and receives need a group. */
 yoke_status yoke_send(const void *send, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm, yoke_stream *stream);
 yoke_status yoke_recv(void *recv, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm, yoke_stream *stream);

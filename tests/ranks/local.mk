@@ -1,7 +1,7 @@
 # tests/ranks: what several ranks do together. tests/ranks/run N PROGRAM prints one TAP stream and ends in time.
 EXTRA_DIST += tests/ranks/run
 ranks_programs = tests/ranks/reductions tests/ranks/moves tests/ranks/mismatch tests/ranks/devices tests/ranks/verdicts \
-	tests/ranks/agent tests/ranks/victim tests/ranks/faults
+	tests/ranks/agent tests/ranks/victim tests/ranks/faults tests/ranks/property
 check_PROGRAMS += $(ranks_programs)
 RANKS_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
 RANKS_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS) -lm
@@ -11,6 +11,9 @@ tests_ranks_reductions_LDADD = $(RANKS_LDADD)
 tests_ranks_moves_SOURCES = tests/ranks/ranks.h tests/ranks/moves.c
 tests_ranks_moves_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_moves_LDADD = $(RANKS_LDADD)
+tests_ranks_property_SOURCES = tests/ranks/ranks.h tests/ranks/property.c
+tests_ranks_property_CFLAGS = $(RANKS_CFLAGS)
+tests_ranks_property_LDADD = $(RANKS_LDADD)
 tests_ranks_mismatch_SOURCES = tests/ranks/ranks.h tests/ranks/mismatch.c
 tests_ranks_mismatch_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_mismatch_LDADD = $(RANKS_LDADD)
@@ -37,6 +40,11 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run 6 tests/ranks/reductions' \
 	'$(top_srcdir)/tests/ranks/run 7 tests/ranks/reductions' \
 	'$(top_srcdir)/tests/ranks/run 8 tests/ranks/reductions' \
+	'$(top_srcdir)/tests/ranks/run 1 tests/ranks/property $${YOKE_SOAK:+10}300' \
+	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/property $${YOKE_SOAK:+10}900' \
+	'$(top_srcdir)/tests/ranks/run 3 tests/ranks/property $${YOKE_SOAK:+10}900' \
+	'$(top_srcdir)/tests/ranks/run 5 tests/ranks/property $${YOKE_SOAK:+10}600' \
+	'$(top_srcdir)/tests/ranks/run 8 tests/ranks/property $${YOKE_SOAK:+10}400' \
 	'$(top_srcdir)/tests/ranks/run 1 tests/ranks/moves' \
 	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/moves' \
 	'$(top_srcdir)/tests/ranks/run 5 tests/ranks/moves' \

@@ -154,7 +154,7 @@ static void refused_group(yoke_comm *comm, uint8_t *send, uint8_t *recv)
 {
     yoke_group_start();
     yoke_all_reduce(send, recv, 16, YOKE_F32, YOKE_SUM, comm, NULL);
-    const yoke_status status = yoke_all_reduce(send, recv, 16, YOKE_U8, YOKE_SUM, comm, NULL);
+    const yoke_status status = yoke_all_reduce(send, recv, 16, YOKE_U8, YOKE_AVG, comm, NULL);
     ranks_check(status == YOKE_EUNSUPPORTED && yoke_group_end() == YOKE_EUNSUPPORTED, "a refused call refuses its group");
     ranks_check(yoke_group_end() == YOKE_EINVAL, "a group that was not started does not end");
     ranks_check(yoke_send(send, 4, YOKE_U8, ranks_rank, comm, NULL) == YOKE_EINVAL, "a send to oneself needs a group");

@@ -170,7 +170,10 @@ static int specials(yoke_comm *comm, struct buffers *b, yoke_dtype dtype)
 
 static const struct variant { const char *name, *algorithm; bool no_shared; size_t chunk; } variants[] = {
     { "shared memory", NULL, false, 0 },
+    { "shared memory, slices", "slices", false, 0 },
+    { "shared memory, oneshot where it fits", "oneshot", false, 0 },
     { "shared memory, ring, chunks of 256 bytes", "ring", false, 256 },
+    { "MPI, chain", "chain", true, 0 },
     { "MPI, ring", "ring", true, 0 },
     { "MPI, doubling, chunks of 4096 bytes", "doubling", true, 4096 },
 };
@@ -212,7 +215,7 @@ static void refusals(struct buffers *b)
     yoke_comm *comm;
     if (!ranks_check(!yoke_comm_create(ranks_world, NULL, NULL, &comm), "a communicator")) return;
     ranks_check(yoke_all_reduce(b->send, b->recv, 4, YOKE_I32, YOKE_AVG, comm, NULL) == YOKE_EUNSUPPORTED, "avg of i32 is refused");
-    ranks_check(yoke_all_reduce(b->send, b->recv, 4, YOKE_U8, YOKE_SUM, comm, NULL) == YOKE_EUNSUPPORTED, "sum of u8 is refused");
+    ranks_check(yoke_all_reduce(b->send, b->recv, 4, YOKE_U8, YOKE_AVG, comm, NULL) == YOKE_EUNSUPPORTED, "avg of u8 is refused");
     ranks_check(yoke_all_reduce(b->send, b->send + 4, 4, YOKE_F32, YOKE_SUM, comm, NULL) == YOKE_EINVAL, "overlap is refused");
     ranks_check(yoke_all_reduce(NULL, b->recv, 4, YOKE_F32, YOKE_SUM, comm, NULL) == YOKE_EINVAL, "NULL is refused");
     ranks_check(yoke_all_reduce(b->send + 1, b->recv, 4, YOKE_F32, YOKE_SUM, comm, NULL) == YOKE_EINVAL, "misalignment is refused");

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Gather, scatter and all-to-all by messages: each pair of ranks exchanges its slice directly. In all-to-all, step s sends to
+ * the rank s further and receives from the rank s before, so that at each moment all ranks talk to different ones. Chunks go to
+ * the lanes in turn. The first message of a pair is sent even when it is empty: it carries the call.
+ */
+#include "collectives/internal.h"
+
+/* The lane's chunk of a slice: n elements, 0 when the slice has ended; at, its first element in the buffer. */
+static bool chunk_of(const struct yokei_op *op, const struct yokei_lane *lane, const size_t slices[], int j, size_t *at_out, size_t *n_out)
+{
+    const size_t length = slices[j + 1] - slices[j], from = lane->round * op->chunk;
+    *at_out = slices[j] + YOKE_MIN(from, length);
+    *n_out = YOKE_MIN(op->chunk, length - YOKE_MIN(from, length));
+    return lane->round == 0 || *n_out;
+}
+
+/* Send the chunk of slice j of `send`, which begins at slice `first`, to a rank; false: there is none. */
+static bool send_chunk(const struct yokei_op *op, const struct yokei_lane *lane, int j, int first, int to, struct yokei_step *step)
+{
+    size_t at, n;
+    if (!chunk_of(op, lane, op->send_slices, j, &at, &n)) return false;
+    step->n = n;
+    step->own = (const char *)op->send + (at - op->send_slices[first]) * yoke_dtype_bytes(op->dtype);
+    step->to = to;
+    return true;
+}
+
+static bool receive_chunk(const struct yokei_op *op, const struct yokei_lane *lane, int j, int first, int from, struct yokei_step *step)
+{
+    size_t at, n;
+    if (!chunk_of(op, lane, op->slices, j, &at, &n)) return false;
+    step->n = n;
+    step->store = (char *)op->recv + (at - op->slices[first]) * yoke_dtype_bytes(op->dtype);
+    step->from = from;
+    return true;
+}
+
+/* The rank's own slice, from send to recv. */
+static bool copy_own(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step)
+{
+    const int rank = op->comm->rank, send_first = op->kind == YOKEI_GATHER ? rank : 0, recv_first = op->kind == YOKEI_SCATTER ? rank : 0;
+    receive_chunk(op, lane, rank, recv_first, -1, step);
+    void *store = step->store;
+    if (!send_chunk(op, lane, rank, send_first, -1, step) || step->own == store) return false;
+    step->store = store;
+    return true;
+}
+
+/* Step `stage` of a round; *more_out false: it was the round's last. False: nothing to do in it. */
+static bool round_step(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step, bool *more_out)
+{
+    const int size = op->comm->size, rank = op->comm->rank, stage = lane->stage;
+    const bool is_root = rank == op->root;
+    *more_out = true;
+    if (op->kind == YOKEI_ALL_TO_ALL) {
+        const int s = stage / 2, to = (rank + s) % size, from = (rank - s + size) % size;
+        *more_out = stage < 2 * size - 1;
+        if (stage < 2) return stage == 0 && copy_own(op, lane, step);
+        return stage % 2 ? receive_chunk(op, lane, from, 0, from, step) : send_chunk(op, lane, to, 0, to, step);
+    }
+    if (!is_root) {
+        *more_out = false;
+        return op->kind == YOKEI_GATHER ? send_chunk(op, lane, rank, rank, op->root, step)
+                                        : receive_chunk(op, lane, rank, rank, op->root, step);
+    }
+    *more_out = stage < size - 1;
+    if (stage == 0) return copy_own(op, lane, step);
+    const int other = (rank + stage) % size;
+    return op->kind == YOKEI_GATHER ? receive_chunk(op, lane, other, 0, other, step) : send_chunk(op, lane, other, 0, other, step);
+}
+
+static size_t rounds_of(const struct yokei_op *op)
+{
+    size_t longest = yokei_longest_slice(op);
+    for (int r = 0; r < op->comm->size; r++) longest = YOKE_MAX(longest, op->send_slices[r + 1] - op->send_slices[r]);
+    return YOKE_MAX((longest + op->chunk - 1) / op->chunk, 1);
+}
+
+static bool linear_next(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step)
+{
+    const struct yokei_step blank = *step;
+    for (const size_t n_rounds = rounds_of(op); lane->round < n_rounds;) {
+        bool more;
+        *step = blank;
+        const bool found = round_step(op, lane, step, &more);
+        lane->stage++;
+        if (!more) {
+            lane->stage = 0;
+            lane->round += (size_t)op->n_lanes;
+        }
+        if (found) return true;
+    }
+    return false;
+}
+
+const struct yokei_algorithm yokei_linear = { "linear", linear_next };

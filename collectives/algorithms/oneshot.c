@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Small collectives between ranks that share memory: each rank shows its data to all, and then takes from everybody's what it
+ * needs. One look at the others is the only waiting there is. Sums are done by every rank that wants them, in the order of the
+ * ranks, so all get the same bits.
+ *
+ * A rank shows at most YOKEI_ONESHOT_BYTES; up to YOKEI_INLINE_BYTES lie beside the announcement, in the line that the others
+ * look at anyway.
+ */
+#include "collectives/internal.h"
+
+size_t yokei_shown_bytes(const struct yokei_op *op)
+{
+    const size_t bytes = yoke_dtype_bytes(op->dtype);
+    switch (op->kind) {
+    case YOKEI_BARRIER:
+    case YOKEI_DESTROY: return 0;
+    /* Of the longest slice, not of the own: the choice that hangs on this must be the same on all ranks. */
+    case YOKEI_ALL_GATHER:
+    case YOKEI_GATHER: return yokei_longest_slice(op) * bytes;
+    default: return op->count * bytes;
+    }
+}
+
+static bool shows(const struct yokei_op *op)
+{
+    const bool is_root = op->comm->rank == op->root;
+    if (op->kind == YOKEI_BROADCAST || op->kind == YOKEI_SCATTER) return is_root;
+    return op->kind != YOKEI_BARRIER && op->kind != YOKEI_DESTROY;
+}
+
+static char *shown_by(const struct yokei_op *op, int r)
+{
+    return op->shown_bytes <= YOKEI_INLINE_BYTES ? yokei_shm_post_at(op->comm, r, op->number)->data
+                                                 : yokei_shm_oneshot_at(op->comm, r, op->number);
+}
+
+/* What this rank shows: all that it sends. */
+static size_t own_bytes(const struct yokei_op *op)
+{
+    const size_t bytes = yoke_dtype_bytes(op->dtype);
+    const int rank = op->comm->rank;
+    if (op->kind == YOKEI_ALL_GATHER || op->kind == YOKEI_GATHER) return (op->slices[rank + 1] - op->slices[rank]) * bytes;
+    return op->shown_bytes;
+}
+
+static void show(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    yoke_comm *comm = op->comm;
+    struct yokei_post *post = yokei_shm_post_at(comm, comm->rank, op->number);
+    (void)lane;
+    post->history = op->history;
+    post->header = op->header;
+    if (shows(op)) yokei_copy(shown_by(op, comm->rank), op->send, own_bytes(op), false);
+}
+
+static void sum(const struct yokei_op *op, size_t first, size_t n)
+{
+    const yoke_comm *comm = op->comm;
+    const size_t at = first * yoke_dtype_bytes(op->dtype);
+    for (int q = 0; q < comm->size; q++) comm->inputs[q] = shown_by(op, q) + at;
+    yokei_fold(&(struct yokei_fold){ .n = n, .reduction = op->reduction, .dtype = op->dtype, .n_in = comm->size, .n_out = 1,
+                                     .size = comm->size, .in = comm->inputs, .out = (void *const[]){ op->recv } });
+}
+
+static void gather(const struct yokei_op *op)
+{
+    const size_t bytes = yoke_dtype_bytes(op->dtype);
+    for (int q = 0; q < op->comm->size; q++) {
+        char *place = (char *)op->recv + op->slices[q] * bytes;
+        if (q != op->comm->rank || place != op->send)
+            yokei_copy(place, shown_by(op, q), (op->slices[q + 1] - op->slices[q]) * bytes, false);
+    }
+}
+
+static void take(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    const yoke_comm *comm = op->comm;
+    const size_t bytes = yoke_dtype_bytes(op->dtype);
+    const bool is_root = comm->rank == op->root;
+    (void)lane;
+    switch (op->kind) {
+    case YOKEI_REDUCE:
+        if (!is_root) return;
+        /* fallthrough */
+    case YOKEI_ALL_REDUCE: sum(op, 0, op->count); return;
+    case YOKEI_REDUCE_SCATTER: sum(op, op->slices[comm->rank], op->slices[comm->rank + 1] - op->slices[comm->rank]); return;
+    case YOKEI_GATHER:
+        if (!is_root) return;
+        /* fallthrough */
+    case YOKEI_ALL_GATHER: gather(op); return;
+    case YOKEI_BROADCAST:
+        if (op->recv != op->send || !is_root) yokei_copy(op->recv, shown_by(op, op->root), op->count * bytes, false);
+        return;
+    case YOKEI_SCATTER:
+        yokei_copy(op->recv, shown_by(op, op->root) + op->slices[comm->rank] * bytes,
+                   (op->slices[comm->rank + 1] - op->slices[comm->rank]) * bytes, false);
+        return;
+    case YOKEI_ALL_TO_ALL:
+        for (int q = 0; q < comm->size; q++) /* all slices are equal here */
+            yokei_copy((char *)op->recv + op->slices[q] * bytes, shown_by(op, q) + op->slices[comm->rank] * bytes,
+                       (op->slices[q + 1] - op->slices[q]) * bytes, false);
+        return;
+    default: return;
+    }
+}
+
+/* Whom a rank needs: everybody, or the root, or nobody. */
+static void wait_for_needed(const struct yokei_op *op, struct yokei_step *step)
+{
+    const bool is_root = op->comm->rank == op->root;
+    step->wait = YOKEI_POSTED;
+    step->until = op->number;
+    if (op->kind == YOKEI_BROADCAST || op->kind == YOKEI_SCATTER) {
+        step->wait_rank = op->root;
+    } else if ((op->kind == YOKEI_REDUCE || op->kind == YOKEI_GATHER) && !is_root) {
+        step->wait = YOKEI_NOTHING;
+    }
+}
+
+static bool oneshot_next(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step)
+{
+    switch (lane->stage++) {
+    case 0:
+        step->work = show;
+        step->wait = YOKEI_POSTED;
+        step->until = op->number - 1;
+        step->tell = YOKEI_POSTED;
+        step->value = op->number;
+        return true;
+    case 1:
+        step->work = take;
+        wait_for_needed(op, step);
+        return true;
+    default: return false;
+    }
+}
+
+const struct yokei_algorithm yokei_oneshot = { "oneshot", oneshot_next };

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Collectives between ranks that share memory, for data of any size. A round of a lane works on one chunk, in three steps:
+ *
+ *   show    copy what the others need of the own chunk to the own stage (when they have done with the round before)
+ *   sum     add the own slice of the chunk, straight from everybody's stages, in the order of the ranks (reductions)
+ *   take    copy the others' results, or what they show, to the caller's buffer
+ *
+ * Stages stay in the caches, so main memory is touched once per input and once per output. Rounds go to the lanes in turn:
+ * while one lane waits, another works.
+ *
+ * Where all ranks hold the whole buffer (all_reduce, reduce, broadcast) the chunk is a piece of it, and slice j is the j-th part
+ * of the chunk. Else (reduce_scatter, all_gather, all_to_all, gather, scatter) it is one chunk of each of the callers' slices.
+ */
+#include "collectives/internal.h"
+
+/* One chunk: slice j of it lies at at[j] of the caller's whole buffer, and has n[j] elements. Longest of them: `pitch`. */
+struct chunk {
+    size_t base, length, pitch;
+};
+
+static bool is_whole(const struct yokei_op *op)
+{
+    return op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE || op->kind == YOKEI_BROADCAST;
+}
+
+static bool reduces(const struct yokei_op *op)
+{
+    return op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE || op->kind == YOKEI_REDUCE_SCATTER;
+}
+
+static struct chunk chunk_of(const struct yokei_op *op, const struct yokei_lane *lane)
+{
+    const size_t size = (size_t)op->comm->size;
+    struct chunk c = { .base = lane->step.round * op->chunk };
+    if (!is_whole(op)) {
+        c.pitch = op->chunk;
+        return c;
+    }
+    c.length = YOKE_MIN(op->chunk, op->count - c.base);
+    c.pitch = ((c.length + size - 1) / size + 15) / 16 * 16; /* slices begin at lines */
+    return c;
+}
+
+/* Slice j of the chunk within the whole buffer: its first element; *n_out elements. */
+static size_t slice_of(const struct yokei_op *op, const struct chunk *c, int j, size_t *n_out)
+{
+    if (is_whole(op)) {
+        const size_t from = YOKE_MIN((size_t)j * c->pitch, c->length);
+        *n_out = YOKE_MIN(c->pitch, c->length - from);
+        return c->base + from;
+    }
+    const size_t length = op->slices[j + 1] - op->slices[j], from = YOKE_MIN(c->base, length);
+    *n_out = YOKE_MIN(c->pitch, length - from);
+    return op->slices[j] + from;
+}
+
+/* The same within a buffer that holds slice j alone. */
+static size_t within(const struct yokei_op *op, const struct chunk *c, int j) { return YOKE_MIN(c->base, op->slices[j + 1] - op->slices[j]); }
+
+static void show(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    const yoke_comm *comm = op->comm;
+    const struct chunk c = chunk_of(op, lane);
+    const size_t bytes = yoke_dtype_bytes(op->dtype);
+    char *stage = yokei_shm_stage_at(comm, comm->rank, lane, 0);
+    const char *send = op->send;
+    size_t n;
+    if (op->kind == YOKEI_BROADCAST) {
+        yokei_copy(stage, send + c.base * bytes, c.length * bytes, false);
+        return;
+    }
+    if (op->kind == YOKEI_ALL_GATHER || op->kind == YOKEI_GATHER) {
+        slice_of(op, &c, comm->rank, &n);
+        yokei_copy(stage, send + within(op, &c, comm->rank) * bytes, n * bytes, false);
+        return;
+    }
+    for (int j = 0; j < comm->size; j++) {
+        const size_t at = slice_of(op, &c, j, &n);
+        if (j != comm->rank) yokei_copy(stage + (size_t)j * c.pitch * bytes, send + at * bytes, n * bytes, false);
+    }
+}
+
+static void sum(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    const yoke_comm *comm = op->comm;
+    const struct chunk c = chunk_of(op, lane);
+    const size_t bytes = yoke_dtype_bytes(op->dtype);
+    const int rank = comm->rank;
+    size_t n;
+    const size_t at = slice_of(op, &c, rank, &n);
+    for (int q = 0; q < comm->size; q++)
+        comm->inputs[q] = q == rank ? (const char *)op->send + at * bytes
+                                    : yokei_shm_stage_at(comm, q, lane, 0) + (size_t)rank * c.pitch * bytes;
+    char *recv = op->recv, *place[2];
+    int n_out = 0;
+    if (op->kind == YOKEI_REDUCE_SCATTER) place[n_out++] = recv + within(op, &c, rank) * bytes;
+    if (op->kind == YOKEI_ALL_REDUCE || (op->kind == YOKEI_REDUCE && rank == op->root)) place[n_out++] = recv + at * bytes;
+    if (op->kind != YOKEI_REDUCE_SCATTER && !(op->kind == YOKEI_REDUCE && rank == op->root))
+        place[n_out++] = yokei_shm_stage_at(comm, rank, lane, 1);
+    yokei_fold(&(struct yokei_fold){ .n = n, .reduction = op->reduction, .dtype = op->dtype, .n_in = comm->size, .n_out = n_out,
+                                     .size = comm->size, .in = comm->inputs, .out = (void *const *)place });
+}
+
+/* Copy slice j of the chunk from what rank q shows (part 0) or has computed (part 1). */
+static void take_from(const struct yokei_op *op, struct yokei_lane *lane, const struct chunk *c, int q, int part)
+{
+    const yoke_comm *comm = op->comm;
+    const size_t bytes = yoke_dtype_bytes(op->dtype);
+    const bool for_each = op->kind == YOKEI_ALL_TO_ALL || op->kind == YOKEI_SCATTER; /* the stage has a slice per rank */
+    const char *stage = yokei_shm_stage_at(comm, q, lane, part) + (for_each ? (size_t)comm->rank * c->pitch * bytes : 0);
+    size_t n;
+    size_t at = slice_of(op, c, op->kind == YOKEI_SCATTER ? comm->rank : q, &n);
+    if (op->kind == YOKEI_SCATTER) at = within(op, c, comm->rank);
+    yokei_copy((char *)op->recv + at * bytes, stage, n * bytes, false);
+}
+
+/* The rank's own part, which needs no stage. */
+static void take_own(const struct yokei_op *op, const struct chunk *c)
+{
+    const int rank = op->comm->rank;
+    const size_t bytes = yoke_dtype_bytes(op->dtype);
+    size_t n;
+    const size_t at = slice_of(op, c, rank, &n);
+    const bool send_is_slice = op->kind == YOKEI_ALL_GATHER || op->kind == YOKEI_GATHER, recv_is_slice = op->kind == YOKEI_SCATTER;
+    const char *from = (const char *)op->send + (send_is_slice ? within(op, c, rank) : at) * bytes;
+    char *to = (char *)op->recv + (recv_is_slice ? within(op, c, rank) : at) * bytes;
+    if (from != to) yokei_copy(to, from, n * bytes, false);
+}
+
+static void take(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    const yoke_comm *comm = op->comm;
+    const struct chunk c = chunk_of(op, lane);
+    const bool is_root = comm->rank == op->root;
+    const size_t bytes = yoke_dtype_bytes(op->dtype);
+    switch (op->kind) {
+    case YOKEI_BROADCAST: {
+        char *to = (char *)op->recv + c.base * bytes;
+        const char *own = (const char *)op->send + c.base * bytes;
+        if (!is_root) yokei_copy(to, yokei_shm_stage_at(comm, op->root, lane, 0), c.length * bytes, false);
+        else if (to != own) yokei_copy(to, own, c.length * bytes, false);
+        return;
+    }
+    case YOKEI_SCATTER:
+        if (is_root) take_own(op, &c);
+        else take_from(op, lane, &c, op->root, 0);
+        return;
+    case YOKEI_REDUCE:
+    case YOKEI_GATHER:
+        if (!is_root) return;
+        break;
+    default: break;
+    }
+    for (int i = 1; i < comm->size; i++) /* each begins with another, so that they do not meet */
+        take_from(op, lane, &c, (comm->rank + i) % comm->size, reduces(op));
+    if (!reduces(op)) take_own(op, &c);
+}
+
+/* Whether this rank shows anything, and whether others wait for it. */
+static bool shows(const struct yokei_op *op)
+{
+    const bool is_root = op->comm->rank == op->root;
+    if (op->kind == YOKEI_BROADCAST || op->kind == YOKEI_SCATTER) return is_root;
+    return op->kind != YOKEI_GATHER || !is_root;
+}
+
+/* A rank that takes from nobody needs not wait. */
+static bool takes(const struct yokei_op *op)
+{
+    const bool is_root = op->comm->rank == op->root;
+    if (op->kind == YOKEI_BROADCAST || op->kind == YOKEI_SCATTER) return !is_root;
+    if (op->kind == YOKEI_REDUCE || op->kind == YOKEI_GATHER) return is_root;
+    return true;
+}
+
+static void announce(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    yoke_comm *comm = op->comm;
+    struct yokei_post *post = yokei_shm_post_at(comm, comm->rank, op->number);
+    (void)lane;
+    post->history = op->history;
+    post->header = op->header;
+}
+
+static void nothing(const struct yokei_op *op, struct yokei_lane *lane) { (void)op, (void)lane; }
+
+/* The steps of a round: 0 show, 1 sum, 2 take. */
+static void round_step(const struct yokei_op *op, struct yokei_lane *lane, int which, struct yokei_step *step)
+{
+    const bool rooted = op->kind == YOKEI_BROADCAST || op->kind == YOKEI_SCATTER;
+    step->until = step->value = lane->epoch;
+    if (which == 0) {
+        step->work = shows(op) ? show : nothing;
+        step->wait = shows(op) ? YOKEI_PASSED : YOKEI_NOTHING;
+        step->until = lane->epoch - 1;
+        step->tell = YOKEI_STAGED;
+    } else if (which == 1) {
+        step->work = reduces(op) ? sum : nothing;
+        step->wait = reduces(op) ? YOKEI_STAGED : YOKEI_NOTHING;
+        step->tell = YOKEI_REDUCED;
+    } else {
+        step->work = op->kind == YOKEI_REDUCE_SCATTER ? nothing : take;
+        step->wait = !takes(op) || op->kind == YOKEI_REDUCE_SCATTER ? YOKEI_NOTHING : reduces(op) ? YOKEI_REDUCED : YOKEI_STAGED;
+        if (rooted) step->wait_rank = op->root;
+        step->tell = YOKEI_PASSED;
+    }
+}
+
+/* Lane 0 begins with the announcement, and looks at everybody's. */
+static bool first_steps(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step)
+{
+    step->wait = YOKEI_POSTED;
+    if (lane->stage == 0) {
+        step->work = announce;
+        step->until = op->number - 1;
+        step->tell = YOKEI_POSTED;
+        step->value = op->number;
+        return true;
+    }
+    step->work = nothing;
+    step->until = op->number;
+    return lane->stage == 1;
+}
+
+static bool slices_next(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step)
+{
+    const int n_first = lane->id == 0 ? 2 : 0;
+    if (lane->stage < n_first) {
+        first_steps(op, lane, step);
+        lane->stage++;
+        return true;
+    }
+    if (lane->round >= op->n_rounds) return false;
+    const int which = lane->stage - n_first;
+    if (which == 0) lane->epoch++;
+    step->round = lane->round;
+    round_step(op, lane, which, step);
+    lane->stage++;
+    if (which == 2) {
+        lane->stage = n_first;
+        lane->round += (size_t)op->n_lanes;
+    }
+    return true;
+}
+
+const struct yokei_algorithm yokei_slices = { "slices", slices_next };

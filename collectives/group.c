@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a checked call to an operation in flight: order with a stream, groups, sends and receives. */
+#include <string.h>
+
+#include "collectives/call.h"
+
+/* ---- groups: what was called between start and end, per thread ---- */
+
+struct call {
+    struct yokei_op *op; /* collectives; NULL for a transfer */
+    struct yokei_transfer transfer;
+    yoke_comm *comm;
+    yoke_stream *stream;
+};
+
+static _Thread_local struct {
+    int depth;
+    struct call *calls;
+    size_t n_calls, n_room;
+    yoke_status status; /* of the first call that was refused */
+} group;
+
+static yoke_status group_add(const struct call *call)
+{
+    if (group.n_calls == group.n_room) {
+        const size_t room = group.n_room ? 2 * group.n_room : 16;
+        struct call *grown = realloc(group.calls, room * sizeof *grown);
+        if (!grown) return yoke_fail(YOKE_ENOMEM, "group: no memory for %zu calls", room);
+        group.calls = grown;
+        group.n_room = room;
+    }
+    group.calls[group.n_calls++] = *call;
+    return YOKE_OK;
+}
+
+/* A call that is refused inside a group makes the whole group fail at its end. */
+yoke_status yokei_refuse(yoke_status status)
+{
+    if (group.depth && !group.status) group.status = status;
+    return status;
+}
+
+/* ---- issue ---- */
+
+/* A host stream runs what it is given at once: there is yokei_no_data that could go on beside it. */
+static bool is_eager(const yoke_comm *comm)
+{
+    const char *backend = yoke_device_info(comm->device)->backend;
+    return !strcmp(backend, "host") || !strcmp(backend, "reference");
+}
+
+/* Order the operation with the stream. The lock is held. */
+static yoke_status attach_stream(struct yokei_op *op, yoke_stream *stream)
+{
+    yoke_comm *comm = op->comm;
+    if (!stream) return YOKE_OK;
+    if (is_eager(comm) || !yokei_process.any_thread) return yoke_stream_sync(stream);
+    if (!op->ready) YOKE_TRY(yoke_event_create(comm->device, &op->ready));
+    if (!op->done) YOKE_TRY(yoke_event_create(comm->device, &op->done));
+    YOKE_TRY(yoke_event_record(op->ready, stream));
+    YOKE_TRY(yoke_stream_flush(stream));
+    YOKE_TRY(yoke_event_arm(op->done));
+    op->is_async = true;
+    return YOKE_OK;
+}
+
+/* Where the host sees the device's memory, the collective works on it in place. */
+yoke_status yokei_resolve(struct yokei_op *op, const void **send, void **recv)
+{
+    yoke_comm *comm = op->comm;
+    if (!comm->device) return YOKE_OK;
+    if ((send && yokei_is_staged(comm, *send)) || (recv && yokei_is_staged(comm, *recv))) {
+        op->staged = true;
+        for (int i = 0; i < op->n_lanes; i++) YOKE_TRY(yokei_stage_reserve(comm, op->lanes[i]));
+        return YOKE_OK;
+    }
+    if (send && *send) *send = yoke_host_ptr(comm->device, *send);
+    if (recv && *recv) *recv = yoke_host_ptr(comm->device, *recv);
+    return YOKE_OK;
+}
+
+/* Stands for a NULL buffer of no elements, so that offsets may be added to it. */
+char yokei_no_data[64];
+
+/* Submit under the lock; a stream waits for what it cannot outrun. Takes the operation back when it is refused. */
+static yoke_status launch(struct yokei_op *op, yoke_stream *stream)
+{
+    yoke_status status = attach_stream(op, stream);
+    yoke_event *done = op->done;
+    const bool is_async = op->is_async;
+    if (!status) status = yokei_submit(op);
+    if (status) {
+        if (is_async) yoke_event_signal(done);
+        yokei_op_free(op);
+        return status;
+    }
+    if (!is_async) return YOKE_OK;
+    status = yokei_thread_start();
+    return status ? status : yoke_stream_wait(stream, done);
+}
+
+yoke_status yokei_issue(struct yokei_op *op, yoke_stream *stream)
+{
+    if (group.depth) return group_add(&(struct call){ .op = op, .comm = op->comm, .stream = stream });
+    pthread_mutex_lock(&yokei_process.lock);
+    const yoke_status status = launch(op, stream);
+    const bool wait = !status && !op->is_async;
+    pthread_mutex_unlock(&yokei_process.lock);
+    return wait ? yokei_wait_for(&op, 1) : status;
+}
+
+/* ---- point to point and groups ---- */
+
+/* The lane of one peer and direction, made when it is first used. The lock is held. */
+static yoke_status pair_lane(yoke_comm *comm, const struct yokei_transfer *transfer, struct yokei_lane **lane_out)
+{
+    struct yokei_lane **place = &(transfer->is_send ? comm->pair_send : comm->pair_recv)[transfer->peer];
+    if (!*place) {
+        struct yokei_lane *lane = calloc(1, sizeof *lane);
+        if (!lane) return yoke_fail(YOKE_ENOMEM, "communicator \"%s\": no memory for a lane", comm->name);
+        lane->id = YOKEI_LANE_PAIR;
+        const yoke_status status = yokei_mpi_lane_begin(comm, lane, sizeof(struct yokei_header) + YOKEI_PAIR_CHUNK);
+        if (status) {
+            free(lane);
+            return status;
+        }
+        *place = lane;
+    }
+    *lane_out = *place;
+    return YOKE_OK;
+}
+
+/* Hand the operation's transfers to their lanes, each in the order of the calls. The lock is held. */
+static yoke_status assign_transfers(struct yokei_op *op)
+{
+    yoke_comm *comm = op->comm;
+    op->pair_lanes = calloc((size_t)op->n_transfers, sizeof op->pair_lanes[0]);
+    if (!op->pair_lanes) return yoke_fail(YOKE_ENOMEM, "communicator \"%s\": no memory for a group", comm->name);
+    op->lanes = op->pair_lanes;
+    struct yokei_transfer *last = NULL;
+    for (int i = 0; i < op->n_transfers; i++) {
+        struct yokei_transfer *transfer = &op->transfers[i];
+        struct yokei_lane *lane = NULL;
+        YOKE_TRY(pair_lane(comm, transfer, &lane));
+        int at = 0;
+        while (at < op->n_lanes && op->lanes[at] != lane) at++;
+        transfer->next = NULL;
+        if (at == op->n_lanes) {
+            op->lanes[op->n_lanes++] = lane;
+            lane->transfer = transfer;
+            continue;
+        }
+        for (last = lane->transfer; last->next; last = last->next) continue;
+        last->next = transfer;
+    }
+    for (int i = 0; i < op->n_transfers; i++) op->staged |= yokei_is_staged(comm, op->transfers[i].data);
+    for (int i = 0; op->staged && i < op->n_lanes; i++) YOKE_TRY(yokei_stage_reserve(comm, op->lanes[i]));
+    for (int i = 0; comm->device && !op->staged && i < op->n_transfers; i++)
+        if (op->transfers[i].data) op->transfers[i].data = yoke_host_ptr(comm->device, op->transfers[i].data);
+    for (int i = 0; i < op->n_transfers; i++)
+        if (!op->transfers[i].data) op->transfers[i].data = yokei_no_data;
+    return YOKE_OK;
+}
+
+/* One operation of all `n` transfers of one communicator. The lock is held. */
+static yoke_status pairs_op(yoke_comm *comm, enum yokei_kind kind, struct yokei_transfer *transfers, int n,
+                            struct yokei_op **op_out)
+{
+    struct yokei_op *op;
+    const yoke_status no_op = yokei_op_new(comm, kind, &op);
+    if (no_op) {
+        free(transfers);
+        return no_op;
+    }
+    op->algorithm = &yokei_pairs;
+    op->dtype = op->wire = transfers[0].dtype;
+    op->transfers = transfers;
+    op->n_transfers = n;
+    const yoke_status status = assign_transfers(op);
+    if (status) {
+        yokei_op_free(op);
+        return status;
+    }
+    for (int i = 0; i < n; i++) {
+        struct yokei_peer *peer = &comm->peers[transfers[i].peer];
+        yokei_header_transfer(comm, &transfers[i], transfers[i].is_send ? ++peer->pair_sent : ++peer->pair_received);
+    }
+    *op_out = op;
+    return YOKE_OK;
+}
+
+static yoke_status pair_call(const char *call, bool is_send, void *data, size_t count, yoke_dtype dtype, int peer,
+                             yoke_comm *comm, yoke_stream *stream)
+{
+    CHECK(yokei_check_comm(call, comm, stream));
+    CHECK(yokei_check_peer(call, comm, peer, "peer"));
+    CHECK(yokei_check_buffer(call, is_send ? "send" : "recv", data, count, dtype));
+    const struct yokei_transfer transfer = { .is_send = is_send, .peer = peer, .count = count, .dtype = dtype, .data = data };
+    if (group.depth) return group_add(&(struct call){ .transfer = transfer, .comm = comm, .stream = stream });
+    if (peer == comm->rank)
+        return yoke_fail(YOKE_EINVAL, "%s: to the rank itself only in a group, together with its counterpart", call);
+    struct yokei_transfer *owned = malloc(sizeof *owned);
+    if (!owned) return yoke_fail(YOKE_ENOMEM, "%s: no memory", call);
+    *owned = transfer;
+    struct yokei_op *op;
+    pthread_mutex_lock(&yokei_process.lock);
+    yoke_status status = pairs_op(comm, is_send ? YOKEI_SEND : YOKEI_RECV, owned, 1, &op);
+    pthread_mutex_unlock(&yokei_process.lock);
+    if (!status) status = yokei_issue(op, stream);
+    return status ? yoke_fail_context(status, "%s", call) : YOKE_OK;
+}
+
+yoke_status yoke_send(const void *send, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm, yoke_stream *stream)
+{
+    return pair_call("yoke_send", true, (void *)(uintptr_t)send, count, dtype, peer, comm, stream);
+}
+
+yoke_status yoke_recv(void *recv, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm, yoke_stream *stream)
+{
+    return pair_call("yoke_recv", false, recv, count, dtype, peer, comm, stream);
+}
+
+yoke_status yoke_group_start(void)
+{
+    if (group.depth++ == 0) group.status = YOKE_OK;
+    return YOKE_OK;
+}
+
+/* Gather all transfers of the communicator and stream of calls[first] into one operation. The lock is held. */
+static yoke_status gather_transfers(size_t first, struct yokei_op **op_out)
+{
+    struct call *head = &group.calls[first];
+    int n = 0;
+    for (size_t i = first; i < group.n_calls; i++)
+        n += !group.calls[i].op && group.calls[i].comm == head->comm;
+    struct yokei_transfer *transfers = malloc((size_t)n * sizeof *transfers);
+    if (!transfers) return yoke_fail(YOKE_ENOMEM, "group: no memory for %d transfers", n);
+    yoke_comm *comm = head->comm;
+    n = 0;
+    for (size_t i = first; i < group.n_calls; i++) {
+        struct call *call = &group.calls[i];
+        if (call->op || call->comm != comm) continue;
+        transfers[n++] = call->transfer;
+        if (i > first) call->comm = NULL; /* taken */
+    }
+    return pairs_op(comm, YOKEI_GROUP, transfers, n, op_out);
+}
+
+static yoke_status check_group_streams(void)
+{
+    for (size_t i = 0; i < group.n_calls; i++)
+        for (size_t j = 0; j < i; j++)
+            if (group.calls[i].comm == group.calls[j].comm && group.calls[i].stream != group.calls[j].stream)
+                return yoke_fail(YOKE_EINVAL, "yoke_group_end: calls on communicator \"%s\" name different streams; one "
+                                 "group takes one stream per communicator", group.calls[i].comm->name);
+    return YOKE_OK;
+}
+
+/* Launch what was collected; blocking operations are listed in waiting[]. The lock is held. */
+static yoke_status launch_group(struct yokei_op *waiting[], int *n_waiting_out)
+{
+    yoke_status first = YOKE_OK;
+    for (size_t i = 0; i < group.n_calls; i++) {
+        struct call *call = &group.calls[i];
+        if (!call->comm) continue;
+        yoke_status status = YOKE_OK;
+        if (!call->op) status = gather_transfers(i, &call->op);
+        struct yokei_op *op = call->op;
+        call->op = NULL;
+        if (!status && first) {
+            yokei_op_free(op);
+            continue;
+        }
+        if (!status) status = launch(op, call->stream);
+        if (!status && !op->is_async) waiting[(*n_waiting_out)++] = op;
+        if (status && !first) first = status;
+    }
+    return first;
+}
+
+static void discard_group(void)
+{
+    for (size_t i = 0; i < group.n_calls; i++)
+        if (group.calls[i].op) yokei_op_free(group.calls[i].op);
+}
+
+yoke_status yoke_group_end(void)
+{
+    if (!group.depth) return yoke_fail(YOKE_EINVAL, "yoke_group_end: without yoke_group_start");
+    if (--group.depth) return YOKE_OK;
+    struct yokei_op **waiting = malloc((group.n_calls + 1) * sizeof *waiting);
+    int n_waiting = 0;
+    yoke_status status = group.status;
+    if (status) yoke_fail(status, "yoke_group_end: a call of the group was refused, so none was issued");
+    if (!waiting) status = yoke_fail(YOKE_ENOMEM, "yoke_group_end: no memory for %zu calls", group.n_calls);
+    if (!status) status = check_group_streams();
+    pthread_mutex_lock(&yokei_process.lock);
+    if (status)
+        discard_group();
+    else
+        status = launch_group(waiting, &n_waiting);
+    pthread_mutex_unlock(&yokei_process.lock);
+    const yoke_status waited = yokei_wait_for(waiting, n_waiting);
+    free(waiting);
+    free(group.calls);
+    group.calls = NULL;
+    group.n_calls = group.n_room = 0;
+    group.status = YOKE_OK;
+    return status ? status : waited;
+}

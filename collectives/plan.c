@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which algorithm an operation runs, in which chunks, on how many lanes. Only facts that all ranks share may decide. */
+#include "collectives/internal.h"
+
+/* In shared memory 64 KiB was fastest at every size: the chunks in flight stay in the cores' own caches. */
+enum { SMALL_BYTES = 16 << 10, LEAST_SHARED_CHUNK = 16 << 10, SHARED_CHUNK = 64 << 10, LEAST_CHUNK = 64 << 10 };
+enum { ONESHOT_OWN_CORES = 16 << 10, STAGED_LEAST = 32 << 10 };
+
+static void plan_chunks(struct yokei_op *op, size_t longest)
+{
+    const yoke_comm *comm = op->comm;
+    const size_t bytes = YOKE_MAX(yoke_dtype_bytes(op->dtype), yoke_dtype_bytes(op->wire));
+    const bool in_caches = comm->all_shared && !comm->chunk_is_forced;
+    const size_t most = YOKE_MAX((in_caches ? YOKE_MIN(comm->chunk_bytes, (size_t)SHARED_CHUNK) : comm->chunk_bytes) / bytes, 1);
+    const size_t worth = comm->all_shared ? LEAST_SHARED_CHUNK : LEAST_CHUNK; /* a message over MPI costs more */
+    const size_t least = comm->chunk_is_forced ? most : YOKE_MIN(worth / bytes, most);
+    /* Multiples of 64 elements, so that chunks begin where vectors do. */
+    const size_t even = ((longest + YOKEI_LANES - 1) / YOKEI_LANES + 63) / 64 * 64;
+    op->chunk = YOKE_MIN(YOKE_MAX(even, least), most);
+    op->n_rounds = longest ? (longest + op->chunk - 1) / op->chunk : 1;
+    op->n_lanes = (int)YOKE_MIN(op->n_rounds, (size_t)YOKEI_LANES);
+}
+
+static void plan_slices(struct yokei_op *op, const size_t counts[], const size_t send_counts[])
+{
+    const int size = op->comm->size;
+    op->slices = op->slices_room;
+    op->send_slices = send_counts ? op->slices_room + size + 1 : op->slices;
+    op->slices[0] = op->send_slices[0] = 0;
+    for (int r = 0; r < size; r++) {
+        const size_t length = counts ? counts[r] : op->count / (size_t)size + ((size_t)r < op->count % (size_t)size);
+        op->slices[r + 1] = op->slices[r] + length;
+        if (send_counts) op->send_slices[r + 1] = op->send_slices[r] + send_counts[r];
+    }
+}
+
+size_t yokei_longest_slice(const struct yokei_op *op)
+{
+    size_t longest = 0;
+    for (int r = 0; r < op->comm->size; r++) longest = YOKE_MAX(longest, op->slices[r + 1] - op->slices[r]);
+    return longest;
+}
+
+/* The stage holds a chunk's slice for each rank, or one for all; both halves of it are of the same size. */
+static void plan_stages(struct yokei_op *op)
+{
+    const size_t size = (size_t)op->comm->size, bytes = yoke_dtype_bytes(op->dtype);
+    const bool whole = op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE || op->kind == YOKEI_BROADCAST;
+    const bool one = op->kind == YOKEI_ALL_GATHER || op->kind == YOKEI_GATHER;
+    const size_t room = YOKEI_STAGE_BYTES / bytes / (one ? 1 : size) / 16 * 16;
+    const size_t most = whole ? room * size : room, length = whole ? op->count : yokei_longest_slice(op);
+    const size_t unit = whole ? 16 * size : 16;
+    const size_t least = STAGED_LEAST / bytes / unit * unit;
+    const size_t even = ((length + YOKEI_SHARED_LANES - 1) / YOKEI_SHARED_LANES + unit - 1) / unit * unit;
+    op->chunk = YOKE_MIN(YOKE_MAX(YOKE_MAX(even, least), unit), most);
+    op->n_rounds = YOKE_MAX((length + op->chunk - 1) / op->chunk, 1);
+    op->n_lanes = (int)YOKE_MIN(op->n_rounds, (size_t)YOKEI_SHARED_LANES);
+}
+
+static bool may_share(const struct yokei_op *op)
+{
+    const yoke_comm *comm = op->comm;
+    if (comm->size == 1 || !comm->all_shared || comm->any_staged || op->send_slices != op->slices) return false;
+    if (op->kind == YOKEI_ALL_REDUCE && comm->forced_algorithm >= 0)
+        return comm->forced_algorithm == YOKEI_ONESHOT || comm->forced_algorithm == YOKEI_SLICES;
+    return (size_t)comm->size * 16 * sizeof(double) <= YOKEI_STAGE_BYTES;
+}
+
+static void plan_shared(struct yokei_op *op)
+{
+    const yoke_comm *comm = op->comm;
+    const bool own_cores = comm->n_on_host <= comm->n_cores;
+    size_t most = own_cores ? ONESHOT_OWN_CORES : YOKEI_ONESHOT_BYTES;
+    if (op->kind == YOKEI_ALL_REDUCE && comm->forced_algorithm == YOKEI_SLICES) most = 0;
+    if (op->kind == YOKEI_ALL_REDUCE && comm->forced_algorithm == YOKEI_ONESHOT) most = YOKEI_ONESHOT_BYTES;
+    op->shown_bytes = yokei_shown_bytes(op);
+    op->n_lanes = 1;
+    op->n_rounds = 1;
+    op->algorithm = &yokei_oneshot;
+    if (op->shown_bytes <= most) return;
+    op->algorithm = &yokei_slices;
+    plan_stages(op);
+}
+
+static void plan_messages(struct yokei_op *op)
+{
+    const yoke_comm *comm = op->comm;
+    const size_t bytes = op->count * yoke_dtype_bytes(op->wire);
+    switch (op->kind) {
+    case YOKEI_ALL_REDUCE:
+        if (comm->forced_algorithm == YOKEI_CHAIN || comm->size == 1) {
+            op->algorithm = &yokei_chain;
+            plan_chunks(op, op->count);
+        } else if (comm->forced_algorithm == YOKEI_DOUBLING || (comm->forced_algorithm < 0 && bytes <= SMALL_BYTES)) {
+            op->algorithm = &yokei_doubling;
+            plan_chunks(op, op->count);
+        } else {
+            op->algorithm = &yokei_ring;
+            plan_slices(op, NULL, NULL);
+            plan_chunks(op, yokei_longest_slice(op));
+        }
+        return;
+    case YOKEI_REDUCE_SCATTER:
+    case YOKEI_ALL_GATHER:
+        op->algorithm = &yokei_ring;
+        plan_chunks(op, yokei_longest_slice(op));
+        return;
+    case YOKEI_BROADCAST:
+    case YOKEI_REDUCE:
+        op->algorithm = &yokei_chain;
+        plan_chunks(op, op->count);
+        return;
+    case YOKEI_GATHER:
+    case YOKEI_SCATTER:
+    case YOKEI_ALL_TO_ALL:
+        op->algorithm = &yokei_linear;
+        plan_chunks(op, yokei_longest_slice(op));
+        /* The ranks of all_to_all_v know different longest slices, but the lane of a message must be the same on both sides. */
+        if (op->send_slices != op->slices) {
+            op->chunk = YOKE_MAX(comm->chunk_bytes / 4 / yoke_dtype_bytes(op->dtype), 1);
+            op->n_lanes = YOKEI_LANES;
+        }
+        return;
+    default:
+        op->algorithm = &yokei_dissemination;
+        op->n_rounds = 1;
+        op->n_lanes = 1;
+        return;
+    }
+}
+
+void yokei_plan(struct yokei_op *op, const size_t counts[], const size_t send_counts[])
+{
+    const bool reduces = op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE_SCATTER || op->kind == YOKEI_REDUCE;
+    op->wire = reduces ? yokei_wire_dtype(op->dtype, op->reduction, op->comm->accum) : op->dtype;
+    op->lanes = op->comm->lane_list;
+    op->slices = op->send_slices = NULL;
+    if (counts) plan_slices(op, counts, send_counts);
+    if (may_share(op))
+        plan_shared(op);
+    else
+        plan_messages(op);
+}
