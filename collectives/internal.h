@@ -264,6 +264,7 @@ struct yokei_process {
     int flight_fd, world_rank, n_world;
     uint64_t nonce, start_time;
     char host[64], run_dir[4096];
+    uint64_t l3_bytes;
     /* The progress thread, for asynchronous operations. */
     pthread_t thread;
     pthread_cond_t wake;
@@ -359,7 +360,7 @@ struct yokei_fold {
     int n_in, n_out, size;    /* at least one input */
     const void *const *in;
     void *const *out;         /* may be an input, at the same place */
-    bool stream;              /* the outputs go past the caches */
+    unsigned stream;          /* bit o: output o goes past the caches */
 };
 void yokei_fold(const struct yokei_fold *fold);
 void yokei_copy(void *target, const void *source, size_t bytes, bool stream);

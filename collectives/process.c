@@ -37,6 +37,8 @@ yoke_status yokei_process_begin(void)
     PMPI_Comm_size(MPI_COMM_WORLD, &p->n_world);
     p->any_thread = level == MPI_THREAD_MULTIPLE;
     p->main_thread = pthread_self();
+    struct yokei_topology topology;
+    p->l3_bytes = yokei_topology(&topology) || !topology.l3_bytes ? 32 << 20 : topology.l3_bytes;
     if (getrandom(&p->nonce, sizeof p->nonce, 0) != sizeof p->nonce)
         return yoke_fail(YOKE_EIO, "yoke_comm_create: no random number: %s", strerror(errno));
     gethostname(p->host, sizeof p->host - 1);

@@ -89,6 +89,90 @@ static void every_reduction(void **unused)
             }
 }
 
+static bool is_whole_number(yoke_dtype dtype) { return dtype == YOKE_I8 || dtype == YOKE_U8 || dtype == YOKE_I32 || dtype == YOKE_I64; }
+
+/* What the type holds after wrapping around. */
+static double wrapped(yoke_dtype dtype, double x)
+{
+    if (dtype == YOKE_I8) return (double)(int8_t)(int64_t)x;
+    if (dtype == YOKE_U8) return (double)(uint8_t)(int64_t)x;
+    return x;
+}
+
+/* Several operands, folded from the left; `into` >= 0: the first output is that operand. */
+static void fold(yoke_dtype dtype, yoke_reduction op, int n_in, size_t n, unsigned stream, int into)
+{
+    static _Alignas(64) double in[5][MOST + 8], out[2][MOST + 8], want[MOST + 8];
+    const yoke_dtype compute = dtype == YOKE_F16 || dtype == YOKE_BF16 ? YOKE_F32 : dtype;
+    const size_t bytes = yoke_dtype_bytes(dtype), shift = draw() % 3 * bytes; /* outputs off the vectors' borders too */
+    const void *operands[5];
+    for (int k = 0; k < n_in; k++) {
+        if (is_whole_number(dtype))
+            for (size_t i = 0; i < n; i++) yokei_store(dtype, in[k], (int64_t)i, (double)(draw() % 11) - (dtype == YOKE_U8 ? 0 : 5));
+        else
+            fill(dtype, in[k], n);
+        operands[k] = in[k];
+    }
+    for (size_t i = 0; i < n; i++) {
+        double r = yokei_load(dtype, in[0], (int64_t)i);
+        for (int k = 1; k < n_in; k++) {
+            const double x = yokei_load(dtype, in[k], (int64_t)i);
+            if (!is_whole_number(dtype)) r = scalar(op, compute, r, x);
+            else r = wrapped(dtype, op == YOKE_PROD ? r * x : op == YOKE_SUM ? r + x : op == YOKE_MIN ? fmin(r, x) : fmax(r, x));
+        }
+        if (op == YOKE_AVG) r = compute == YOKE_F64 ? r / n_in : (double)((float)r / (float)n_in);
+        yokei_store(dtype, want, (int64_t)i, r);
+    }
+    memset(out, 0x5a, sizeof out);
+    char *first = into >= 0 ? (char *)in[into] : (char *)out[0] + shift, *second = (char *)out[1] + shift;
+    yokei_fold(&(struct yokei_fold){ .n = n, .reduction = op, .dtype = dtype, .n_in = n_in, .n_out = 2, .size = n_in, .in = operands,
+                                     .out = (void *[]){ first, second }, .stream = stream });
+    char name[80];
+    snprintf(name, sizeof name, "%s of %d, stream %u, into %d", yoke_reduction_name(op), n_in, stream, into);
+    for (size_t i = 0; i < n; i++) {
+        assert_same(dtype, first, want, i, name);
+        assert_same(dtype, second, want, i, name);
+    }
+    assert_memory_equal(second + n * bytes, "ZZZZZZZZ", 8);
+}
+
+static void every_fold(void **unused)
+{
+    (void)unused;
+    for (int dtype = 0; dtype < YOKE_N_DTYPES; dtype++)
+        for (int op = 0; op < YOKE_N_REDUCTIONS; op++)
+            for (int n_in = 1; n_in <= 5; n_in++)
+                for (size_t l = 0; l < YOKE_COUNT(lengths); l++)
+                    if (!(op == YOKE_AVG && is_whole_number((yoke_dtype)dtype)))
+                        fold((yoke_dtype)dtype, (yoke_reduction)op, n_in, lengths[l], (unsigned)(l % 4), (int)(l % 3) - 1 < n_in ? (int)(l % 3) - 1 : -1);
+}
+
+/* Whatever NaN comes in, the same one comes out. */
+static void fold_makes_one_nan(void **unused)
+{
+    (void)unused;
+    static const uint32_t nans[] = { 0x7fc00000, 0xffc00001, 0x7f800001, 0xff812345 };
+    for (int n_in = 1; n_in <= 3; n_in++)
+        for (size_t k = 0; k < YOKE_COUNT(nans); k++) {
+            uint32_t a[64], b[64], r[64];
+            uint16_t ha[64], hb[64], hr[64];
+            for (int i = 0; i < 64; i++) {
+                a[i] = nans[k], b[i] = i % 2 ? nans[3 - k] : 0x3f800000;
+                ha[i] = (uint16_t)(nans[k] >> 16 | 1), hb[i] = 0x3c00;
+            }
+            yokei_fold(&(struct yokei_fold){ .n = 64, .dtype = YOKE_F32, .n_in = n_in, .n_out = 1, .size = n_in,
+                                             .in = (const void *[]){ a, b, b }, .out = (void *[]){ r } });
+            for (int i = 0; i < 64; i++) assert_int_equal(r[i], 0x7fc00000);
+            yokei_fold(&(struct yokei_fold){ .n = 64, .dtype = YOKE_BF16, .n_in = n_in, .n_out = 1, .size = n_in,
+                                             .in = (const void *[]){ ha, hb, hb }, .out = (void *[]){ hr } });
+            for (int i = 0; i < 64; i++) assert_int_equal(hr[i], 0x7fc0);
+            for (int i = 0; i < 64; i++) ha[i] = (uint16_t)(0x7c01 + 0x8000 * (i % 2));
+            yokei_fold(&(struct yokei_fold){ .n = 64, .dtype = YOKE_F16, .n_in = n_in, .n_out = 1, .size = n_in,
+                                             .in = (const void *[]){ ha, hb, hb }, .out = (void *[]){ hr } });
+            for (int i = 0; i < 64; i++) assert_int_equal(hr[i], 0x7e00);
+        }
+}
+
 static void all_halves_widen_and_narrow(void **unused)
 {
     (void)unused;
@@ -140,6 +224,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_reduction),
+        cmocka_unit_test(every_fold),
+        cmocka_unit_test(fold_makes_one_nan),
         cmocka_unit_test(all_halves_widen_and_narrow),
         cmocka_unit_test(canonical_nan),
         cmocka_unit_test(wire_types),
