@@ -24,7 +24,7 @@ static yoke_status read_number(const char *variable, int64_t least, int64_t *val
 
 static yoke_status read_algorithm(const char *name, int *algorithm_out)
 {
-    static const char *const names[] = { "oneshot", "slices", "ring", "chain", "doubling", NULL };
+    static const char *const names[] = { "oneshot", "slices", "direct", "ring", "chain", "doubling", NULL };
     *algorithm_out = -1;
     if (!name || !*name) name = getenv("YOKE_ALGORITHM");
     if (!name || !*name || !strcmp(name, "auto")) return YOKE_OK;
@@ -33,7 +33,7 @@ static yoke_status read_algorithm(const char *name, int *algorithm_out)
             if (!strcmp(yokei_algorithm(id)->name, name)) *algorithm_out = (int)id;
     if (*algorithm_out >= 0) return YOKE_OK;
     const char *near = yokei_nearest(name, names);
-    return yoke_fail(YOKE_ECONFIG, "algorithm '%s': one of oneshot, slices, ring, chain, doubling%s%s%s", name,
+    return yoke_fail(YOKE_ECONFIG, "algorithm '%s': one of oneshot, slices, direct, ring, chain, doubling%s%s%s", name,
                      near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
@@ -106,11 +106,13 @@ static void free_comm(yoke_comm *comm)
     }
     if (comm->copy_stream) yoke_stream_destroy(comm->copy_stream);
     yokei_mpi_control_end(comm);
+    yokei_free_allocations(comm);
     yokei_shm_destroy(comm);
     yokei_setup_undo(comm);
     free(comm->peers);
     free(comm->set_rank);
     free(comm->inputs);
+    free(comm->outputs);
     free(comm->pair_send);
     free(comm->pair_recv);
     free(comm);
@@ -145,8 +147,9 @@ static yoke_status create(MPI_Comm mpi_comm, yoke_device *device, const struct y
     comm->peers = calloc((size_t)comm->size, sizeof comm->peers[0]);
     comm->set_rank = calloc((size_t)comm->size, sizeof comm->set_rank[0]);
     comm->inputs = calloc((size_t)comm->size, sizeof comm->inputs[0]);
-    yoke_status status = comm->peers && comm->set_rank && comm->inputs ? prepare(comm, config) : YOKE_ENOMEM;
-    if (!comm->peers || !comm->set_rank || !comm->inputs) {
+    comm->outputs = calloc((size_t)comm->size, sizeof comm->outputs[0]);
+    yoke_status status = comm->peers && comm->set_rank && comm->inputs && comm->outputs ? prepare(comm, config) : YOKE_ENOMEM;
+    if (!comm->peers || !comm->set_rank || !comm->inputs || !comm->outputs) {
         free_comm(comm);
         return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory");
     }

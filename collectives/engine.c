@@ -8,7 +8,7 @@ static const struct yokei_algorithm *const algorithms[YOKEI_N_ALGORITHMS] = {
     [YOKEI_RING] = &yokei_ring,   [YOKEI_DOUBLING] = &yokei_doubling,
     [YOKEI_CHAIN] = &yokei_chain, [YOKEI_DISSEMINATION] = &yokei_dissemination,
     [YOKEI_PAIRS] = &yokei_pairs, [YOKEI_ONESHOT] = &yokei_oneshot, [YOKEI_SLICES] = &yokei_slices,
-    [YOKEI_LINEAR] = &yokei_linear,
+    [YOKEI_LINEAR] = &yokei_linear, [YOKEI_DIRECT] = &yokei_direct,
 };
 
 const struct yokei_algorithm *yokei_algorithm(unsigned id) { return id < YOKEI_N_ALGORITHMS ? algorithms[id] : NULL; }
@@ -61,7 +61,7 @@ yoke_status yokei_submit(struct yokei_op *op)
     yokei_look_for_failure(comm);
     if (atomic_load(&comm->error)) return yokei_sticky(comm);
     if (op->kind != YOKEI_GROUP && op->kind != YOKEI_SEND && op->kind != YOKEI_RECV) yokei_header_begin(comm, op);
-    if (op->algorithm == &yokei_oneshot || op->algorithm == &yokei_slices) op->number = ++comm->n_shared;
+    if (op->algorithm == &yokei_oneshot || op->algorithm == &yokei_slices || op->algorithm == &yokei_direct) op->number = ++comm->n_shared;
     op->history = comm->history;
     op->next = NULL;
     *comm->queue_end = op;

@@ -70,6 +70,17 @@ struct yokei_post {
     uint64_t spare;
     char data[YOKEI_INLINE_BYTES];
     struct yokei_header header;
+    /* Of YOKEI_DIRECT: what was shared and freed so far, and where the buffers lie in it; id 0: elsewhere. */
+    uint32_t allocations, freed, send_id, recv_id;
+    uint64_t send_at, recv_at;
+};
+
+/** Memory that all ranks see; base[r] is rank r's part as this rank sees it, NULL where it does not. */
+struct yokei_allocation {
+    struct yokei_allocation *next;
+    uint32_t id;
+    size_t bytes;
+    char **base;
 };
 
 /** How far a rank has come in one lane, by rounds. Only its owner writes it. */
@@ -146,10 +157,10 @@ struct yokei_algorithm {
 };
 enum yokei_algorithm_id {
     YOKEI_RING, YOKEI_DOUBLING, YOKEI_CHAIN, YOKEI_DISSEMINATION, YOKEI_PAIRS, YOKEI_ONESHOT, YOKEI_SLICES, YOKEI_LINEAR,
-    YOKEI_N_ALGORITHMS
+    YOKEI_DIRECT, YOKEI_N_ALGORITHMS
 };
 extern const struct yokei_algorithm yokei_ring, yokei_doubling, yokei_chain, yokei_dissemination, yokei_pairs, yokei_oneshot,
-    yokei_slices, yokei_linear;
+    yokei_slices, yokei_linear, yokei_direct;
 const struct yokei_algorithm *yokei_algorithm(unsigned id);
 
 struct yokei_op {
@@ -295,6 +306,9 @@ struct yoke_comm {
     uint32_t n_shared;         /* collectives through shared memory so far */
     struct yokei_layout { size_t mailboxes, flags, slots, pair_slots, posts, counters, oneshot, stages, bytes, slot_bytes, pair_slot_bytes; } layout;
     const void **inputs;       /* [size] room for a sum's operands */
+    void **outputs;            /* [size] and for its results */
+    struct yokei_allocation *allocations;
+    uint32_t n_allocations, n_freed; /* ever */
     int n_on_host;             /* ranks of the job */
     int n_cores;               /* that the communicator's ranks of this host may run on together */
     struct yokei_peer *peers; /* [size] */
@@ -360,7 +374,7 @@ struct yokei_fold {
     int n_in, n_out, size;    /* at least one input */
     const void *const *in;
     void *const *out;         /* may be an input, at the same place */
-    unsigned stream;          /* bit o: output o goes past the caches */
+    unsigned stream;          /* bit o: output o goes past the caches; the last bit stands for all further ones */
 };
 void yokei_fold(const struct yokei_fold *fold);
 void yokei_copy(void *target, const void *source, size_t bytes, bool stream);
@@ -384,8 +398,17 @@ yoke_status yokei_check_post(yoke_comm *comm, const struct yokei_op *op, int oth
 void yokei_plan(struct yokei_op *op, const size_t counts[], const size_t send_counts[]);
 /** Elements of the longest slice. */
 size_t yokei_longest_slice(const struct yokei_op *op);
+/** slices.c: the steps of its rounds, once lane->stage has come to n_first. */
+bool yokei_slices_round(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step, int n_first);
 /** oneshot.c: bytes that a rank shows at most, the same on all ranks. */
 size_t yokei_shown_bytes(const struct yokei_op *op);
+
+/* ---- alloc.c ---- */
+/** Where a buffer lies in shared memory; id 0: nowhere. The lock is held. */
+void yokei_find_allocation(const yoke_comm *comm, const void *address, size_t bytes, uint32_t *id_out, uint64_t *offset_out);
+/** The same place in rank r's part, as this rank sees it. */
+char *yokei_in_allocation(const yoke_comm *comm, int r, uint32_t id, uint64_t offset, size_t bytes);
+void yokei_free_allocations(yoke_comm *comm);
 
 /* ---- engine.c ---- */
 /** A fresh operation, from the communicator's list. The lock is held. */

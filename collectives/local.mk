@@ -7,12 +7,12 @@ lib_LTLIBRARIES += libyoke-comm.la
 pkgconfig_DATA += collectives/libyoke-comm.pc
 EXTRA_DIST += collectives/libyoke-comm.map
 libyoke_comm_la_SOURCES = \
-	collectives/internal.h collectives/flight.h collectives/flight.c collectives/comm.c collectives/setup.c collectives/process.c \
+	collectives/internal.h collectives/flight.h collectives/flight.c collectives/comm.c collectives/setup.c collectives/process.c collectives/alloc.c \
 	collectives/call.h collectives/arguments.c collectives/group.c collectives/call.c collectives/plan.c collectives/engine.c collectives/stage.c collectives/check.c collectives/verdict.c \
 	collectives/sum.c collectives/sum_kernels.h \
 	collectives/algorithms/ring.c collectives/algorithms/doubling.c collectives/algorithms/chain.c \
 	collectives/algorithms/dissemination.c collectives/algorithms/pairs.c collectives/algorithms/oneshot.c \
-	collectives/algorithms/slices.c collectives/algorithms/linear.c \
+	collectives/algorithms/slices.c collectives/algorithms/linear.c collectives/algorithms/direct.c \
 	collectives/transport/mpi.c collectives/transport/shm.c
 libyoke_comm_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
 libyoke_comm_la_CFLAGS = $(AM_CFLAGS) -pthread

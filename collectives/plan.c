@@ -62,8 +62,20 @@ static bool may_share(const struct yokei_op *op)
     const yoke_comm *comm = op->comm;
     if (comm->size == 1 || !comm->all_shared || comm->any_staged || op->send_slices != op->slices) return false;
     if (op->kind == YOKEI_ALL_REDUCE && comm->forced_algorithm >= 0)
-        return comm->forced_algorithm == YOKEI_ONESHOT || comm->forced_algorithm == YOKEI_SLICES;
+        return comm->forced_algorithm == YOKEI_ONESHOT || comm->forced_algorithm == YOKEI_SLICES || comm->forced_algorithm == YOKEI_DIRECT;
     return (size_t)comm->size * 16 * sizeof(double) <= YOKEI_STAGE_BYTES;
+}
+
+static bool can_be_direct(const struct yokei_op *op)
+{
+    switch (op->kind) {
+    case YOKEI_ALL_REDUCE:
+    case YOKEI_REDUCE_SCATTER:
+    case YOKEI_ALL_GATHER:
+    case YOKEI_BROADCAST:
+    case YOKEI_ALL_TO_ALL: return op->comm->forced_algorithm < 0 || op->comm->forced_algorithm == YOKEI_DIRECT;
+    default: return false;
+    }
 }
 
 static void plan_shared(struct yokei_op *op)
@@ -71,14 +83,15 @@ static void plan_shared(struct yokei_op *op)
     const yoke_comm *comm = op->comm;
     const bool own_cores = comm->n_on_host <= comm->n_cores;
     size_t most = own_cores ? ONESHOT_OWN_CORES : YOKEI_ONESHOT_BYTES;
-    if (op->kind == YOKEI_ALL_REDUCE && comm->forced_algorithm == YOKEI_SLICES) most = 0;
+    if (op->kind == YOKEI_ALL_REDUCE && (comm->forced_algorithm == YOKEI_SLICES || comm->forced_algorithm == YOKEI_DIRECT)) most = 0;
     if (op->kind == YOKEI_ALL_REDUCE && comm->forced_algorithm == YOKEI_ONESHOT) most = YOKEI_ONESHOT_BYTES;
     op->shown_bytes = yokei_shown_bytes(op);
     op->n_lanes = 1;
     op->n_rounds = 1;
     op->algorithm = &yokei_oneshot;
     if (op->shown_bytes <= most) return;
-    op->algorithm = &yokei_slices;
+    /* With shared memory about, the buffers may lie in it: that is seen when all have said where theirs are. */
+    op->algorithm = comm->allocations && can_be_direct(op) ? &yokei_direct : &yokei_slices;
     plan_stages(op);
 }
 

@@ -27,6 +27,7 @@ struct kernels {
     void (*pair_bf16)(const uint16_t *a, const uint16_t *b, uint16_t *h, size_t n);
     void (*pair_f16)(const uint16_t *a, const uint16_t *b, uint16_t *h, size_t n);
     void (*stream)(void *target, const void *source, size_t bytes);
+    void (*stream_end)(void);
 };
 
 #define KERNEL(name) base_##name
@@ -174,10 +175,23 @@ void yokei_combine(const struct yokei_combine *c)
 
 void yokei_copy(void *target, const void *source, size_t bytes, bool stream)
 {
-    if (stream)
-        kernels()->stream(target, source, bytes);
-    else if (bytes)
-        memcpy(target, source, bytes);
+    if (!stream) {
+        if (bytes) memcpy(target, source, bytes);
+        return;
+    }
+    kernels()->stream(target, source, bytes);
+    kernels()->stream_end();
+}
+
+/* A block of the result to the outputs from number `first` on. */
+static void put(const struct kernels *k, const struct yokei_fold *f, int first, size_t at, const void *result, size_t n)
+{
+    const size_t bytes = yoke_dtype_bytes(f->dtype);
+    for (int o = first; o < f->n_out; o++) {
+        char *to = (char *)f->out[o] + at * bytes;
+        if (f->stream >> YOKE_MIN(o, 31) & 1) k->stream(to, result, n * bytes);
+        else memcpy(to, result, n * bytes);
+    }
 }
 
 /* The commonest case in one pass: two operands of 16 bits. */
@@ -189,8 +203,9 @@ static void fold_pair(const struct kernels *k, const struct yokei_fold *f)
         const uint16_t *a = (const uint16_t *)f->in[0] + at, *b = (const uint16_t *)f->in[1] + at;
         uint16_t *result = f->stream & 1 ? sum : (uint16_t *)f->out[0] + at;
         (f->dtype == YOKE_BF16 ? k->pair_bf16 : k->pair_f16)(a, b, result, n);
-        for (int o = result != sum; o < f->n_out; o++) yokei_copy((uint16_t *)f->out[o] + at, result, n * sizeof *sum, f->stream >> o & 1);
+        put(k, f, result != sum, at, result, n);
     }
+    if (f->stream) k->stream_end();
 }
 
 void yokei_fold(const struct yokei_fold *f)
@@ -198,7 +213,6 @@ void yokei_fold(const struct yokei_fold *f)
     const struct kernels *k = kernels();
     _Alignas(64) double room_a[BLOCK], room_b[BLOCK], sum[BLOCK];
     const yoke_dtype compute = is_narrow(f->dtype) ? YOKE_F32 : f->dtype;
-    const size_t bytes = yoke_dtype_bytes(f->dtype);
     binary *const op = k->op[compute][f->reduction];
     if (is_narrow(f->dtype) && f->n_in == 2 && f->n_out && f->reduction == YOKE_SUM) {
         fold_pair(k, f);
@@ -219,6 +233,7 @@ void yokei_fold(const struct yokei_fold *f)
             convert(k, compute, sum, f->dtype, room_a, n);
             result = room_a;
         }
-        for (int o = 0; o < f->n_out; o++) yokei_copy((char *)f->out[o] + at * bytes, result, n * bytes, f->stream >> o & 1);
+        put(k, f, 0, at, result, n);
     }
+    if (f->stream) k->stream_end();
 }

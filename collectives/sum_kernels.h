@@ -65,9 +65,16 @@ TARGET static void KERNEL(stream)(void *target, const void *source, size_t bytes
     size_t i = head;
     for (; i + STREAM_BYTES <= bytes; i += STREAM_BYTES) STREAM_ONE(to + i, from + i);
     memcpy(to + i, from + i, bytes - i);
-    STREAM_END; /* such stores are in no order with what is written after them */
 #else
     memcpy(to, from, bytes);
+#endif
+}
+
+/* Such stores are in no order with what is written after them, until this. */
+TARGET static void KERNEL(stream_end)(void)
+{
+#ifdef STREAM_BYTES
+    STREAM_END;
 #endif
 }
 
@@ -193,6 +200,7 @@ static const struct kernels KERNEL(table) = {
     .widen_bf16 = KERNEL(widen_bf16), .narrow_bf16 = KERNEL(narrow_bf16),
     .widen_f16 = KERNEL(widen_f16), .narrow_f16 = KERNEL(narrow_f16),
     .pair_bf16 = KERNEL(pair_bf16), .pair_f16 = KERNEL(pair_f16), .stream = KERNEL(stream),
+    .stream_end = KERNEL(stream_end),
 };
 
 #undef ALL_OF

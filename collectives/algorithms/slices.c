@@ -238,6 +238,11 @@ static bool slices_next(const struct yokei_op *op, struct yokei_lane *lane, stru
         lane->stage++;
         return true;
     }
+    return yokei_slices_round(op, lane, step, n_first);
+}
+
+bool yokei_slices_round(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step, int n_first)
+{
     if (lane->round >= op->n_rounds) return false;
     const int which = lane->stage - n_first;
     if (which == 0) lane->epoch++;

@@ -39,7 +39,7 @@ struct yoke_comm_config {
     int64_t timeout_ms;    /* a rank that is alive but has not called; default 600000, YOKE_TIMEOUT_MS */
     int64_t stall_ms;      /* a rank that entered and makes no progress; default 10000, YOKE_STALL_MS */
     size_t chunk_bytes;    /* of the pipelines; default chosen by size, YOKE_CHUNK_BYTES */
-    const char *algorithm; /* of all_reduce: oneshot, slices, ring, chain, doubling; default chosen, YOKE_ALGORITHM */
+    const char *algorithm; /* of all_reduce: oneshot, slices, direct, ring, chain, doubling; default chosen, YOKE_ALGORITHM */
     bool no_check;         /* leave out the call check */
     bool no_shared;        /* messages over MPI also between ranks that could share memory; YOKE_NO_SHARED=1 */
 };
@@ -71,6 +71,16 @@ int yoke_comm_size(const yoke_comm *comm);
 yoke_status yoke_comm_error(yoke_comm *comm);
 /** Mark this rank as busy outside collectives (compiling, saving): nobody calls it stuck. Ends at the next collective. */
 yoke_status yoke_comm_busy(yoke_comm *comm, const char *what);
+
+/**
+ * Memory of this rank that the other ranks of its host see too: collectives whose buffers all lie in such memory copy
+ * nothing aside. Collective, with the same size on all ranks; free is called by all ranks in the same place among the
+ * communicator's collectives, and destroying the communicator frees what is left. Where ranks do not share memory it is
+ * memory as any other. Owned by the communicator, page-aligned, zeroed.
+ * Errors: YOKE_ENOMEM, YOKE_EMISMATCH (sizes), YOKE_EUNSUPPORTED (a communicator of a device), on all ranks alike.
+ */
+yoke_status yoke_comm_alloc(yoke_comm *comm, size_t bytes, void **memory_out);
+yoke_status yoke_comm_free(yoke_comm *comm, void *memory);
 
 /**
  * recv[i] = op over all ranks of send[i]. In place: send == recv.

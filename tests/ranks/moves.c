@@ -150,6 +150,41 @@ static int parts(uint8_t *send, uint8_t *recv)
     return ok;
 }
 
+static int sums(yoke_comm *comm, float *from, float *to, size_t count)
+{
+    const int rank = yoke_comm_rank(comm), size = yoke_comm_size(comm);
+    for (size_t i = 0; i < count; i++) to[i] = -1;
+    for (size_t i = 0; i < count; i++) from[i] = (float)(i % 1000 + (size_t)rank); /* may be the same memory */
+    RANKS_TRY(yoke_all_reduce(from, to, count, YOKE_F32, YOKE_SUM, comm, NULL));
+    for (size_t i = 0; i < count; i++)
+        if (to[i] != (float)((size_t)size * (i % 1000) + (size_t)(size * (size - 1) / 2))) return 0;
+    return 1;
+}
+
+/* Memory that all ranks see: what is refused, what is freed, and collectives on it and beside it. */
+static void shared_allocations(yoke_comm *comm, uint8_t *own)
+{
+    enum { COUNT = 300000 };
+    void *a = NULL, *b = NULL, *c = NULL;
+    const int rank = yoke_comm_rank(comm), size = yoke_comm_size(comm);
+    const yoke_status uneven = yoke_comm_alloc(comm, rank == size - 1 ? 8192 : 4096, &c);
+    ranks_check(uneven == (size == 1 ? YOKE_OK : YOKE_EMISMATCH), "sizes that differ are refused on every rank");
+    if (!uneven) yoke_comm_free(comm, c);
+    ranks_check(yoke_comm_alloc(comm, 0, &c) == YOKE_EINVAL, "nothing is not allocated");
+    ranks_check(yoke_comm_free(comm, own) == YOKE_EINVAL, "foreign memory is not freed");
+    if (!ranks_check(!yoke_comm_alloc(comm, COUNT * 4, &a) && !yoke_comm_alloc(comm, COUNT * 4 + 7, &b), "two allocations")) return;
+    int ok = ((char *)b)[COUNT * 4 + 6] == 0 && (uintptr_t)b % 4096 == 0;
+    ranks_check(ok && sums(comm, a, b, COUNT), "all_reduce in shared memory");
+    ranks_check(sums(comm, a, a, COUNT - 1), "in place");
+    ranks_check(sums(comm, (float *)a + 16, b, COUNT - 100), "from the middle");
+    ranks_check(sums(comm, rank % 2 ? (void *)own : a, rank % 3 ? b : (void *)(own + COUNT * 4), COUNT), "with some buffers elsewhere");
+    /* Not allowed, but harmless: one rank frees later than the others. */
+    if (rank) yoke_comm_free(comm, a);
+    ranks_check(sums(comm, rank ? (void *)own : a, b, COUNT), "while one rank has memory that the others have freed");
+    if (!rank) yoke_comm_free(comm, a);
+    ranks_check(sums(comm, (void *)own, b, COUNT), "after it was freed");
+}
+
 static void refused_group(yoke_comm *comm, uint8_t *send, uint8_t *recv)
 {
     yoke_group_start();
@@ -183,6 +218,7 @@ int main(void)
         }
         ranks_check(mixed_group(comm, other, send, recv), "a group on two communicators in different orders, over %s", names[v]);
         ranks_check(barrier_holds(comm), "nobody leaves a barrier early, over %s", names[v]);
+        shared_allocations(comm, send);
         refused_group(comm, send, recv);
         ranks_check(!yoke_comm_destroy(comm) && !yoke_comm_destroy(other), "destroyed");
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Random legal sequences of collectives against a plain model: every call, type, reduction, root, in place or not, even
- * and uneven counts, alone and in groups, on communicators of all and of some ranks, over shared memory and over MPI, by
+ * and uneven counts, in memory of its own and in shared memory, alone and in groups, on communicators of all and of some ranks, over shared memory and over MPI, by
  * every algorithm. Data is such that every order of summation is exact, so that one wrong element is seen.
  *   tests/ranks/property [CALLS [SEED]]
  * All ranks draw the same numbers; the seed is printed.
@@ -10,7 +10,7 @@
 
 #include "tests/ranks/ranks.h"
 
-enum { MOST_BYTES = 4 << 20, MOST_RANKS = 64, IN_GROUP = 6, GUARD = 64 };
+enum { MOST_BYTES = 4 << 20, MOST_RANKS = 64, IN_GROUP = 6, GUARD = 64, SHARES = 4 };
 
 static uint64_t state;
 
@@ -22,7 +22,8 @@ static uint32_t draw(uint32_t below) /* the same on all ranks */
 
 struct place { /* a communicator and who is in it */
     yoke_comm *comm;
-    int size, rank, members[MOST_RANKS]; /* -1: this rank is not in it */
+    int size, rank;         /* -1: this rank is not in it */
+    void *send, *recv;      /* of yoke_comm_alloc, where it has such; each serves one call of a group */
     char name[64];
 };
 
@@ -38,7 +39,7 @@ struct call {
     bool in_place, uneven;
     uint32_t salt;
     size_t counts[MOST_RANKS], at[MOST_RANKS + 1]; /* slices; of the whole: counts[0] */
-    char *send, *recv;
+    char *send, *recv, *private_send, *private_recv;
 };
 
 /* Element i of what rank r (of the communicator) has. */
@@ -75,7 +76,9 @@ static void draw_call(struct call *c, const struct place *p)
 {
     *c = (struct call){ .what = (enum what)draw(N_WHATS), .dtype = (yoke_dtype)draw(YOKE_N_DTYPES), .op = (yoke_reduction)draw(YOKE_N_REDUCTIONS),
                         .root = (int)draw((uint32_t)p->size), .in_place = draw(2), .uneven = draw(2), .salt = draw(1000),
-                        .send = c->send, .recv = c->recv };
+                        .private_send = c->private_send, .private_recv = c->private_recv };
+    c->send = c->private_send;
+    c->recv = c->private_recv;
     const bool whole_number = c->dtype == YOKE_I8 || c->dtype == YOKE_U8 || c->dtype == YOKE_I32 || c->dtype == YOKE_I64;
     if (c->op == YOKE_AVG && whole_number) c->op = YOKE_SUM;
     const size_t bytes = yoke_dtype_bytes(c->dtype), scale = (size_t)1 << draw(18); /* all sizes alike, on a logarithmic scale */
@@ -244,6 +247,11 @@ static bool turn(struct place places[], int n_places, struct call calls[IN_GROUP
     for (int i = 0; i < n; i++) {
         at[i] = &places[draw((uint32_t)n_places)];
         draw_call(&calls[i], at[i]);
+        const uint32_t which = draw(SHARES); /* both buffers, one, or none in memory that all ranks see; not twice in a group */
+        bool again = false;
+        for (int j = 0; j < i; j++) again |= at[j] == at[i];
+        if (at[i]->send && !again && which != 1) calls[i].send = at[i]->send;
+        if (at[i]->recv && !again && which > 1) calls[i].recv = at[i]->recv;
         if (at[i]->rank >= 0) prepare(&calls[i], at[i]);
     }
     if (n > 1 && yoke_group_start()) return false;
@@ -285,6 +293,8 @@ static int make_places(struct place places[])
             p->rank = ranks_rank < members ? (part ? members - 1 - ranks_rank : ranks_rank) : -1;
             if (part) MPI_Comm_split(ranks_world, p->rank < 0 ? MPI_UNDEFINED : 0, p->rank, &mpi);
             if (p->rank >= 0 && yoke_comm_create(mpi, NULL, &config, &p->comm)) return -1;
+            if (p->rank >= 0 && k < 2 && (yoke_comm_alloc(p->comm, MOST_BYTES + GUARD, &p->send) || yoke_comm_alloc(p->comm, MOST_BYTES + GUARD, &p->recv)))
+                return -1;
         }
     return n;
 }
@@ -300,7 +310,7 @@ int main(int argc, char **argv)
     if (ranks_rank == 0) printf("# seed %llu\n", (unsigned long long)state);
     state = state * 2654435761u + 88172645463325252ull;
     for (int i = 0; i < IN_GROUP; i++)
-        if (!(calls[i].send = malloc(MOST_BYTES + GUARD)) || !(calls[i].recv = malloc(MOST_BYTES + GUARD))) return 99;
+        if (!(calls[i].private_send = malloc(MOST_BYTES + GUARD)) || !(calls[i].private_recv = malloc(MOST_BYTES + GUARD))) return 99;
     const int n_places = make_places(places);
     int done = 0, ok = n_places > 0;
     while (ok && done < wanted) ok = turn(places, n_places, calls, &done);
@@ -308,6 +318,6 @@ int main(int argc, char **argv)
     for (int i = 0; i < n_places; i++)
         if (places[i].rank >= 0) ok &= !yoke_comm_destroy(places[i].comm);
     ranks_check(ok, "destroyed");
-    for (int i = 0; i < IN_GROUP; i++) free(calls[i].send), free(calls[i].recv);
+    for (int i = 0; i < IN_GROUP; i++) free(calls[i].private_send), free(calls[i].private_recv);
     return ranks_end();
 }

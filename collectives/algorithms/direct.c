@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Collectives on memory that all ranks see (yoke_comm_alloc): nothing is copied aside. Each rank says where its buffers lie, and
+ * when all have said so, works straight on them. In all_reduce each rank sums one slice from everybody's inputs, in the order of
+ * the ranks, and writes it to everybody's outputs: every input is read once and every output written once, the least there is.
+ * Elsewhere each rank takes what it wants from the others' inputs. Nobody returns before all have done with its buffers.
+ *
+ * When some rank's buffers are its own after all, which everybody sees in the announcements, the operation goes on as `slices`.
+ */
+#include "collectives/internal.h"
+
+/* What one step works on, at most, in bytes: a step is not interrupted, and other communicators wait for it. */
+enum { STEP_BYTES = 512 << 10 };
+
+static size_t own_bytes(const struct yokei_op *op)
+{
+    const size_t *s = op->slices;
+    const int rank = op->comm->rank;
+    return (op->kind == YOKEI_ALL_GATHER ? s[rank + 1] - s[rank] : op->count) * yoke_dtype_bytes(op->dtype);
+}
+
+static bool writes_to_others(const struct yokei_op *op) { return op->kind == YOKEI_ALL_REDUCE; }
+
+static void announce(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    yoke_comm *comm = op->comm;
+    struct yokei_post *post = yokei_shm_post_at(comm, comm->rank, op->number);
+    (void)lane;
+    post->history = op->history;
+    post->header = op->header;
+    post->allocations = comm->n_allocations;
+    post->freed = comm->n_freed;
+    yokei_find_allocation(comm, op->send, own_bytes(op), &post->send_id, &post->send_at);
+    yokei_find_allocation(comm, op->recv, op->count * yoke_dtype_bytes(op->dtype), &post->recv_id, &post->recv_at);
+}
+
+static void nothing(const struct yokei_op *op, struct yokei_lane *lane) { (void)op, (void)lane; }
+
+/* The same on all ranks, because all look at the same announcements. */
+static bool is_direct(const struct yokei_op *op)
+{
+    const yoke_comm *comm = op->comm;
+    const struct yokei_post *first = yokei_shm_post_at(comm, 0, op->number);
+    for (int r = 0; r < comm->size; r++) {
+        const struct yokei_post *post = yokei_shm_post_at(comm, r, op->number);
+        /* Ranks that have not freed the same memory do not see the same. */
+        if (post->allocations != first->allocations || post->freed != first->freed) return false;
+        if (writes_to_others(op) && !post->recv_id) return false;
+        if (!post->send_id && !(op->kind == YOKEI_BROADCAST && r != op->root)) return false;
+    }
+    return true;
+}
+
+static char *send_of(const struct yokei_op *op, int r)
+{
+    const struct yokei_post *post = yokei_shm_post_at(op->comm, r, op->number);
+    return yokei_in_allocation(op->comm, r, post->send_id, post->send_at, 0);
+}
+
+static char *recv_of(const struct yokei_op *op, int r)
+{
+    const struct yokei_post *post = yokei_shm_post_at(op->comm, r, op->number);
+    return yokei_in_allocation(op->comm, r, post->recv_id, post->recv_at, 0);
+}
+
+static bool is_long(const struct yokei_op *op)
+{
+    return op->count * yoke_dtype_bytes(op->dtype) * (size_t)op->comm->size * 2 > yokei_process.l3_bytes;
+}
+
+/* This rank's slice of the whole buffer, beginning at a line; *n_out elements. */
+static size_t own_slice(const struct yokei_op *op, size_t *n_out)
+{
+    const size_t size = (size_t)op->comm->size, rank = (size_t)op->comm->rank;
+    if (op->kind == YOKEI_REDUCE_SCATTER) {
+        *n_out = op->slices[rank + 1] - op->slices[rank];
+        return op->slices[rank];
+    }
+    const size_t pitch = ((op->count + size - 1) / size + 63) / 64 * 64, from = YOKE_MIN(rank * pitch, op->count);
+    *n_out = YOKE_MIN(pitch, op->count - from);
+    return from;
+}
+
+static size_t step_elements(const struct yokei_op *op) { return STEP_BYTES / yoke_dtype_bytes(op->dtype); }
+
+/* Elements that this rank works through in rounds. */
+static size_t work_length(const struct yokei_op *op)
+{
+    size_t n = 0;
+    if (op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE_SCATTER) own_slice(op, &n);
+    else if (op->kind == YOKEI_BROADCAST) n = op->count;
+    else n = yokei_longest_slice(op);
+    return n;
+}
+
+static void sum(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    yoke_comm *comm = op->comm;
+    const size_t bytes = yoke_dtype_bytes(op->dtype), at = lane->step.round * step_elements(op);
+    size_t length;
+    const size_t first = own_slice(op, &length), n = YOKE_MIN(step_elements(op), length - at), offset = (first + at) * bytes;
+    for (int q = 0; q < comm->size; q++) comm->inputs[q] = send_of(op, q) + offset;
+    if (op->kind == YOKEI_ALL_REDUCE)
+        for (int q = 0; q < comm->size; q++) comm->outputs[q] = recv_of(op, q) + offset;
+    else
+        comm->outputs[0] = (char *)op->recv + at * bytes;
+    yokei_fold(&(struct yokei_fold){ .n = n, .reduction = op->reduction, .dtype = op->dtype, .n_in = comm->size,
+                                     .n_out = op->kind == YOKEI_ALL_REDUCE ? comm->size : 1, .size = comm->size, .in = comm->inputs,
+                                     .out = comm->outputs, .stream = is_long(op) ? ~0u : 0 });
+}
+
+static void copy(const struct yokei_op *op, char *to, const char *from, size_t bytes)
+{
+    if (to != from) yokei_copy(to, from, bytes, is_long(op));
+}
+
+static void take(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    const yoke_comm *comm = op->comm;
+    const size_t bytes = yoke_dtype_bytes(op->dtype), at = lane->step.round * step_elements(op);
+    char *recv = op->recv;
+    if (op->kind == YOKEI_BROADCAST) {
+        const char *from = comm->rank == op->root ? (const char *)op->send : send_of(op, op->root);
+        copy(op, recv + at * bytes, from + at * bytes, YOKE_MIN(step_elements(op), op->count - at) * bytes);
+        return;
+    }
+    for (int i = 0; i < comm->size; i++) {
+        const int q = (comm->rank + i) % comm->size;
+        const size_t length = op->slices[q + 1] - op->slices[q], begin = YOKE_MIN(at, length), n = YOKE_MIN(step_elements(op), length - begin);
+        const size_t from = op->kind == YOKEI_ALL_TO_ALL ? op->slices[comm->rank] : 0;
+        copy(op, recv + (op->slices[q] + begin) * bytes, send_of(op, q) + (from + begin) * bytes, n * bytes);
+    }
+}
+
+/* Stage 0 announces, 1 looks at everybody's announcement; the same in all lanes, but only lane 0 speaks. */
+static void first_steps(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step)
+{
+    step->work = nothing;
+    if (lane->stage == 1) {
+        step->wait = YOKEI_POSTED;
+        step->until = op->number;
+    } else if (lane->id == 0) {
+        step->work = announce;
+        step->wait = YOKEI_POSTED;
+        step->until = op->number - 1;
+        step->tell = YOKEI_POSTED;
+        step->value = op->number;
+    }
+}
+
+/* Stage 2: the rounds; 3: say that this rank has done with the others' buffers; 4: wait until they have done with its own. */
+static bool direct_step(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step)
+{
+    if (lane->stage == 2) {
+        const bool reduces = op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE_SCATTER;
+        step->work = reduces ? sum : take;
+        step->round = lane->round;
+        if (lane->round * step_elements(op) < work_length(op)) {
+            lane->round += (size_t)op->n_lanes;
+            return true;
+        }
+        lane->stage = 3;
+        lane->epoch++;
+    }
+    step->work = nothing;
+    step->until = step->value = lane->epoch;
+    if (lane->stage == 3) step->tell = YOKEI_PASSED;
+    else step->wait = YOKEI_PASSED;
+    return lane->stage++ < 5;
+}
+
+static bool direct_next(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step)
+{
+    if (lane->stage < 2) {
+        first_steps(op, lane, step);
+        lane->stage++;
+        return true;
+    }
+    return is_direct(op) ? direct_step(op, lane, step) : yokei_slices_round(op, lane, step, 2);
+}
+
+const struct yokei_algorithm yokei_direct = { "direct", direct_next };

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory that all ranks of a communicator on one host see: each rank's part is a memfd that the others map through its owner's
+ * entry in /proc, so nothing is left behind however the processes end. Collectives on it copy nothing aside: see direct.c.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "collectives/internal.h"
+
+/* What a rank tells the others of its part. The nonce lies in the page behind the part's end. */
+struct offer {
+    int32_t status, fd;
+    uint64_t bytes, nonce;
+    char reason[192];
+};
+
+static size_t mapped_bytes(size_t bytes) { return (bytes + 4095) / 4096 * 4096 + 4096; }
+static uint64_t *nonce_at(char *base, size_t bytes) { return (uint64_t *)(void *)(base + mapped_bytes(bytes) - 4096); }
+
+static void unmap(const yoke_comm *comm, struct yokei_allocation *a)
+{
+    for (int r = 0; a->base && r < comm->size; r++)
+        if (a->base[r]) munmap(a->base[r], mapped_bytes(a->bytes));
+    free(a->base);
+    free(a);
+}
+
+/* This rank's part. Its pages are allocated now: too little memory is found here, and not as a signal later. */
+static yoke_status make_part(struct yokei_allocation *a, int rank, int *fd_out, uint64_t *nonce_out)
+{
+    const size_t bytes = mapped_bytes(a->bytes);
+    const int fd = memfd_create("yoke-shared", MFD_CLOEXEC);
+    if (fd < 0) return yoke_fail(YOKE_EIO, "yoke_comm_alloc: memfd_create: %s", strerror(errno));
+    int error = fchmod(fd, 0600) ? errno : posix_fallocate(fd, 0, (off_t)bytes);
+    char *memory = error ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+    if (memory == MAP_FAILED) {
+        if (!error) error = errno;
+        close(fd);
+        return yoke_fail(YOKE_ENOMEM, "yoke_comm_alloc: %zu bytes: %s", bytes, strerror(error));
+    }
+    a->base[rank] = memory;
+    *fd_out = fd;
+    if (getrandom(nonce_out, sizeof *nonce_out, 0) != sizeof *nonce_out)
+        return yoke_fail(YOKE_EIO, "yoke_comm_alloc: no random number: %s", strerror(errno));
+    *nonce_at(memory, a->bytes) = *nonce_out;
+    return YOKE_OK;
+}
+
+static yoke_status map_part(const yoke_comm *comm, struct yokei_allocation *a, int r, const struct offer *offer)
+{
+    const size_t bytes = mapped_bytes(a->bytes);
+    char path[64];
+    struct stat st;
+    yokei_text(path, sizeof path, "/proc/%d/fd/%d", comm->peers[r].info.pid, offer->fd);
+    const int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return yoke_fail(YOKE_EIO, "yoke_comm_alloc: the part of rank %d: %s", r, strerror(errno));
+    const bool fits = !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 0777) == 0600 &&
+                      st.st_size == (off_t)bytes;
+    char *memory = fits ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0) : MAP_FAILED;
+    close(fd);
+    if (memory == MAP_FAILED) return yoke_fail(YOKE_EIO, "yoke_comm_alloc: the part of rank %d cannot be mapped", r);
+    a->base[r] = memory;
+    return *nonce_at(memory, a->bytes) == offer->nonce ? YOKE_OK : yoke_fail(YOKE_EIO, "yoke_comm_alloc: rank %d's part is not its own", r);
+}
+
+/* The first status that any rank came to; all ranks return it. */
+static yoke_status agree(yoke_comm *comm, struct offer *mine, struct offer *all, yoke_status status)
+{
+    mine->status = (int32_t)status;
+    if (status) yokei_text(mine->reason, sizeof mine->reason, "%s", yoke_last_error());
+    YOKE_TRY(yoke_all_gather(mine, all, sizeof *mine, YOKE_U8, comm, NULL));
+    for (int r = 0; r < comm->size; r++)
+        if (all[r].status) return r == comm->rank ? status : yoke_fail((yoke_status)all[r].status, "rank %d: %s", r, all[r].reason);
+    for (int r = 1; r < comm->size; r++)
+        if (all[r].bytes != all[0].bytes)
+            return yoke_fail(YOKE_EMISMATCH, "yoke_comm_alloc: rank 0 asks for %llu bytes, rank %d for %llu", (unsigned long long)all[0].bytes, r,
+                             (unsigned long long)all[r].bytes);
+    return YOKE_OK;
+}
+
+static yoke_status share(yoke_comm *comm, struct yokei_allocation *a, struct offer *all)
+{
+    struct offer mine = { .fd = -1, .bytes = a->bytes };
+    yoke_status status = agree(comm, &mine, all, make_part(a, comm->rank, &mine.fd, &mine.nonce));
+    for (int r = 0; r < comm->size && !status && comm->all_shared; r++)
+        if (r != comm->rank) status = map_part(comm, a, r, &all[r]);
+    /* Nobody closes before all have mapped; and who could not, takes the others with it. */
+    const int fd = mine.fd;
+    if (!atomic_load(&comm->error)) {
+        const yoke_status agreed = agree(comm, &mine, all, status);
+        if (!status) status = agreed;
+    }
+    if (fd >= 0) close(fd);
+    return status;
+}
+
+yoke_status yoke_comm_alloc(yoke_comm *comm, size_t bytes, void **memory_out)
+{
+    if (!comm || !memory_out || !bytes || bytes > SIZE_MAX / 4) return yoke_fail(YOKE_EINVAL, "yoke_comm_alloc: a NULL argument, or a size of 0");
+    if (comm->device)
+        return yoke_fail(YOKE_EUNSUPPORTED, "yoke_comm_alloc: communicator \"%s\" works on the memory of a device: make one without", comm->name);
+    struct yokei_allocation *a = calloc(1, sizeof *a);
+    struct offer *all = calloc((size_t)comm->size, sizeof *all);
+    if (a) a->base = calloc((size_t)comm->size, sizeof *a->base);
+    if (!a || !all || !a->base) {
+        if (a) free(a->base);
+        free(a);
+        free(all);
+        return yoke_fail(YOKE_ENOMEM, "yoke_comm_alloc: no memory");
+    }
+    a->bytes = bytes;
+    const yoke_status status = share(comm, a, all);
+    free(all);
+    if (status) {
+        unmap(comm, a);
+        return status;
+    }
+    pthread_mutex_lock(&yokei_process.lock);
+    a->id = ++comm->n_allocations;
+    a->next = comm->allocations;
+    comm->allocations = a;
+    pthread_mutex_unlock(&yokei_process.lock);
+    *memory_out = a->base[comm->rank];
+    return YOKE_OK;
+}
+
+yoke_status yoke_comm_free(yoke_comm *comm, void *memory)
+{
+    if (!memory) return YOKE_OK;
+    if (!comm) return yoke_fail(YOKE_EINVAL, "yoke_comm_free: no communicator");
+    pthread_mutex_lock(&yokei_process.lock);
+    struct yokei_allocation **place = &comm->allocations, *a;
+    while (*place && (*place)->base[comm->rank] != memory) place = &(*place)->next;
+    a = *place;
+    if (a) *place = a->next;
+    comm->n_freed += a != NULL;
+    pthread_mutex_unlock(&yokei_process.lock);
+    if (!a) return yoke_fail(YOKE_EINVAL, "yoke_comm_free: %p is not what yoke_comm_alloc of communicator \"%s\" gave", memory, comm->name);
+    /* The others may still work on this rank's part: each has mapped it by itself, so it ends when the last lets go. */
+    unmap(comm, a);
+    return YOKE_OK;
+}
+
+void yokei_free_allocations(yoke_comm *comm)
+{
+    for (struct yokei_allocation *a = comm->allocations, *next; a; a = next) {
+        next = a->next;
+        unmap(comm, a);
+    }
+    comm->allocations = NULL;
+}
+
+void yokei_find_allocation(const yoke_comm *comm, const void *address, size_t bytes, uint32_t *id_out, uint64_t *offset_out)
+{
+    *id_out = 0;
+    for (const struct yokei_allocation *a = comm->allocations; a; a = a->next) {
+        const uintptr_t base = (uintptr_t)a->base[comm->rank], at = (uintptr_t)address;
+        if (at < base || at - base > a->bytes || bytes > a->bytes - (at - base)) continue;
+        *id_out = a->id;
+        *offset_out = at - base;
+        return;
+    }
+}
+
+char *yokei_in_allocation(const yoke_comm *comm, int r, uint32_t id, uint64_t offset, size_t bytes)
+{
+    for (const struct yokei_allocation *a = comm->allocations; id && a; a = a->next)
+        if (a->id == id) return a->base[r] && offset <= a->bytes && bytes <= a->bytes - offset ? a->base[r] + offset : NULL;
+    return NULL;
+}
