@@ -26,7 +26,7 @@ struct bench {
     yoke_stream *stream;
     yoke_reduction reduction;
     int size, rank, repeats;
-    bool one_host;
+    bool one_host, shared;
     char *send, *recv;   /* of the device */
     char *host, *host_2; /* of the host, for MPI and for checking */
     double *times, *mpi_times;
@@ -107,6 +107,10 @@ static yoke_status allocate(struct bench *b, size_t bytes)
         YOKE_TRY(yoke_alloc(b->device, bytes, (void **)&b->send));
         return yoke_alloc(b->device, bytes, (void **)&b->recv);
     }
+    if (b->shared) {
+        YOKE_TRY(yoke_comm_alloc(b->comm, bytes, (void **)&b->send));
+        return yoke_comm_alloc(b->comm, bytes, (void **)&b->recv);
+    }
     b->send = malloc(bytes);
     b->recv = malloc(bytes);
     if (!b->send || !b->recv) return yoke_fail(YOKE_ENOMEM, "no memory for two buffers of %zu bytes: lower --max-bytes", bytes);
@@ -118,6 +122,9 @@ static void drop(struct bench *b)
     if (b->device) {
         yoke_free(b->device, b->send);
         yoke_free(b->device, b->recv);
+    } else if (b->shared) {
+        yoke_comm_free(b->comm, b->send);
+        yoke_comm_free(b->comm, b->recv);
     } else {
         free(b->send);
         free(b->recv);
@@ -382,6 +389,9 @@ static yoke_status read_options(const struct cli_context *context, struct bench 
         return yoke_fail(YOKE_EINVAL, "--min-bytes %llu is more than --max-bytes %llu", (unsigned long long)cli_bytes(o, "min-bytes"),
                          (unsigned long long)cli_bytes(o, "max-bytes"));
     b->repeats = (int)cli_int(o, "repeats");
+    b->shared = cli_flag(o, "shared");
+    if (b->shared && strcmp(context->device ? context->device : cli_text(o, "device"), "host") != 0)
+        return yoke_fail(YOKE_EINVAL, "--shared is host memory: leave out --device");
     b->size = context->size;
     b->rank = context->rank;
     return YOKE_OK;

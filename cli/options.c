@@ -48,6 +48,7 @@ const struct cli_option cli_option_table[] = {
       .help = "Sizes of the products C[M,N] = A[M,K] B[K,N]; one number stands for all three" },
     { "min-bytes", CLI_BENCH_ALLREDUCE, CLI_BYTES, .value = "64", .least = 8, .most = 1e12, .help = "Smallest buffer" },
     { "max-bytes", CLI_BENCH_ALLREDUCE, CLI_BYTES, .value = "64M", .least = 8, .most = 1e12, .help = "Largest buffer" },
+    { "shared", CLI_BENCH_ALLREDUCE, CLI_FLAG, .help = "Buffers that all ranks of a host see (yoke_comm_alloc), not each rank's own" },
     { "factor", CLI_BENCH_ALLREDUCE, CLI_INT, .value = "4", .least = 2, .most = 1e6, .help = "From one size to the next" },
     { "reduction", CLI_BENCH_ALLREDUCE, CLI_CHOICE, .value = "sum", .choices = "sum|avg|min|max|prod", .help = "What is computed" },
     { "dtypes", CLI_BENCH_GEMM | CLI_BENCH_ALLREDUCE, CLI_LIST, .value = "f32", .choices = DTYPES, .help = "Data types to measure" },

@@ -149,6 +149,22 @@ TARGET static void KERNEL(narrow_f16)(const float *x, uint16_t *h, size_t n)
     for (; i < n; i++) h[i] = yokei_f32_to_f16(x[i]);
 }
 
+#ifdef HAVE_512
+/* Two operands to one or two outputs past the caches, in registers; the outputs begin at lines. Returns the elements done. */
+TARGET static size_t KERNEL(pair_f32_stream)(const float *a, const float *b, float *first, float *second, size_t n)
+{
+    const __m512 quiet = _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc00000));
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        const __m512 v = _mm512_add_ps(_mm512_loadu_ps(a + i), _mm512_loadu_ps(b + i));
+        const __m512 clean = _mm512_mask_blend_ps(_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), v, quiet);
+        _mm512_stream_ps(first + i, clean);
+        if (second) _mm512_stream_ps(second + i, clean);
+    }
+    return i;
+}
+#endif
+
 /* Two operands of 16 bits, added in f32 and rounded once; NaN becomes the quiet one without payload. */
 TARGET static void KERNEL(pair_bf16)(const uint16_t *a, const uint16_t *b, uint16_t *h, size_t n)
 {
@@ -201,6 +217,9 @@ static const struct kernels KERNEL(table) = {
     .widen_f16 = KERNEL(widen_f16), .narrow_f16 = KERNEL(narrow_f16),
     .pair_bf16 = KERNEL(pair_bf16), .pair_f16 = KERNEL(pair_f16), .stream = KERNEL(stream),
     .stream_end = KERNEL(stream_end),
+#ifdef HAVE_512
+    .pair_f32_stream = KERNEL(pair_f32_stream),
+#endif
 };
 
 #undef ALL_OF
