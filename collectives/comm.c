@@ -24,7 +24,7 @@ static yoke_status read_number(const char *variable, int64_t least, int64_t *val
 
 static yoke_status read_algorithm(const char *name, int *algorithm_out)
 {
-    static const char *const names[] = { "oneshot", "slices", "direct", "ring", "chain", "doubling", NULL };
+    static const char *const names[] = { "oneshot", "slices", "direct", "ring", "exchange", "chain", "doubling", NULL };
     *algorithm_out = -1;
     if (!name || !*name) name = getenv("YOKE_ALGORITHM");
     if (!name || !*name || !strcmp(name, "auto")) return YOKE_OK;
@@ -33,7 +33,7 @@ static yoke_status read_algorithm(const char *name, int *algorithm_out)
             if (!strcmp(yokei_algorithm(id)->name, name)) *algorithm_out = (int)id;
     if (*algorithm_out >= 0) return YOKE_OK;
     const char *near = yokei_nearest(name, names);
-    return yoke_fail(YOKE_ECONFIG, "algorithm '%s': one of oneshot, slices, direct, ring, chain, doubling%s%s%s", name,
+    return yoke_fail(YOKE_ECONFIG, "algorithm '%s': one of oneshot, slices, direct, ring, exchange, chain, doubling%s%s%s", name,
                      near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
@@ -44,9 +44,9 @@ static yoke_status configure(yoke_comm *comm, const struct yoke_comm_config *con
     if (config->size != sizeof *config)
         return yoke_fail(YOKE_EINVAL, "yoke_comm_create: the configuration's size is %zu, not %zu: use YOKE_COMM_CONFIG_INIT",
                          config->size, sizeof *config);
-    if ((unsigned)config->accum > YOKE_ACCUM_NATIVE || (unsigned)config->wait > YOKE_WAIT_SLEEP || config->timeout_ms < 0 ||
+    if ((unsigned)config->accum > YOKE_ACCUM_NATIVE || (unsigned)config->reproducible > YOKE_REPRODUCIBLE_SHAPE || (unsigned)config->wait > YOKE_WAIT_SLEEP || config->timeout_ms < 0 ||
         config->stall_ms < 0)
-        return yoke_fail(YOKE_EINVAL, "yoke_comm_create: accum, wait, timeout_ms or stall_ms is out of range");
+        return yoke_fail(YOKE_EINVAL, "yoke_comm_create: accum, reproducible, wait, timeout_ms or stall_ms is out of range");
     int64_t chunk = (int64_t)config->chunk_bytes, no_shared = config->no_shared;
     comm->timeout_ms = config->timeout_ms;
     comm->stall_ms = config->stall_ms;
@@ -62,9 +62,14 @@ static yoke_status configure(yoke_comm *comm, const struct yoke_comm_config *con
     comm->chunk_is_forced = chunk != 0;
     comm->chunk_bytes = chunk ? (size_t)chunk / 64 * 64 : DEFAULT_CHUNK_BYTES;
     comm->accum = config->accum;
+    comm->reproducible = config->reproducible;
     comm->no_check = config->no_check;
     comm->no_shared = no_shared != 0;
-    return read_algorithm(config->algorithm, &comm->forced_algorithm);
+    YOKE_TRY(read_algorithm(config->algorithm, &comm->forced_algorithm));
+    if (comm->reproducible && (comm->forced_algorithm == YOKEI_RING || comm->forced_algorithm == YOKEI_DOUBLING))
+        return yoke_fail(YOKE_EINVAL, "yoke_comm_create: algorithm '%s' adds in an order that depends on the shape; with reproducible leave it out, "
+                         "or use exchange or chain", yokei_algorithm((unsigned)comm->forced_algorithm)->name);
+    return YOKE_OK;
 }
 
 /* ---- creation ---- */

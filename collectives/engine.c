@@ -9,6 +9,7 @@ static const struct yokei_algorithm *const algorithms[YOKEI_N_ALGORITHMS] = {
     [YOKEI_CHAIN] = &yokei_chain, [YOKEI_DISSEMINATION] = &yokei_dissemination,
     [YOKEI_PAIRS] = &yokei_pairs, [YOKEI_ONESHOT] = &yokei_oneshot, [YOKEI_SLICES] = &yokei_slices,
     [YOKEI_LINEAR] = &yokei_linear, [YOKEI_DIRECT] = &yokei_direct,
+    [YOKEI_EXCHANGE] = &yokei_exchange,
 };
 
 const struct yokei_algorithm *yokei_algorithm(unsigned id) { return id < YOKEI_N_ALGORITHMS ? algorithms[id] : NULL; }
@@ -165,8 +166,18 @@ static void compute(const struct yokei_op *op, struct yokei_lane *lane, const vo
 {
     const struct yokei_step *step = &lane->step;
     if (!step->n) return;
-    const void *own = step->use_acc ? lane->acc : op->staged && step->own ? lane->own_copy : step->own;
-    const yoke_dtype own_dtype = step->use_acc ? op->wire : step->dtype;
+    const bool acc_is_own = step->use_acc && !step->own;
+    const void *own = acc_is_own ? lane->acc : op->staged && step->own ? lane->own_copy : step->own;
+    const yoke_dtype own_dtype = acc_is_own ? op->wire : step->dtype;
+    if (step->use_acc && step->own) { /* what came before, and now the own */
+        yokei_combine(&(struct yokei_combine){
+            .n = step->n, .reduction = op->reduction, .a = lane->acc, .a_dtype = op->wire, .b = own, .b_dtype = own_dtype,
+            .finish = step->finish, .canonical = step->canonical, .size = op->comm->size,
+            .out = { room, op->staged && step->store ? lane->result_copy : step->store, step->store_acc ? lane->acc : NULL },
+            .out_dtype = { step->out, step->dtype, op->wire },
+        });
+        return;
+    }
     const bool own_first = own && (step->own_first || !message);
     yokei_combine(&(struct yokei_combine){
         .n = step->n,

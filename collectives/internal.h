@@ -100,7 +100,7 @@ struct yokei_step {
     yoke_dtype in, out;  /* of the message that comes and of the one that goes */
     const void *own;     /* the rank's own data, NULL: not used */
     void *store;         /* where the result goes, NULL: nowhere */
-    bool use_acc;        /* the rank's own data is the lane's accumulator */
+    bool use_acc;        /* the lane's accumulator is the rank's own data; with `own` and no message, the message */
     bool store_acc;      /* the result goes there too */
     bool own_first;      /* own OP message instead of message OP own */
     bool finish;         /* the reduction ends here: divide for avg, round to dtype */
@@ -157,10 +157,10 @@ struct yokei_algorithm {
 };
 enum yokei_algorithm_id {
     YOKEI_RING, YOKEI_DOUBLING, YOKEI_CHAIN, YOKEI_DISSEMINATION, YOKEI_PAIRS, YOKEI_ONESHOT, YOKEI_SLICES, YOKEI_LINEAR,
-    YOKEI_DIRECT, YOKEI_N_ALGORITHMS
+    YOKEI_DIRECT, YOKEI_EXCHANGE, YOKEI_N_ALGORITHMS
 };
 extern const struct yokei_algorithm yokei_ring, yokei_doubling, yokei_chain, yokei_dissemination, yokei_pairs, yokei_oneshot,
-    yokei_slices, yokei_linear, yokei_direct;
+    yokei_slices, yokei_linear, yokei_direct, yokei_exchange;
 const struct yokei_algorithm *yokei_algorithm(unsigned id);
 
 struct yokei_op {
@@ -215,7 +215,7 @@ struct yokei_peer_info {
     int32_t status;          /* what failed on this rank so far */
     char reason[192];
     /* The configuration, compared. */
-    uint32_t version, accum, no_check, staged;
+    uint32_t version, accum, reproducible, no_check, staged;
     int32_t algorithm;
     int64_t timeout_ms, stall_ms;
     uint64_t chunk_bytes;
@@ -295,6 +295,7 @@ struct yoke_comm {
     yoke_device *device;      /* NULL: host memory */
     yoke_stream *copy_stream; /* of staged copies */
     enum yoke_accum accum;
+    enum yoke_reproducible reproducible;
     struct yokei_wait wait;
     int64_t timeout_ms, stall_ms;
     size_t chunk_bytes;       /* of a message's data, at most; a multiple of 64 */

@@ -12,7 +12,7 @@ libyoke_comm_la_SOURCES = \
 	collectives/sum.c collectives/sum_kernels.h \
 	collectives/algorithms/ring.c collectives/algorithms/doubling.c collectives/algorithms/chain.c \
 	collectives/algorithms/dissemination.c collectives/algorithms/pairs.c collectives/algorithms/oneshot.c \
-	collectives/algorithms/slices.c collectives/algorithms/linear.c collectives/algorithms/direct.c \
+	collectives/algorithms/slices.c collectives/algorithms/linear.c collectives/algorithms/direct.c collectives/algorithms/exchange.c \
 	collectives/transport/mpi.c collectives/transport/shm.c
 libyoke_comm_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
 libyoke_comm_la_CFLAGS = $(AM_CFLAGS) -pthread

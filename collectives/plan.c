@@ -101,7 +101,11 @@ static void plan_messages(struct yokei_op *op)
     const size_t bytes = op->count * yoke_dtype_bytes(op->wire);
     switch (op->kind) {
     case YOKEI_ALL_REDUCE:
-        if (comm->forced_algorithm == YOKEI_CHAIN || comm->size == 1) {
+        if (comm->forced_algorithm == YOKEI_EXCHANGE || (comm->reproducible && comm->forced_algorithm != YOKEI_CHAIN)) {
+            op->algorithm = &yokei_exchange;
+            plan_slices(op, NULL, NULL);
+            plan_chunks(op, yokei_longest_slice(op));
+        } else if (comm->forced_algorithm == YOKEI_CHAIN || comm->size == 1) {
             op->algorithm = &yokei_chain;
             plan_chunks(op, op->count);
         } else if (comm->forced_algorithm == YOKEI_DOUBLING || (comm->forced_algorithm < 0 && bytes <= SMALL_BYTES)) {
@@ -115,7 +119,7 @@ static void plan_messages(struct yokei_op *op)
         return;
     case YOKEI_REDUCE_SCATTER:
     case YOKEI_ALL_GATHER:
-        op->algorithm = &yokei_ring;
+        op->algorithm = comm->reproducible && op->kind == YOKEI_REDUCE_SCATTER ? &yokei_exchange : &yokei_ring;
         plan_chunks(op, yokei_longest_slice(op));
         return;
     case YOKEI_BROADCAST:
@@ -146,6 +150,8 @@ void yokei_plan(struct yokei_op *op, const size_t counts[], const size_t send_co
 {
     const bool reduces = op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE_SCATTER || op->kind == YOKEI_REDUCE;
     op->wire = reduces ? yokei_wire_dtype(op->dtype, op->reduction, op->comm->accum) : op->dtype;
+    /* Rounded once, however many hops there are. */
+    if (reduces && op->comm->reproducible) op->wire = yokei_wire_dtype(op->dtype, op->reduction, YOKE_ACCUM_F32);
     op->lanes = op->comm->lane_list;
     op->slices = op->send_slices = NULL;
     if (counts) plan_slices(op, counts, send_counts);

@@ -114,7 +114,7 @@ static void describe_self(yoke_comm *comm, struct yokei_peer_info *info, yoke_st
         .nonce = p->nonce, .start_time = p->start_time, .pid = getpid(), .world_rank = p->world_rank,
         .flight_fd = p->flight_fd, .segment_fd = comm->segment_fd, .segment_nonce = comm->segment_nonce,
         .next_context = comm->set->next_context, .status = status, .version = YOKE_VERSION_MAJOR << 16 | YOKE_VERSION_MINOR,
-        .accum = comm->accum, .no_check = comm->no_check,
+        .accum = comm->accum, .reproducible = comm->reproducible, .no_check = comm->no_check,
         .staged = comm->device && !yoke_device_info(comm->device)->host_visible, .algorithm = comm->forced_algorithm,
         .timeout_ms = comm->timeout_ms, .stall_ms = comm->stall_ms,
         .chunk_bytes = comm->chunk_is_forced ? comm->chunk_bytes : 0,
@@ -141,6 +141,7 @@ static yoke_status compare(const yoke_comm *comm, int r)
     const struct yokei_peer_info *a = &comm->peers[0].info, *b = &comm->peers[r].info;
     const struct { const char *what; long long a, b; } fields[] = {
         { "version", a->version, b->version },          { "accum", a->accum, b->accum },
+        { "reproducible", a->reproducible, b->reproducible },
         { "no_check", a->no_check, b->no_check },       { "algorithm", a->algorithm, b->algorithm },
         { "timeout_ms", a->timeout_ms, b->timeout_ms }, { "stall_ms", a->stall_ms, b->stall_ms },
         { "chunk_bytes", (long long)a->chunk_bytes, (long long)b->chunk_bytes },

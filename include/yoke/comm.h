@@ -28,6 +28,11 @@ enum yoke_accum {
     YOKE_ACCUM_F32 = 0, /* 16-bit data is summed in f32 across all ranks and rounded once */
     YOKE_ACCUM_NATIVE,  /* rounded to the data's type at each hop: fewer bytes on the wire */
 };
+enum yoke_reproducible {
+    YOKE_REPRODUCIBLE_RUN = 0, /* the same bits on all ranks, and in each run of the same program on the same machines */
+    YOKE_REPRODUCIBLE_SHAPE,   /* each element is ((x0 + x1) + x2) + …, rounded once: the same bits whatever the count, its
+                                  place, the chunks, the number of hosts, and the devices; accum is f32 then */
+};
 enum yoke_wait { YOKE_WAIT_AUTO = 0, YOKE_WAIT_SPIN, YOKE_WAIT_YIELD, YOKE_WAIT_SLEEP };
 
 /** Zero means the default everywhere. Compared between the ranks at creation. */
@@ -39,11 +44,12 @@ struct yoke_comm_config {
     int64_t timeout_ms;    /* a rank that is alive but has not called; default 600000, YOKE_TIMEOUT_MS */
     int64_t stall_ms;      /* a rank that entered and makes no progress; default 10000, YOKE_STALL_MS */
     size_t chunk_bytes;    /* of the pipelines; default chosen by size, YOKE_CHUNK_BYTES */
-    const char *algorithm; /* of all_reduce: oneshot, slices, direct, ring, chain, doubling; default chosen, YOKE_ALGORITHM */
+    const char *algorithm; /* of all_reduce: oneshot, slices, direct, ring, exchange, chain, doubling; YOKE_ALGORITHM */
+    enum yoke_reproducible reproducible;
     bool no_check;         /* leave out the call check */
     bool no_shared;        /* messages over MPI also between ranks that could share memory; YOKE_NO_SHARED=1 */
 };
-#define YOKE_COMM_CONFIG_INIT { sizeof(struct yoke_comm_config), NULL, YOKE_ACCUM_F32, YOKE_WAIT_AUTO, 0, 0, 0, NULL, false, false }
+#define YOKE_COMM_CONFIG_INIT { sizeof(struct yoke_comm_config), NULL, YOKE_ACCUM_F32, YOKE_WAIT_AUTO, 0, 0, 0, NULL, YOKE_REPRODUCIBLE_RUN, false, false }
 
 /**
  * Start MPI in a process that has not started it itself, with threads where MPI offers them; *world_out gets a

@@ -168,12 +168,77 @@ static int specials(yoke_comm *comm, struct buffers *b, yoke_dtype dtype)
     return 1;
 }
 
+/* With reproducible: bit for bit the sum in the order of the ranks, rounded once, in any part of any buffer. */
+static int is_in_order(yoke_comm *comm, struct buffers *b, size_t count, yoke_dtype dtype, yoke_reduction op)
+{
+    const size_t bytes = yoke_dtype_bytes(dtype);
+    size_t counts[64], before = 0;
+    for (int r = 0; r < ranks_size; r++) counts[r] = count / (size_t)ranks_size + ((size_t)r < count % (size_t)ranks_size);
+    for (int r = 0; r < ranks_rank; r++) before += counts[r];
+    for (size_t i = 0; i < count; i++) yokei_store(dtype, b->send, (int64_t)i, noise(ranks_rank, i));
+    RANKS_TRY(yoke_all_reduce(b->send, b->recv, count, dtype, op, comm, NULL));
+    char *slice = b->recv + (count + 8) * bytes;
+    RANKS_TRY(yoke_reduce_scatter_v(b->send, slice, counts, dtype, op, comm, NULL));
+    for (size_t i = 0; i < count; i++) {
+        char x[8], want[8];
+        float sum = 0;
+        double wide = 0;
+        for (int r = 0; r < ranks_size; r++) {
+            yokei_store(dtype, x, 0, noise(r, i));
+            const double one = yokei_load(dtype, x, 0);
+            sum = r ? (op == YOKE_PROD ? sum * (float)one : sum + (float)one) : (float)one;
+            wide = r ? (op == YOKE_PROD ? wide * one : wide + one) : one;
+        }
+        if (op == YOKE_AVG) sum /= (float)ranks_size, wide /= ranks_size;
+        yokei_store(dtype, want, 0, dtype == YOKE_F64 ? wide : (double)sum);
+        const int mine = i >= before && i < before + counts[ranks_rank];
+        if (memcmp(want, b->recv + i * bytes, bytes) || (mine && memcmp(want, slice + (i - before) * bytes, bytes))) {
+            fprintf(stderr, "# rank %d: element %zu of %zu %s, %s, is not in order\n", ranks_rank, i, count, yoke_dtype_name(dtype), yoke_reduction_name(op));
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static void try_reproducible(struct buffers *b)
+{
+    static const struct { const char *name, *algorithm; bool no_shared; size_t chunk; enum yoke_accum accum; } ways[] = {
+        { "shared memory", NULL, false, 0, YOKE_ACCUM_F32 },        { "slices", "slices", false, 0, YOKE_ACCUM_NATIVE },
+        { "MPI", NULL, true, 0, YOKE_ACCUM_F32 },                   { "MPI, chunks of 192 bytes", NULL, true, 192, YOKE_ACCUM_NATIVE },
+        { "MPI, chain, chunks of 1 KiB", "chain", true, 1024, YOKE_ACCUM_NATIVE },
+    };
+    for (size_t w = 0; w < YOKE_COUNT(ways); w++) {
+        struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
+        config.reproducible = YOKE_REPRODUCIBLE_SHAPE;
+        config.algorithm = ways[w].algorithm;
+        config.no_shared = ways[w].no_shared;
+        config.chunk_bytes = ways[w].chunk;
+        config.accum = ways[w].accum;
+        yoke_comm *comm;
+        if (!ranks_check(!yoke_comm_create(ranks_world, NULL, &config, &comm), "a reproducible communicator, %s", ways[w].name)) return;
+        static const size_t counts[] = { 1, 10, 1009, 20011 };
+        static const yoke_reduction ops[] = { YOKE_SUM, YOKE_AVG, YOKE_PROD };
+        int ok = 1;
+        for (size_t d = 0; d < 4; d++)
+            for (size_t c = 0; c < YOKE_COUNT(counts); c++)
+                for (size_t o = 0; o < YOKE_COUNT(ops); o++) ok = ok && is_in_order(comm, b, counts[c], dtypes[d], ops[o]);
+        ranks_check(ok, "every sum, average and product is in the order of the ranks, %s", ways[w].name);
+        ranks_check(!yoke_comm_destroy(comm), "destroyed");
+    }
+    struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
+    config.reproducible = YOKE_REPRODUCIBLE_SHAPE;
+    config.algorithm = "ring";
+    yoke_comm *comm;
+    ranks_check(yoke_comm_create(ranks_world, NULL, &config, &comm) == YOKE_EINVAL, "reproducible by a ring is refused");
+}
+
 static const struct variant { const char *name, *algorithm; bool no_shared; size_t chunk; } variants[] = {
     { "shared memory", NULL, false, 0 },
     { "shared memory, slices", "slices", false, 0 },
     { "shared memory, oneshot where it fits", "oneshot", false, 0 },
     { "shared memory, ring, chunks of 256 bytes", "ring", false, 256 },
     { "MPI, chain", "chain", true, 0 },
+    { "MPI, exchange, chunks of 512 bytes", "exchange", true, 512 },
     { "MPI, ring", "ring", true, 0 },
     { "MPI, doubling, chunks of 4096 bytes", "doubling", true, 4096 },
 };
@@ -241,6 +306,7 @@ int main(int argc, char **argv)
     struct buffers b = { malloc(room), malloc(room) };
     ranks_start();
     for (size_t v = 0; v < YOKE_COUNT(variants); v++) try_variant(&variants[v], &b);
+    try_reproducible(&b);
     refusals(&b);
     if (longest) {
         yoke_comm *comm;

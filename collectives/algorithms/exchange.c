@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reductions by messages in the order of the ranks: every rank sends slice j of its data to rank j, which adds what comes in the
+ * order 0, 1, …, size - 1, itself included, and rounds once. In all_reduce the sums then go to everybody. The bytes are the
+ * ring's, sixteen-bit data stays sixteen bits wide on the way, and a sum does not depend on count, chunk, or where the ranks are.
+ *
+ * In turn t of a round rank t sends to all others, and they receive: whoever waits, waits for a rank of a turn that has begun, so
+ * it comes to an end with any number of buffers. Rounds go to the lanes in turn, and their turns overlap.
+ */
+#include "collectives/internal.h"
+
+/* The lane's chunk of slice j: its first element in the whole buffer, and in a buffer of slice j alone. */
+static size_t chunk_of(const struct yokei_op *op, const struct yokei_lane *lane, int j, struct yokei_step *step, size_t *within_out)
+{
+    const size_t length = op->slices[j + 1] - op->slices[j], from = YOKE_MIN(lane->round * op->chunk, length);
+    step->n = YOKE_MIN(op->chunk, length - from);
+    *within_out = from;
+    return op->slices[j] + from;
+}
+
+static char *result_at(const struct yokei_op *op, size_t at, size_t within)
+{
+    return (char *)op->recv + (op->kind == YOKEI_ALL_REDUCE ? at : within) * yoke_dtype_bytes(op->dtype);
+}
+
+/* Turn t of the summing; sub-step `sub` of the own turn: the sends, then the own data. */
+static void sum_step(const struct yokei_op *op, const struct yokei_lane *lane, int t, int sub, struct yokei_step *step)
+{
+    const int size = op->comm->size, rank = op->comm->rank;
+    size_t within;
+    if (t == rank && sub < size - 1) {
+        const int to = (rank + 1 + sub) % size;
+        step->own = (const char *)op->send + chunk_of(op, lane, to, step, &within) * yoke_dtype_bytes(op->dtype);
+        step->to = to;
+        return;
+    }
+    const size_t at = chunk_of(op, lane, rank, step, &within);
+    if (t == rank) step->own = (const char *)op->send + at * yoke_dtype_bytes(op->dtype);
+    else step->from = t;
+    if (t > 0) step->use_acc = step->own_first = true; /* what came before, and then this */
+    if (t < size - 1) {
+        step->store_acc = true;
+        return;
+    }
+    step->finish = step->canonical = true;
+    step->store = result_at(op, at, within);
+}
+
+/* Turn t of the handing round of all_reduce. */
+static void hand_step(const struct yokei_op *op, const struct yokei_lane *lane, int t, int sub, struct yokei_step *step)
+{
+    const int size = op->comm->size, rank = op->comm->rank;
+    size_t within;
+    char *place = result_at(op, chunk_of(op, lane, t, step, &within), 0);
+    if (t == rank) {
+        step->own = place;
+        step->to = (rank + 1 + sub) % size;
+    } else {
+        step->from = t;
+        step->store = place;
+    }
+}
+
+/* Step `index` of a sequence of turns, the own of which has `own` sub-steps. */
+static int turn_of(const struct yokei_op *op, int index, int own, int *sub_out)
+{
+    const int rank = op->comm->rank;
+    *sub_out = 0;
+    if (index < rank) return index;
+    *sub_out = index - rank;
+    if (index < rank + own) return rank;
+    *sub_out = 0;
+    return index - own + 1;
+}
+
+static bool exchange_next(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step)
+{
+    if (lane->round >= op->n_rounds) return false;
+    const int size = op->comm->size, n_sum = size - 1 + size, n_hand = op->kind == YOKEI_ALL_REDUCE ? 2 * (size - 1) : 0;
+    int sub;
+    if (lane->stage < n_sum) {
+        const int t = turn_of(op, lane->stage, size, &sub);
+        sum_step(op, lane, t, sub, step);
+    } else {
+        const int t = turn_of(op, lane->stage - n_sum, size - 1, &sub);
+        hand_step(op, lane, t, sub, step);
+    }
+    if (++lane->stage == n_sum + n_hand) {
+        lane->stage = 0;
+        lane->round += (size_t)op->n_lanes;
+    }
+    return true;
+}
+
+const struct yokei_algorithm yokei_exchange = { "exchange", exchange_next };
