@@ -168,3 +168,11 @@ yoke_status yokei_check_post(yoke_comm *comm, const struct yokei_op *op, int oth
     if (post->history == op->history || comm->no_check) return YOKE_OK;
     return yokei_check(comm, other, &op->header, &post->header);
 }
+
+struct yokei_post *yokei_announce(const struct yokei_op *op)
+{
+    struct yokei_post *post = yokei_shm_post_at(op->comm, op->comm->rank, op->number);
+    post->history = op->history;
+    post->header = op->header;
+    return post;
+}

@@ -393,10 +393,14 @@ yoke_status yokei_check_probe(yoke_comm *comm, int from, const struct yokei_head
 yoke_status yokei_check_record(yoke_comm *comm, int other);
 /** The same by its announcement of a collective through shared memory. */
 yoke_status yokei_check_post(yoke_comm *comm, const struct yokei_op *op, int other);
+/** This rank's own, filled in but for what the algorithm adds. */
+struct yokei_post *yokei_announce(const struct yokei_op *op);
 
 /* ---- plan.c: which algorithm, in which chunks ---- */
 /** `counts` [size] of the slices, NULL: equal ones; send_counts of all_to_all_v, NULL: the same. */
 void yokei_plan(struct yokei_op *op, const size_t counts[], const size_t send_counts[]);
+/** Whether the data of all ranks, coming and going, exceeds the cache that they share: results go past it then. */
+bool yokei_is_long(const struct yokei_op *op);
 /** Elements of the longest slice. */
 size_t yokei_longest_slice(const struct yokei_op *op);
 /** slices.c: the steps of its rounds, once lane->stage has come to n_first. */

@@ -41,6 +41,11 @@ size_t yokei_longest_slice(const struct yokei_op *op)
     return longest;
 }
 
+bool yokei_is_long(const struct yokei_op *op)
+{
+    return op->count * yoke_dtype_bytes(op->dtype) * (size_t)op->comm->size * 2 > yokei_process.l3_bytes;
+}
+
 /* The stage holds a chunk's slice for each rank, or one for all; both halves of it are of the same size. */
 static void plan_stages(struct yokei_op *op)
 {

@@ -23,11 +23,9 @@ static bool writes_to_others(const struct yokei_op *op) { return op->kind == YOK
 
 static void announce(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    yoke_comm *comm = op->comm;
-    struct yokei_post *post = yokei_shm_post_at(comm, comm->rank, op->number);
+    const yoke_comm *comm = op->comm;
+    struct yokei_post *post = yokei_announce(op);
     (void)lane;
-    post->history = op->history;
-    post->header = op->header;
     post->allocations = comm->n_allocations;
     post->freed = comm->n_freed;
     yokei_find_allocation(comm, op->send, own_bytes(op), &post->send_id, &post->send_at);
@@ -61,11 +59,6 @@ static char *recv_of(const struct yokei_op *op, int r)
 {
     const struct yokei_post *post = yokei_shm_post_at(op->comm, r, op->number);
     return yokei_in_allocation(op->comm, r, post->recv_id, post->recv_at, 0);
-}
-
-static bool is_long(const struct yokei_op *op)
-{
-    return op->count * yoke_dtype_bytes(op->dtype) * (size_t)op->comm->size * 2 > yokei_process.l3_bytes;
 }
 
 /* This rank's slice of the whole buffer, beginning at a line; *n_out elements. */
@@ -106,12 +99,12 @@ static void sum(const struct yokei_op *op, struct yokei_lane *lane)
         comm->outputs[0] = (char *)op->recv + at * bytes;
     yokei_fold(&(struct yokei_fold){ .n = n, .reduction = op->reduction, .dtype = op->dtype, .n_in = comm->size,
                                      .n_out = op->kind == YOKEI_ALL_REDUCE ? comm->size : 1, .size = comm->size, .in = comm->inputs,
-                                     .out = comm->outputs, .stream = is_long(op) ? ~0u : 0 });
+                                     .out = comm->outputs, .stream = yokei_is_long(op) ? ~0u : 0 });
 }
 
 static void copy(const struct yokei_op *op, char *to, const char *from, size_t bytes)
 {
-    if (to != from) yokei_copy(to, from, bytes, is_long(op));
+    if (to != from) yokei_copy(to, from, bytes, yokei_is_long(op));
 }
 
 static void take(const struct yokei_op *op, struct yokei_lane *lane)

@@ -46,12 +46,9 @@ static size_t own_bytes(const struct yokei_op *op)
 
 static void show(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    yoke_comm *comm = op->comm;
-    struct yokei_post *post = yokei_shm_post_at(comm, comm->rank, op->number);
     (void)lane;
-    post->history = op->history;
-    post->header = op->header;
-    if (shows(op)) yokei_copy(shown_by(op, comm->rank), op->send, own_bytes(op), false);
+    yokei_announce(op);
+    if (shows(op)) yokei_copy(shown_by(op, op->comm->rank), op->send, own_bytes(op), false);
 }
 
 static void sum(const struct yokei_op *op, size_t first, size_t n)

@@ -29,12 +29,6 @@ static bool reduces(const struct yokei_op *op)
     return op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE || op->kind == YOKEI_REDUCE_SCATTER;
 }
 
-/* Whether the data of all ranks, coming and going, exceeds the cache that they share: results go past it then. */
-static bool is_long(const struct yokei_op *op)
-{
-    return op->count * yoke_dtype_bytes(op->dtype) * (size_t)op->comm->size * 2 > yokei_process.l3_bytes;
-}
-
 static struct chunk chunk_of(const struct yokei_op *op, const struct yokei_lane *lane)
 {
     const size_t size = (size_t)op->comm->size;
@@ -106,7 +100,7 @@ static void sum(const struct yokei_op *op, struct yokei_lane *lane)
         place[n_out++] = yokei_shm_stage_at(comm, rank, lane, 1);
     yokei_fold(&(struct yokei_fold){ .n = n, .reduction = op->reduction, .dtype = op->dtype, .n_in = comm->size, .n_out = n_out,
                                      .size = comm->size, .in = comm->inputs, .out = (void *const *)place,
-                                     .stream = is_long(op) && place[0] != yokei_shm_stage_at(comm, rank, lane, 1) });
+                                     .stream = yokei_is_long(op) && place[0] != yokei_shm_stage_at(comm, rank, lane, 1) });
 }
 
 /* Copy slice j of the chunk from what rank q shows (part 0) or has computed (part 1). */
@@ -119,7 +113,7 @@ static void take_from(const struct yokei_op *op, struct yokei_lane *lane, const 
     size_t n;
     size_t at = slice_of(op, c, op->kind == YOKEI_SCATTER ? comm->rank : q, &n);
     if (op->kind == YOKEI_SCATTER) at = within(op, c, comm->rank);
-    yokei_copy((char *)op->recv + at * bytes, stage, n * bytes, is_long(op));
+    yokei_copy((char *)op->recv + at * bytes, stage, n * bytes, yokei_is_long(op));
 }
 
 /* The rank's own part, which needs no stage. */
@@ -132,7 +126,7 @@ static void take_own(const struct yokei_op *op, const struct chunk *c)
     const bool send_is_slice = op->kind == YOKEI_ALL_GATHER || op->kind == YOKEI_GATHER, recv_is_slice = op->kind == YOKEI_SCATTER;
     const char *from = (const char *)op->send + (send_is_slice ? within(op, c, rank) : at) * bytes;
     char *to = (char *)op->recv + (recv_is_slice ? within(op, c, rank) : at) * bytes;
-    if (from != to) yokei_copy(to, from, n * bytes, is_long(op));
+    if (from != to) yokei_copy(to, from, n * bytes, yokei_is_long(op));
 }
 
 static void take(const struct yokei_op *op, struct yokei_lane *lane)
@@ -145,8 +139,8 @@ static void take(const struct yokei_op *op, struct yokei_lane *lane)
     case YOKEI_BROADCAST: {
         char *to = (char *)op->recv + c.base * bytes;
         const char *own = (const char *)op->send + c.base * bytes;
-        if (!is_root) yokei_copy(to, yokei_shm_stage_at(comm, op->root, lane, 0), c.length * bytes, is_long(op));
-        else if (to != own) yokei_copy(to, own, c.length * bytes, is_long(op));
+        if (!is_root) yokei_copy(to, yokei_shm_stage_at(comm, op->root, lane, 0), c.length * bytes, yokei_is_long(op));
+        else if (to != own) yokei_copy(to, own, c.length * bytes, yokei_is_long(op));
         return;
     }
     case YOKEI_SCATTER:
@@ -183,11 +177,8 @@ static bool takes(const struct yokei_op *op)
 
 static void announce(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    yoke_comm *comm = op->comm;
-    struct yokei_post *post = yokei_shm_post_at(comm, comm->rank, op->number);
     (void)lane;
-    post->history = op->history;
-    post->header = op->header;
+    yokei_announce(op);
 }
 
 static void nothing(const struct yokei_op *op, struct yokei_lane *lane) { (void)op, (void)lane; }
