@@ -95,8 +95,8 @@ static void plan_shared(struct yokei_op *op)
     op->n_rounds = 1;
     op->algorithm = &yokei_oneshot;
     if (op->shown_bytes <= most) return;
-    /* With shared memory about, the buffers may lie in it: that is seen when all have said where theirs are. */
-    op->algorithm = comm->allocations && can_be_direct(op) ? &yokei_direct : &yokei_slices;
+    /* The buffers may lie in memory that all see, once there was such: that is known when all have said where theirs are. */
+    op->algorithm = comm->n_allocations && can_be_direct(op) ? &yokei_direct : &yokei_slices;
     plan_stages(op);
 }
 

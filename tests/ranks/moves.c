@@ -183,6 +183,8 @@ static void shared_allocations(yoke_comm *comm, uint8_t *own)
     ranks_check(sums(comm, rank ? (void *)own : a, b, COUNT), "while one rank has memory that the others have freed");
     if (!rank) yoke_comm_free(comm, a);
     ranks_check(sums(comm, (void *)own, b, COUNT), "after it was freed");
+    if (rank != size - 1) yoke_comm_free(comm, b);
+    ranks_check(sums(comm, (void *)own, (void *)(own + COUNT * 4), COUNT), "while one rank alone has any");
 }
 
 static void refused_group(yoke_comm *comm, uint8_t *send, uint8_t *recv)
