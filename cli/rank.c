@@ -2,9 +2,9 @@
 /**
  * yoke rank: the agent of one rank. MPICH's launcher kills all that it started within a millisecond when one of them ends
  * badly, or when a rank aborts inside MPI. So what it starts is a mere holder, which keeps the launcher's PMI descriptor
- * open and waits. Its child, the agent, is in a process group of its own, where the launcher does not reach it (and not in
- * a session of its own: Linux schedules sessions as wholes, and a rank that yields would yield to nobody). The agent starts
- * the rank, records in the rank's flight record that it stopped, goes on or ended, and leaves when the supervisor says so.
+ * open and waits. Its child, the agent, is in a process group of its own, where the launcher does not reach it. The agent
+ * starts the rank, records in the rank's flight record that it stopped, goes on or ended, and leaves when the supervisor
+ * says so.
  * When the holder, and so the launcher, is gone, it ends the rank, but first records how the rank had ended by itself.
  * Neither calls anything of MPI.
  */
