@@ -44,7 +44,8 @@ static yoke_status configure(yoke_comm *comm, const struct yoke_comm_config *con
     if (config->size != sizeof *config)
         return yoke_fail(YOKE_EINVAL, "yoke_comm_create: the configuration's size is %zu, not %zu: use YOKE_COMM_CONFIG_INIT",
                          config->size, sizeof *config);
-    if ((unsigned)config->accum > YOKE_ACCUM_NATIVE || (unsigned)config->reproducible > YOKE_REPRODUCIBLE_SHAPE || (unsigned)config->wait > YOKE_WAIT_SLEEP || config->timeout_ms < 0 ||
+    if ((unsigned)config->accum > YOKE_ACCUM_NATIVE || (unsigned)config->reproducible > YOKE_REPRODUCIBLE_SHAPE ||
+        (unsigned)config->wait > YOKE_WAIT_SLEEP || config->timeout_ms < 0 ||
         config->stall_ms < 0)
         return yoke_fail(YOKE_EINVAL, "yoke_comm_create: accum, reproducible, wait, timeout_ms or stall_ms is out of range");
     int64_t chunk = (int64_t)config->chunk_bytes, no_shared = config->no_shared;

@@ -62,7 +62,7 @@ yoke_status yokei_submit(struct yokei_op *op)
     yokei_look_for_failure(comm);
     if (atomic_load(&comm->error)) return yokei_sticky(comm);
     if (op->kind != YOKEI_GROUP && op->kind != YOKEI_SEND && op->kind != YOKEI_RECV) yokei_header_begin(comm, op);
-    if (op->algorithm == &yokei_oneshot || op->algorithm == &yokei_slices || op->algorithm == &yokei_direct) op->number = ++comm->n_shared;
+    if (op->algorithm->announces) op->number = ++comm->n_shared;
     op->history = comm->history;
     op->next = NULL;
     *comm->queue_end = op;
@@ -166,26 +166,18 @@ static void compute(const struct yokei_op *op, struct yokei_lane *lane, const vo
 {
     const struct yokei_step *step = &lane->step;
     if (!step->n) return;
-    const bool acc_is_own = step->use_acc && !step->own;
+    const bool acc_is_own = step->use_acc && !step->own, acc_is_other = step->use_acc && step->own;
     const void *own = acc_is_own ? lane->acc : op->staged && step->own ? lane->own_copy : step->own;
-    const yoke_dtype own_dtype = acc_is_own ? op->wire : step->dtype;
-    if (step->use_acc && step->own) { /* what came before, and now the own */
-        yokei_combine(&(struct yokei_combine){
-            .n = step->n, .reduction = op->reduction, .a = lane->acc, .a_dtype = op->wire, .b = own, .b_dtype = own_dtype,
-            .finish = step->finish, .canonical = step->canonical, .size = op->comm->size,
-            .out = { room, op->staged && step->store ? lane->result_copy : step->store, step->store_acc ? lane->acc : NULL },
-            .out_dtype = { step->out, step->dtype, op->wire },
-        });
-        return;
-    }
-    const bool own_first = own && (step->own_first || !message);
+    const void *other = acc_is_other ? lane->acc : message;
+    const yoke_dtype own_dtype = acc_is_own ? op->wire : step->dtype, other_dtype = acc_is_other ? op->wire : step->in;
+    const bool own_first = own && (step->own_first || !other);
     yokei_combine(&(struct yokei_combine){
         .n = step->n,
         .reduction = op->reduction,
-        .a = own_first ? own : message,
-        .a_dtype = own_first ? own_dtype : step->in,
-        .b = own && message ? (own_first ? message : own) : NULL,
-        .b_dtype = own_first ? step->in : own_dtype,
+        .a = own_first ? own : other,
+        .a_dtype = own_first ? own_dtype : other_dtype,
+        .b = own && other ? (own_first ? other : own) : NULL,
+        .b_dtype = own_first ? other_dtype : own_dtype,
         .finish = step->finish,
         .canonical = step->canonical,
         .size = op->comm->size,

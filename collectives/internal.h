@@ -100,7 +100,7 @@ struct yokei_step {
     yoke_dtype in, out;  /* of the message that comes and of the one that goes */
     const void *own;     /* the rank's own data, NULL: not used */
     void *store;         /* where the result goes, NULL: nowhere */
-    bool use_acc;        /* the lane's accumulator is the rank's own data; with `own` and no message, the message */
+    bool use_acc;        /* the lane's accumulator is the rank's own data; beside `own` it stands for the message */
     bool store_acc;      /* the result goes there too */
     bool own_first;      /* own OP message instead of message OP own */
     bool finish;         /* the reduction ends here: divide for avg, round to dtype */
@@ -154,6 +154,7 @@ struct yokei_algorithm {
     const char *name;
     /* Fill the lane's next step and move its counters on; false when the lane has nothing more to do. */
     bool (*next)(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step);
+    bool announces; /* goes through shared memory, and begins with an announcement */
 };
 enum yokei_algorithm_id {
     YOKEI_RING, YOKEI_DOUBLING, YOKEI_CHAIN, YOKEI_DISSEMINATION, YOKEI_PAIRS, YOKEI_ONESHOT, YOKEI_SLICES, YOKEI_LINEAR,

@@ -38,6 +38,7 @@ static void sum_step(const struct yokei_op *op, const struct yokei_lane *lane, i
     if (t == rank) step->own = (const char *)op->send + at * yoke_dtype_bytes(op->dtype);
     else step->from = t;
     if (t > 0) step->use_acc = step->own_first = true; /* what came before, and then this */
+    if (t == rank) step->own_first = false;            /* the accumulator stands for a message, which comes first anyway */
     if (t < size - 1) {
         step->store_acc = true;
         return;

@@ -109,24 +109,25 @@ static struct mailbox *mailbox_at(const yoke_comm *comm, void *segment, int lane
     return (struct mailbox *)((char *)segment + comm->layout.mailboxes) + to * (YOKEI_LANES + 1) + lane;
 }
 
-static void ring(struct yokei_segment *segment)
+/* After a fence: either the owner's last look, after it set `sleeps`, saw what was written before, or this sees `sleeps`. */
+static void wake(struct yokei_segment *segment)
 {
-    /* Either the owner's last look, after it set `sleeps`, sees what was just written, or this sees `sleeps`. */
-    atomic_thread_fence(memory_order_seq_cst);
     if (!atomic_load_explicit(&segment->sleeps, memory_order_relaxed)) return;
     atomic_fetch_add(&segment->rung, 1);
     syscall(SYS_futex, &segment->rung, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
+static void ring(struct yokei_segment *segment)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    wake(segment);
+}
+
 void yokei_shm_ring_all(const yoke_comm *comm)
 {
     atomic_thread_fence(memory_order_seq_cst);
-    for (int r = 0; r < comm->size; r++) {
-        struct yokei_segment *segment = comm->peers[r].segment;
-        if (r == comm->rank || !atomic_load_explicit(&segment->sleeps, memory_order_relaxed)) continue;
-        atomic_fetch_add(&segment->rung, 1);
-        syscall(SYS_futex, &segment->rung, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-    }
+    for (int r = 0; r < comm->size; r++)
+        if (r != comm->rank) wake(comm->peers[r].segment);
 }
 
 bool yokei_shm_alarm(yoke_comm *comm, int r, const struct yokei_control *message)
