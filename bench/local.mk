@@ -5,4 +5,6 @@ bench_opencl_gemm_LDADD = libyoke.la -lm
 EXTRA_DIST += bench/train_torch.py
 noinst_PROGRAMS += bench/train
 bench_train_SOURCES = bench/train.c
+# Its rival is a script that is not built: found from any build folder.
+bench_train_CPPFLAGS = $(AM_CPPFLAGS) -DSOURCES='"$(abs_top_srcdir)"'
 bench_train_LDADD = libyoke-train.la libyoke.la -lm

@@ -168,16 +168,13 @@ static yoke_status take_turns(struct side *s, struct rival *r, bool has_rival, c
 static yoke_status compare(struct side *s, const char *precision)
 {
     char weights[64], tokens[64], numbers[5][16];
-    const char *top = getenv("top_srcdir");
-    char script[1024];
     struct rival r = { 0 };
-    snprintf(script, sizeof script, "%s/bench/train_torch.py", top ? top : ".");
     snprintf(weights, sizeof weights, "/tmp/yoke-bench-%d.safetensors", (int)getpid());
     snprintf(tokens, sizeof tokens, "/tmp/yoke-bench-%d.tokens", (int)getpid());
     const int64_t values[5] = { s->config.n_layer, s->config.n_head, s->batch, s->T, omp_get_max_threads() };
     for (int i = 0; i < 5; i++) snprintf(numbers[i], sizeof numbers[i], "%lld", (long long)values[i]);
     YOKE_TRY(write_inputs(s, weights, tokens));
-    char *argv[] = { "/usr/bin/python3", script, weights, tokens, numbers[0], numbers[1], numbers[2], numbers[3],
+    char *argv[] = { "/usr/bin/python3", SOURCES "/bench/train_torch.py", weights, tokens, numbers[0], numbers[1], numbers[2], numbers[3],
                      (char *)(uintptr_t)precision, numbers[4], NULL };
     bool started = start_rival(&r, argv);
     unlink(weights);
