@@ -30,6 +30,7 @@
 #include "core/base/base.h"
 
 #define TICK_MS 20
+#define ECHO_MS 100  /* from a rank's end by the launcher's to the launcher's own */
 #define DYING_MS 300 /* a rank that was killed may take so long to be gone, with many threads and busy cores */
 
 struct agent {
@@ -38,6 +39,8 @@ struct agent {
     int local_rank, local_size; /* on this host */
     int supervisor;             /* pidfd of yoke run where it is on this host, else -1 */
     int holder;                 /* a pipe that ends with the holder */
+    int proxy;                  /* pidfd of the launcher's process on this host, which started the holder, else -1 */
+    int launcher;               /* epoll on both: the order in which they ended */
     pid_t pid;                  /* of the rank */
     bool ended;
     bool orphaned;              /* the launcher or the supervisor is gone */
@@ -178,15 +181,33 @@ static yoke_status start_rank(struct agent *agent, char **words)
     return YOKE_OK;
 }
 
+/* Have an event of `fd` wake us; -1 is passed over. */
+static void add_to(int events, int fd)
+{
+    struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
+    if (fd >= 0) epoll_ctl(events, EPOLL_CTL_ADD, fd, &event);
+}
+
+/*
+ * Whether the launcher's process on this host was gone before the holder. Its end closes the ranks' connections to it, on
+ * which a rank that starts MPI leaves with a code, and only then ends the holder. Where it outlives the holder it is doing
+ * as a rank asked that aborted inside MPI. Epoll hands the two ends out in the order in which they came.
+ */
+static bool proxy_went_first(const struct agent *agent)
+{
+    struct epoll_event event;
+    return epoll_wait(agent->launcher, &event, 1, ECHO_MS) == 1 && event.data.fd == agent->proxy;
+}
+
 /*
  * Whether its end was our doing or the launcher's: then it is no cause. Nobody but us kills ranks when the launcher is gone, so
- * another signal is the rank's own; but it may meet the launcher's closed pipe an instant before we do, and give up with a code.
+ * another signal is the rank's own; but it may meet the launcher's closed pipe an instant before we do, and give up.
  */
 static bool is_echo(const struct agent *agent, int signal, int code)
 {
     struct pollfd holder = { .fd = agent->holder };
-    if (signal) return agent->ending || (signal == SIGPIPE && poll(&holder, 1, 100) == 1);
-    return code && agent->orphaned;
+    if (signal) return agent->ending || (signal == SIGPIPE && poll(&holder, 1, ECHO_MS) == 1);
+    return code && (agent->orphaned || proxy_went_first(agent));
 }
 
 static void record_end(struct agent *agent, int signal, int code)
@@ -237,13 +258,6 @@ static bool obey(struct agent *agent)
         if (command == CLI_COMMAND_KILL && (argument < 0 || argument == agent->rank)) end_rank(agent);
     }
     return false;
-}
-
-/* Have an event of `fd` wake us; -1 is passed over. */
-static void add_to(int events, int fd)
-{
-    struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
-    if (fd >= 0) epoll_ctl(events, EPOLL_CTL_ADD, fd, &event);
 }
 
 /*
@@ -315,6 +329,9 @@ static yoke_status be_agent(struct agent *agent, char **words)
     sigfillset(&all);
     int signals = signalfd(-1, &all, SFD_NONBLOCK | SFD_CLOEXEC);
     if (signals < 0) return yoke_fail(YOKE_EINTERNAL, "signalfd: %s", strerror(errno));
+    agent->launcher = epoll_create1(EPOLL_CLOEXEC);
+    add_to(agent->launcher, agent->proxy);
+    add_to(agent->launcher, agent->holder);
     YOKE_TRY(yokei_flight_create(agent->folder, agent->rank, true, &agent->record));
     YOKE_TRY(cli_agent_write(agent->folder, agent->rank));
     YOKE_TRY(start_rank(agent, words));
@@ -328,6 +345,7 @@ static yoke_status hold(struct agent *agent, char **words)
 {
     int fds[2];
     if (pipe2(fds, O_CLOEXEC)) return yoke_fail(YOKE_EINTERNAL, "pipe: %s", strerror(errno));
+    agent->proxy = (int)syscall(SYS_pidfd_open, getppid(), 0); /* -1 on an old kernel: then only the holder's end tells */
     fflush(NULL);
     const pid_t pid = fork();
     if (pid < 0) return yoke_fail(YOKE_ENOMEM, "no process for the agent: %s", strerror(errno));
@@ -346,7 +364,7 @@ static yoke_status hold(struct agent *agent, char **words)
 
 yoke_status cli_rank(const struct cli_context *context)
 {
-    struct agent agent = { .folder = getenv("YOKE_RUN_DIR"), .supervisor = -1, .holder = -1 };
+    struct agent agent = { .folder = getenv("YOKE_RUN_DIR"), .supervisor = -1, .holder = -1, .proxy = -1 };
     char why[512];
     sigset_t all;
     if (!agent.folder || !context->n_words) return yoke_fail(YOKE_EINVAL, "yoke rank is started by yoke run and is of no use by itself");

@@ -1,9 +1,10 @@
 # tests/faults: jobs that are harmed, machines that are wrong, words that are misspelt.
 EXTRA_DIST += tests/faults/usage
-check_PROGRAMS += tests/faults/victim tests/faults/harm
+check_PROGRAMS += tests/faults/victim tests/faults/leaver tests/faults/harm
 tests_faults_victim_SOURCES = tests/faults/victim.c
 tests_faults_victim_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
 tests_faults_victim_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS)
+tests_faults_leaver_SOURCES = tests/faults/leaver.c
 tests_faults_harm_SOURCES = tests/faults/harm.c cli/sweep.c
 tests_faults_harm_LDADD = libyoke.la
 YOKE_TESTS += \
@@ -13,5 +14,6 @@ YOKE_TESTS += \
 	"tests/faults/harm ./yoke tests/faults/victim agent 4" \
 	"tests/faults/harm ./yoke tests/faults/victim launcher 3" \
 	"tests/faults/harm ./yoke tests/faults/victim proxy 3" \
+	"tests/faults/harm ./yoke tests/faults/leaver proxy 3" \
 	"tests/faults/harm ./yoke tests/faults/victim holder 3" \
 	"tests/faults/harm ./yoke tests/faults/victim supervisor 4"
