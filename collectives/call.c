@@ -4,21 +4,33 @@
 
 #include "collectives/call.h"
 
-static yoke_status collective_v(const char *call, enum yokei_kind kind, const void *send, void *recv, size_t count,
-                                const size_t counts[], const size_t send_counts[], yoke_dtype dtype, yoke_reduction reduction,
-                                int root, yoke_comm *comm, yoke_stream *stream)
+/* A call whose arguments are in order. counts NULL: slices of equal length, where the kind has slices. */
+struct request {
+    enum yokei_kind kind;
+    const void *send;
+    void *recv;
+    size_t count; /* elements of the whole buffer */
+    const size_t *counts, *send_counts;
+    yoke_dtype dtype;
+    yoke_reduction reduction;
+    int root;     /* -1: none */
+    bool on_host; /* the buffers are host memory, whatever the communicator's device */
+};
+
+static yoke_status collective(const char *call, const struct request *r, yoke_comm *comm, yoke_stream *stream)
 {
     struct yokei_op *op;
     pthread_mutex_lock(&yokei_process.lock);
-    yoke_status status = yokei_op_new(comm, kind, &op);
+    yoke_status status = yokei_op_new(comm, r->kind, &op);
     if (!status) {
-        op->send = send;
-        op->recv = recv;
-        op->count = count;
-        op->dtype = dtype;
-        op->reduction = reduction;
-        op->root = root;
-        yokei_plan(op, counts, send_counts);
+        op->send = r->send;
+        op->recv = r->recv;
+        op->count = r->count;
+        op->dtype = r->dtype;
+        op->reduction = r->reduction;
+        op->root = r->root;
+        op->on_host = r->on_host;
+        yokei_plan(op, r->counts, r->send_counts);
         status = yokei_resolve(op, &op->send, &op->recv);
         if (!op->send) op->send = yokei_no_data;
         if (!op->recv) op->recv = yokei_no_data;
@@ -27,13 +39,6 @@ static yoke_status collective_v(const char *call, enum yokei_kind kind, const vo
     pthread_mutex_unlock(&yokei_process.lock);
     if (!status) status = yokei_issue(op, stream);
     return status ? yokei_refuse(yoke_fail_context(status, "%s", call)) : YOKE_OK;
-}
-
-static yoke_status collective(const char *call, enum yokei_kind kind, const void *send, void *recv, size_t count,
-                              const size_t counts[], yoke_dtype dtype, yoke_reduction reduction, int root,
-                              yoke_comm *comm, yoke_stream *stream)
-{
-    return collective_v(call, kind, send, recv, count, counts, NULL, dtype, reduction, root, comm, stream);
 }
 
 /* ---- the calls ---- */
@@ -48,82 +53,92 @@ yoke_status yoke_all_reduce(const void *send, void *recv, size_t count, yoke_dty
     CHECK(yokei_check_reduction(call, dtype, op));
     const size_t bytes = count * yoke_dtype_bytes(dtype);
     CHECK(yokei_check_overlap(call, send, bytes, recv, bytes, 0, 0));
-    return collective(call, YOKEI_ALL_REDUCE, send, recv, count, NULL, dtype, op, -1, comm, stream);
+    return collective(call, &(struct request){ .kind = YOKEI_ALL_REDUCE, .send = send, .recv = recv, .count = count, .dtype = dtype,
+                                               .reduction = op, .root = -1 }, comm, stream);
 }
 
-/* The sum of counts[0..size), and of those before this rank. */
-static yoke_status sum_counts(const char *call, const yoke_comm *comm, const size_t counts[], yoke_dtype dtype,
-                              size_t *total_out, size_t *before_out)
+/* The slices of a call: counts[], or where that is NULL `each` per rank. */
+struct slices {
+    const size_t *counts;
+    size_t each, total, own, before; /* of this rank; elements before it */
+};
+
+static yoke_status sum_slices(const char *call, const yoke_comm *comm, yoke_dtype dtype, struct slices *s)
 {
-    if (!counts) return yoke_fail(YOKE_EINVAL, "%s: counts is NULL", call);
-    *total_out = *before_out = 0;
+    s->total = s->before = 0;
     for (int r = 0; r < comm->size; r++) {
-        if (counts[r] > SIZE_MAX / 16 || *total_out > SIZE_MAX / 16)
-            return yoke_fail(YOKE_EINVAL, "%s: counts[%d] = %zu is too large", call, r, counts[r]);
-        if (r == comm->rank) *before_out = *total_out;
-        *total_out += counts[r];
+        const size_t count = s->counts ? s->counts[r] : s->each;
+        if (count > SIZE_MAX / 16 || s->total > SIZE_MAX / 16)
+            return yoke_fail(YOKE_EINVAL, "%s: %zu elements for rank %d are too many", call, count, r);
+        if (r == comm->rank) s->before = s->total;
+        s->total += count;
     }
+    s->own = s->counts ? s->counts[comm->rank] : s->each;
     return yokei_check_buffer(call, "buffer", comm, 0, dtype);
+}
+
+static yoke_status reduce_scatter(const char *call, const void *send, void *recv, struct slices s, yoke_dtype dtype, yoke_reduction op,
+                                  yoke_comm *comm, yoke_stream *stream)
+{
+    CHECK(yokei_check_comm(call, comm, stream));
+    CHECK(sum_slices(call, comm, dtype, &s));
+    CHECK(yokei_check_buffer(call, "send", send, s.total, dtype));
+    CHECK(yokei_check_buffer(call, "recv", recv, s.own, dtype));
+    CHECK(yokei_check_reduction(call, dtype, op));
+    const size_t size = yoke_dtype_bytes(dtype);
+    CHECK(yokei_check_overlap(call, send, s.total * size, recv, s.own * size, s.before * size, 0));
+    return collective(call, &(struct request){ .kind = YOKEI_REDUCE_SCATTER, .send = send, .recv = recv, .count = s.total, .counts = s.counts,
+                                               .dtype = dtype, .reduction = op, .root = -1 }, comm, stream);
+}
+
+static yoke_status all_gather(const char *call, const void *send, void *recv, struct slices s, yoke_dtype dtype, bool on_host,
+                              yoke_comm *comm, yoke_stream *stream)
+{
+    CHECK(yokei_check_comm(call, comm, stream));
+    CHECK(sum_slices(call, comm, dtype, &s));
+    CHECK(yokei_check_buffer(call, "send", send, s.own, dtype));
+    CHECK(yokei_check_buffer(call, "recv", recv, s.total, dtype));
+    const size_t size = yoke_dtype_bytes(dtype);
+    CHECK(yokei_check_overlap(call, send, s.own * size, recv, s.total * size, 0, s.before * size));
+    return collective(call, &(struct request){ .kind = YOKEI_ALL_GATHER, .send = send, .recv = recv, .count = s.total, .counts = s.counts,
+                                               .dtype = dtype, .root = -1, .on_host = on_host }, comm, stream);
+}
+
+/* The counts of a call that takes them. */
+static yoke_status given(const char *call, const size_t counts[])
+{
+    return counts ? YOKE_OK : yoke_fail(YOKE_EINVAL, "%s: counts is NULL", call);
 }
 
 yoke_status yoke_reduce_scatter_v(const void *send, void *recv, const size_t counts[], yoke_dtype dtype,
                                   yoke_reduction op, yoke_comm *comm, yoke_stream *stream)
 {
-    static const char call[] = "yoke_reduce_scatter";
-    size_t total, before;
-    CHECK(yokei_check_comm(call, comm, stream));
-    CHECK(sum_counts(call, comm, counts, dtype, &total, &before));
-    CHECK(yokei_check_buffer(call, "send", send, total, dtype));
-    CHECK(yokei_check_buffer(call, "recv", recv, counts[comm->rank], dtype));
-    CHECK(yokei_check_reduction(call, dtype, op));
-    const size_t size = yoke_dtype_bytes(dtype);
-    CHECK(yokei_check_overlap(call, send, total * size, recv, counts[comm->rank] * size, before * size, 0));
-    return collective(call, YOKEI_REDUCE_SCATTER, send, recv, total, counts, dtype, op, -1, comm, stream);
+    CHECK(given("yoke_reduce_scatter_v", counts));
+    return reduce_scatter("yoke_reduce_scatter_v", send, recv, (struct slices){ .counts = counts }, dtype, op, comm, stream);
 }
 
 yoke_status yoke_all_gather_v(const void *send, void *recv, const size_t counts[], yoke_dtype dtype, yoke_comm *comm,
                               yoke_stream *stream)
 {
-    static const char call[] = "yoke_all_gather";
-    size_t total, before;
-    CHECK(yokei_check_comm(call, comm, stream));
-    CHECK(sum_counts(call, comm, counts, dtype, &total, &before));
-    CHECK(yokei_check_buffer(call, "send", send, counts[comm->rank], dtype));
-    CHECK(yokei_check_buffer(call, "recv", recv, total, dtype));
-    const size_t size = yoke_dtype_bytes(dtype);
-    CHECK(yokei_check_overlap(call, send, counts[comm->rank] * size, recv, total * size, 0, before * size));
-    return collective(call, YOKEI_ALL_GATHER, send, recv, total, counts, dtype, YOKE_SUM, -1, comm, stream);
-}
-
-/* counts[] of equal slices. */
-static yoke_status equal_counts(const char *call, const yoke_comm *comm, size_t count, size_t **counts_out)
-{
-    if (!comm) return yoke_fail(YOKE_EINVAL, "%s: no communicator", call);
-    size_t *counts = malloc((size_t)comm->size * sizeof *counts);
-    if (!counts) return yoke_fail(YOKE_ENOMEM, "%s: no memory", call);
-    for (int r = 0; r < comm->size; r++) counts[r] = count;
-    *counts_out = counts;
-    return YOKE_OK;
+    CHECK(given("yoke_all_gather_v", counts));
+    return all_gather("yoke_all_gather_v", send, recv, (struct slices){ .counts = counts }, dtype, false, comm, stream);
 }
 
 yoke_status yoke_reduce_scatter(const void *send, void *recv, size_t recv_count, yoke_dtype dtype, yoke_reduction op,
                                 yoke_comm *comm, yoke_stream *stream)
 {
-    size_t *counts = NULL;
-    CHECK(equal_counts("yoke_reduce_scatter", comm, recv_count, &counts));
-    const yoke_status status = yoke_reduce_scatter_v(send, recv, counts, dtype, op, comm, stream);
-    free(counts);
-    return status;
+    return reduce_scatter("yoke_reduce_scatter", send, recv, (struct slices){ .each = recv_count }, dtype, op, comm, stream);
 }
 
 yoke_status yoke_all_gather(const void *send, void *recv, size_t send_count, yoke_dtype dtype, yoke_comm *comm,
                             yoke_stream *stream)
 {
-    size_t *counts = NULL;
-    CHECK(equal_counts("yoke_all_gather", comm, send_count, &counts));
-    const yoke_status status = yoke_all_gather_v(send, recv, counts, dtype, comm, stream);
-    free(counts);
-    return status;
+    return all_gather("yoke_all_gather", send, recv, (struct slices){ .each = send_count }, dtype, false, comm, stream);
+}
+
+yoke_status yokei_gather_on_host(yoke_comm *comm, const void *mine, void *all, size_t bytes)
+{
+    return all_gather("yoke_all_gather", mine, all, (struct slices){ .each = bytes }, YOKE_U8, true, comm, NULL);
 }
 
 yoke_status yoke_broadcast(const void *send, void *recv, size_t count, yoke_dtype dtype, int root, yoke_comm *comm,
@@ -138,8 +153,8 @@ yoke_status yoke_broadcast(const void *send, void *recv, size_t count, yoke_dtyp
         const size_t bytes = count * yoke_dtype_bytes(dtype);
         CHECK(yokei_check_overlap(call, send, bytes, recv, bytes, 0, 0));
     }
-    return collective(call, YOKEI_BROADCAST, comm->rank == root ? send : recv, recv, count, NULL, dtype, YOKE_SUM, root,
-                      comm, stream);
+    return collective(call, &(struct request){ .kind = YOKEI_BROADCAST, .send = comm->rank == root ? send : recv, .recv = recv, .count = count,
+                                               .dtype = dtype, .root = root }, comm, stream);
 }
 
 yoke_status yoke_reduce(const void *send, void *recv, size_t count, yoke_dtype dtype, yoke_reduction op, int root,
@@ -155,76 +170,79 @@ yoke_status yoke_reduce(const void *send, void *recv, size_t count, yoke_dtype d
         const size_t bytes = count * yoke_dtype_bytes(dtype);
         CHECK(yokei_check_overlap(call, send, bytes, recv, bytes, 0, 0));
     }
-    return collective(call, YOKEI_REDUCE, send, comm->rank == root ? recv : NULL, count, NULL, dtype, op, root, comm, stream);
+    return collective(call, &(struct request){ .kind = YOKEI_REDUCE, .send = send, .recv = comm->rank == root ? recv : NULL, .count = count,
+                                               .dtype = dtype, .reduction = op, .root = root }, comm, stream);
+}
+
+static yoke_status gather(const char *call, const void *send, void *recv, struct slices s, yoke_dtype dtype, int root, yoke_comm *comm,
+                          yoke_stream *stream)
+{
+    CHECK(yokei_check_comm(call, comm, stream));
+    CHECK(yokei_check_peer(call, comm, root, "root"));
+    CHECK(sum_slices(call, comm, dtype, &s));
+    CHECK(yokei_check_buffer(call, "send", send, s.own, dtype));
+    const size_t size = yoke_dtype_bytes(dtype);
+    if (comm->rank == root) {
+        CHECK(yokei_check_buffer(call, "recv", recv, s.total, dtype));
+        CHECK(yokei_check_overlap(call, send, s.own * size, recv, s.total * size, 0, s.before * size));
+    }
+    return collective(call, &(struct request){ .kind = YOKEI_GATHER, .send = send, .recv = comm->rank == root ? recv : NULL, .count = s.total,
+                                               .counts = s.counts, .dtype = dtype, .root = root }, comm, stream);
+}
+
+static yoke_status scatter(const char *call, const void *send, void *recv, struct slices s, yoke_dtype dtype, int root, yoke_comm *comm,
+                           yoke_stream *stream)
+{
+    CHECK(yokei_check_comm(call, comm, stream));
+    CHECK(yokei_check_peer(call, comm, root, "root"));
+    CHECK(sum_slices(call, comm, dtype, &s));
+    CHECK(yokei_check_buffer(call, "recv", recv, s.own, dtype));
+    const size_t size = yoke_dtype_bytes(dtype);
+    if (comm->rank == root) {
+        CHECK(yokei_check_buffer(call, "send", send, s.total, dtype));
+        CHECK(yokei_check_overlap(call, send, s.total * size, recv, s.own * size, s.before * size, 0));
+    }
+    return collective(call, &(struct request){ .kind = YOKEI_SCATTER, .send = comm->rank == root ? send : NULL, .recv = recv, .count = s.total,
+                                               .counts = s.counts, .dtype = dtype, .root = root }, comm, stream);
 }
 
 yoke_status yoke_gather_v(const void *send, void *recv, const size_t counts[], yoke_dtype dtype, int root, yoke_comm *comm,
                           yoke_stream *stream)
 {
-    static const char call[] = "yoke_gather";
-    size_t total, before;
-    CHECK(yokei_check_comm(call, comm, stream));
-    CHECK(yokei_check_peer(call, comm, root, "root"));
-    CHECK(sum_counts(call, comm, counts, dtype, &total, &before));
-    CHECK(yokei_check_buffer(call, "send", send, counts[comm->rank], dtype));
-    const size_t size = yoke_dtype_bytes(dtype);
-    if (comm->rank == root) {
-        CHECK(yokei_check_buffer(call, "recv", recv, total, dtype));
-        CHECK(yokei_check_overlap(call, send, counts[comm->rank] * size, recv, total * size, 0, before * size));
-    }
-    return collective(call, YOKEI_GATHER, send, comm->rank == root ? recv : NULL, total, counts, dtype, YOKE_SUM, root, comm, stream);
+    CHECK(given("yoke_gather_v", counts));
+    return gather("yoke_gather_v", send, recv, (struct slices){ .counts = counts }, dtype, root, comm, stream);
 }
 
 yoke_status yoke_scatter_v(const void *send, void *recv, const size_t counts[], yoke_dtype dtype, int root, yoke_comm *comm,
                            yoke_stream *stream)
 {
-    static const char call[] = "yoke_scatter";
-    size_t total, before;
-    CHECK(yokei_check_comm(call, comm, stream));
-    CHECK(yokei_check_peer(call, comm, root, "root"));
-    CHECK(sum_counts(call, comm, counts, dtype, &total, &before));
-    CHECK(yokei_check_buffer(call, "recv", recv, counts[comm->rank], dtype));
-    const size_t size = yoke_dtype_bytes(dtype);
-    if (comm->rank == root) {
-        CHECK(yokei_check_buffer(call, "send", send, total, dtype));
-        CHECK(yokei_check_overlap(call, send, total * size, recv, counts[comm->rank] * size, before * size, 0));
-    }
-    return collective(call, YOKEI_SCATTER, comm->rank == root ? send : NULL, recv, total, counts, dtype, YOKE_SUM, root, comm, stream);
+    CHECK(given("yoke_scatter_v", counts));
+    return scatter("yoke_scatter_v", send, recv, (struct slices){ .counts = counts }, dtype, root, comm, stream);
 }
 
 yoke_status yoke_gather(const void *send, void *recv, size_t count, yoke_dtype dtype, int root, yoke_comm *comm, yoke_stream *stream)
 {
-    size_t *counts = NULL;
-    CHECK(equal_counts("yoke_gather", comm, count, &counts));
-    const yoke_status status = yoke_gather_v(send, recv, counts, dtype, root, comm, stream);
-    free(counts);
-    return status;
+    return gather("yoke_gather", send, recv, (struct slices){ .each = count }, dtype, root, comm, stream);
 }
 
 yoke_status yoke_scatter(const void *send, void *recv, size_t count, yoke_dtype dtype, int root, yoke_comm *comm, yoke_stream *stream)
 {
-    size_t *counts = NULL;
-    CHECK(equal_counts("yoke_scatter", comm, count, &counts));
-    const yoke_status status = yoke_scatter_v(send, recv, counts, dtype, root, comm, stream);
-    free(counts);
-    return status;
+    return scatter("yoke_scatter", send, recv, (struct slices){ .each = count }, dtype, root, comm, stream);
 }
 
-static yoke_status exchange(const char *call, const void *send, const size_t send_counts[], void *recv, const size_t recv_counts[],
-                            yoke_dtype dtype, yoke_comm *comm, yoke_stream *stream)
+static yoke_status all_to_all(const char *call, const void *send, struct slices out, void *recv, struct slices in, yoke_dtype dtype,
+                              yoke_comm *comm, yoke_stream *stream)
 {
-    size_t sent, received, before;
     CHECK(yokei_check_comm(call, comm, stream));
-    CHECK(sum_counts(call, comm, recv_counts, dtype, &received, &before));
-    CHECK(sum_counts(call, comm, send_counts, dtype, &sent, &before));
-    CHECK(yokei_check_buffer(call, "send", send, sent, dtype));
-    CHECK(yokei_check_buffer(call, "recv", recv, received, dtype));
+    CHECK(sum_slices(call, comm, dtype, &in));
+    CHECK(sum_slices(call, comm, dtype, &out));
+    CHECK(yokei_check_buffer(call, "send", send, out.total, dtype));
+    CHECK(yokei_check_buffer(call, "recv", recv, in.total, dtype));
     const size_t size = yoke_dtype_bytes(dtype);
-    CHECK(yokei_check_overlap(call, send, sent * size, recv, received * size, 0, SIZE_MAX / 2)); /* never in place */
-    /* The total is this rank's own matter, and not compared, unless all counts are one. */
-    const bool equal = send_counts == recv_counts;
-    return collective_v(call, YOKEI_ALL_TO_ALL, send, recv, equal ? received : 0, recv_counts, equal ? NULL : send_counts, dtype,
-                        YOKE_SUM, -1, comm, stream);
+    CHECK(yokei_check_overlap(call, send, out.total * size, recv, in.total * size, 0, SIZE_MAX / 2)); /* never in place */
+    /* With counts of its own the total is this rank's own matter, and not compared. */
+    return collective(call, &(struct request){ .kind = YOKEI_ALL_TO_ALL, .send = send, .recv = recv, .count = in.counts ? 0 : in.total,
+                                               .counts = in.counts, .send_counts = out.counts, .dtype = dtype, .root = -1 }, comm, stream);
 }
 
 yoke_status yoke_all_to_all_v(const void *send, const size_t send_counts[], void *recv, const size_t recv_counts[], yoke_dtype dtype,
@@ -232,33 +250,21 @@ yoke_status yoke_all_to_all_v(const void *send, const size_t send_counts[], void
 {
     static const char call[] = "yoke_all_to_all_v";
     if (!send_counts || !recv_counts) return yokei_refuse(yoke_fail(YOKE_EINVAL, "%s: send_counts or recv_counts is NULL", call));
-    if (send_counts == recv_counts && comm) { /* equal for this rank, but maybe not for others */
-        size_t *copy = NULL;
-        CHECK(equal_counts(call, comm, 0, &copy));
-        memcpy(copy, send_counts, (size_t)comm->size * sizeof *copy);
-        const yoke_status status = exchange(call, send, copy, recv, recv_counts, dtype, comm, stream);
-        free(copy);
-        return status;
-    }
-    return exchange(call, send, send_counts, recv, recv_counts, dtype, comm, stream);
+    return all_to_all(call, send, (struct slices){ .counts = send_counts }, recv, (struct slices){ .counts = recv_counts }, dtype, comm, stream);
 }
 
 yoke_status yoke_all_to_all(const void *send, void *recv, size_t count, yoke_dtype dtype, yoke_comm *comm, yoke_stream *stream)
 {
-    size_t *counts = NULL;
-    CHECK(equal_counts("yoke_all_to_all", comm, count, &counts));
-    const yoke_status status = exchange("yoke_all_to_all", send, counts, recv, counts, dtype, comm, stream);
-    free(counts);
-    return status;
+    return all_to_all("yoke_all_to_all", send, (struct slices){ .each = count }, recv, (struct slices){ .each = count }, dtype, comm, stream);
 }
 
 yoke_status yoke_barrier(yoke_comm *comm, yoke_stream *stream)
 {
     CHECK(yokei_check_comm("yoke_barrier", comm, stream));
-    return collective("yoke_barrier", YOKEI_BARRIER, NULL, NULL, 0, NULL, YOKE_U8, YOKE_SUM, -1, comm, stream);
+    return collective("yoke_barrier", &(struct request){ .kind = YOKEI_BARRIER, .dtype = YOKE_U8, .root = -1 }, comm, stream);
 }
 
 yoke_status yokei_final_barrier(yoke_comm *comm)
 {
-    return collective("yoke_comm_destroy", YOKEI_DESTROY, NULL, NULL, 0, NULL, YOKE_U8, YOKE_SUM, -1, comm, NULL);
+    return collective("yoke_comm_destroy", &(struct request){ .kind = YOKEI_DESTROY, .dtype = YOKE_U8, .root = -1 }, comm, NULL);
 }

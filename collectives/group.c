@@ -68,7 +68,7 @@ static yoke_status attach_stream(struct yokei_op *op, yoke_stream *stream)
 yoke_status yokei_resolve(struct yokei_op *op, const void **send, void **recv)
 {
     yoke_comm *comm = op->comm;
-    if (!comm->device) return YOKE_OK;
+    if (!comm->device || op->on_host) return YOKE_OK;
     if ((send && yokei_is_staged(comm, *send)) || (recv && yokei_is_staged(comm, *recv))) {
         op->staged = true;
         for (int i = 0; i < op->n_lanes; i++) YOKE_TRY(yokei_stage_reserve(comm, op->lanes[i]));

@@ -190,6 +190,7 @@ struct yokei_op {
     bool moved; /* since it was last watched */
     struct yokei_transfer *transfers; /* of YOKEI_PAIRS; owned by the operation */
     int n_transfers;
+    bool on_host;           /* the buffers are host memory, whatever the communicator's device */
     bool staged;            /* the buffers are device memory that the host does not see */
     yoke_event *ready, *done; /* of an asynchronous operation: begin when ready, signal done */
     bool is_async, begun;
@@ -343,6 +344,8 @@ void yokei_process_end(void); /* when the last communicator is gone */
 yoke_status yokei_thread_start(void);
 /** End it, if it runs. The lock is not held. */
 void yokei_thread_end(void);
+/** yoke_all_gather of bytes in host memory, whatever the communicator's device. The lock is not held. */
+yoke_status yokei_gather_on_host(yoke_comm *comm, const void *mine, void *all, size_t bytes);
 /** The barrier of yoke_comm_destroy. */
 yoke_status yokei_final_barrier(yoke_comm *comm);
 

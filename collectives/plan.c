@@ -65,7 +65,7 @@ static void plan_stages(struct yokei_op *op)
 static bool may_share(const struct yokei_op *op)
 {
     const yoke_comm *comm = op->comm;
-    if (comm->size == 1 || !comm->all_shared || comm->any_staged || op->send_slices != op->slices) return false;
+    if (comm->size == 1 || !comm->all_shared || (comm->any_staged && !op->on_host) || op->send_slices != op->slices) return false;
     if (op->kind == YOKEI_ALL_REDUCE && comm->forced_algorithm >= 0)
         return comm->forced_algorithm == YOKEI_ONESHOT || comm->forced_algorithm == YOKEI_SLICES || comm->forced_algorithm == YOKEI_DIRECT;
     return (size_t)comm->size * 16 * sizeof(double) <= YOKEI_STAGE_BYTES;
@@ -151,6 +151,11 @@ static void plan_messages(struct yokei_op *op)
     }
 }
 
+static bool has_slices(enum yokei_kind kind)
+{
+    return kind == YOKEI_REDUCE_SCATTER || kind == YOKEI_ALL_GATHER || kind == YOKEI_GATHER || kind == YOKEI_SCATTER || kind == YOKEI_ALL_TO_ALL;
+}
+
 void yokei_plan(struct yokei_op *op, const size_t counts[], const size_t send_counts[])
 {
     const bool reduces = op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE_SCATTER || op->kind == YOKEI_REDUCE;
@@ -159,7 +164,7 @@ void yokei_plan(struct yokei_op *op, const size_t counts[], const size_t send_co
     if (reduces && op->comm->reproducible) op->wire = yokei_wire_dtype(op->dtype, op->reduction, YOKE_ACCUM_F32);
     op->lanes = op->comm->lane_list;
     op->slices = op->send_slices = NULL;
-    if (counts) plan_slices(op, counts, send_counts);
+    if (has_slices(op->kind)) plan_slices(op, counts, send_counts);
     if (may_share(op))
         plan_shared(op);
     else
