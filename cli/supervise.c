@@ -40,14 +40,33 @@ static void end_launcher(struct cli_job *job)
 
 bool cli_rank_failed(const struct cli_rank_watch *rank)
 {
-    return rank->ended_at >= 0 && !rank->killed && (rank->verdict.signal || rank->verdict.exit_code);
+    return rank->ended_at >= 0 && !rank->killed && !rank->forgiven && (rank->verdict.signal || rank->verdict.exit_code);
 }
+
+bool cli_rank_went_on(const struct cli_rank_watch *rank) { return rank->record && atomic_load(&rank->record->n_shrinks); }
 
 static bool any_failed(const struct cli_job *job)
 {
     for (int r = 0; r < job->n_ranks; r++)
-        if (cli_rank_failed(&job->ranks[r]) || job->ranks[r].stopped) return true;
+        if (cli_rank_failed(&job->ranks[r]) || (job->ranks[r].stopped && !job->ranks[r].forgiven)) return true;
     return false;
+}
+
+static uint32_t count_shrinks(const struct cli_job *job)
+{
+    uint32_t n = 0;
+    for (int r = 0; r < job->n_ranks; r++)
+        if (job->ranks[r].record) n += atomic_load(&job->ranks[r].record->n_shrinks);
+    return n;
+}
+
+/* Ranks went on without those that had failed or were stopped: these are no failures of the job any more. */
+static void forgive(struct cli_job *job)
+{
+    for (int r = 0; r < job->n_ranks; r++) {
+        struct cli_rank_watch *rank = &job->ranks[r];
+        rank->forgiven = rank->forgiven || cli_rank_failed(rank) || rank->stopped || rank->verdict.state == YOKEI_AGENT_STOPPED;
+    }
 }
 
 /* Have the end of a process of this host wake us; its descriptor, -1 where there is none. */
@@ -261,7 +280,13 @@ void cli_supervise(struct cli_job *job)
         wait_for_news(job, signals);
         if (signals >= 0) take_signals(job, signals);
         look_at_launcher(job);
+        const uint32_t n_shrinks = count_shrinks(job); /* before we look who failed: that came first */
         look(job);
+        if (n_shrinks != job->n_shrinks) {
+            forgive(job);
+            job->n_shrinks = n_shrinks;
+            failed_at = 0;
+        }
         if (job->n_ended == job->n_ranks || job->refused[0]) break;
         if (job->lost_agent >= 0) break;
         if (job->launcher_ended && !launcher_ended_at) launcher_ended_at = now();

@@ -21,6 +21,7 @@ struct cli_rank_watch {
     bool killed;       /* ended by us, or by its agent */
     bool abandoned;    /* by its agent, and not on our word: what the launcher had started beside it was gone */
     bool stopped;      /* … while it was stopped by verdict.signal */
+    bool forgiven;     /* the others went on without it: yoke_comm_shrink */
     double stopped_at; /* when we saw that it was stopped, 0: it runs */
 };
 
@@ -40,6 +41,7 @@ struct cli_job {
     int n_told;          /* ends of ranks that it told of */
     int lost_agent;      /* rank whose agent was the first to vanish, -1: none */
     int n_ended;
+    uint32_t n_shrinks;  /* of all ranks, that we know of */
     char refused[1024];
     struct cli_rank_watch *ranks;
 };
@@ -48,7 +50,9 @@ struct cli_job {
 void cli_supervise(struct cli_job *job);
 /** What it came to: YOKE_OK, or one error that names the rank at fault. */
 yoke_status cli_verdict(const struct cli_job *job);
-/** Whether the rank ended badly by itself. */
+/** Whether the rank ended badly by itself, and the others did not go on without it. */
 bool cli_rank_failed(const struct cli_rank_watch *rank);
+/** Whether the rank went on without others that had failed. */
+bool cli_rank_went_on(const struct cli_rank_watch *rank);
 
 #endif

@@ -74,7 +74,7 @@ static int first_silent_death(const struct cli_job *job)
 static int stopped_rank(const struct cli_job *job)
 {
     for (int r = 0; r < job->n_ranks; r++)
-        if (job->ranks[r].stopped) return r;
+        if (job->ranks[r].stopped && !job->ranks[r].forgiven) return r;
     return -1;
 }
 
@@ -184,6 +184,26 @@ static yoke_status launch_failed(const struct cli_job *job)
                      job->launcher_signal ? ", by signal " : "", job->launcher_signal ? strsignal(job->launcher_signal) : "");
 }
 
+/* Whether ranks went on without others, and all that did to the end ended well; who was lost is said. */
+static bool went_on_well(const struct cli_job *job)
+{
+    bool any = false;
+    for (int r = 0; r < job->n_ranks; r++) {
+        const struct cli_rank_watch *rank = &job->ranks[r];
+        if (!cli_rank_went_on(rank) || rank->forgiven) continue;
+        any = true;
+        if (rank->ended_at < 0 || rank->killed || rank->verdict.signal || rank->verdict.exit_code || status_of(rank)) return false;
+    }
+    for (int r = 0; r < job->n_ranks && any; r++) {
+        char name[256], how[256];
+        if (cli_rank_went_on(&job->ranks[r]) && !job->ranks[r].forgiven) continue;
+        name_of(job, r, name, sizeof name);
+        yokei_agent_verdict_text(&job->ranks[r].verdict, how, sizeof how);
+        cli_warn("%s %s; the others went on without it", name, how);
+    }
+    return any;
+}
+
 static bool all_ended_well(const struct cli_job *job)
 {
     for (int r = 0; r < job->n_ranks; r++)
@@ -195,6 +215,7 @@ yoke_status cli_verdict(const struct cli_job *job)
 {
     char name[256], where[4200];
     if (job->refused[0]) return yoke_fail(YOKE_ECONFIG, "refused to start: %s", job->refused);
+    if (job->lost_agent < 0 && went_on_well(job)) return YOKE_OK;
     int r = stopped_rank(job);
     int dead = first_silent_death(job);
     /* Who only left with a code may have left because another was stopped. */

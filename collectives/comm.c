@@ -73,6 +73,16 @@ static yoke_status configure(yoke_comm *comm, const struct yoke_comm_config *con
     return YOKE_OK;
 }
 
+struct yoke_comm_config yokei_comm_config(const yoke_comm *comm, const char *name)
+{
+    return (struct yoke_comm_config){
+        .size = sizeof(struct yoke_comm_config), .name = name, .accum = comm->accum, .wait = comm->wait_policy,
+        .timeout_ms = comm->timeout_ms, .stall_ms = comm->stall_ms, .chunk_bytes = comm->chunk_is_forced ? comm->chunk_bytes : 0,
+        .algorithm = comm->forced_algorithm < 0 ? "auto" : yokei_algorithm((unsigned)comm->forced_algorithm)->name,
+        .reproducible = comm->reproducible, .no_check = comm->no_check, .no_shared = comm->no_shared,
+    };
+}
+
 /* ---- creation ---- */
 
 static yoke_status make_lanes(yoke_comm *comm)
@@ -96,10 +106,10 @@ static void free_lane(yoke_comm *comm, struct yokei_lane *lane)
     free(lane->acc);
 }
 
-static void free_comm(yoke_comm *comm)
+void yokei_comm_free(yoke_comm *comm)
 {
     for (int i = 0; i < YOKEI_LANES; i++) free_lane(comm, &comm->lanes[i]);
-    for (int r = 0; r < comm->size; r++) {
+    for (int r = 0; r < comm->room; r++) {
         if (comm->pair_send) free_lane(comm, comm->pair_send[r]), free(comm->pair_send[r]);
         if (comm->pair_recv) free_lane(comm, comm->pair_recv[r]), free(comm->pair_recv[r]);
     }
@@ -138,39 +148,54 @@ static yoke_status prepare(yoke_comm *comm, const struct yoke_comm_config *confi
     return YOKE_OK;
 }
 
-static yoke_status create(MPI_Comm mpi_comm, yoke_device *device, const struct yoke_comm_config *config, yoke_comm **comm_out)
+yoke_status yokei_comm_new(int rank, int size, yoke_device *device, const struct yoke_comm_config *config, yoke_comm **comm_out)
 {
-    YOKE_TRY(yokei_process_begin());
     yoke_comm *comm = calloc(1, sizeof *comm);
     if (!comm) return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory");
-    PMPI_Comm_rank(mpi_comm, &comm->rank);
-    PMPI_Comm_size(mpi_comm, &comm->size);
+    *comm_out = comm;
+    comm->rank = rank;
+    comm->size = comm->room = size;
     comm->device = device;
     comm->queue_end = &comm->queue;
     comm->segment_fd = -1;
     comm->timeout_ms = DEFAULT_TIMEOUT_MS;
+    comm->wait_policy = config ? config->wait : YOKE_WAIT_AUTO;
     yokei_text(comm->name, sizeof comm->name, "%s", config && config->name ? config->name : "world");
-    comm->peers = calloc((size_t)comm->size, sizeof comm->peers[0]);
-    comm->set_rank = calloc((size_t)comm->size, sizeof comm->set_rank[0]);
-    comm->inputs = calloc((size_t)comm->size, sizeof comm->inputs[0]);
-    comm->outputs = calloc((size_t)comm->size, sizeof comm->outputs[0]);
-    yoke_status status = comm->peers && comm->set_rank && comm->inputs && comm->outputs ? prepare(comm, config) : YOKE_ENOMEM;
+    comm->peers = calloc((size_t)size, sizeof comm->peers[0]);
+    comm->set_rank = calloc((size_t)size, sizeof comm->set_rank[0]);
+    comm->inputs = calloc((size_t)size, sizeof comm->inputs[0]);
+    comm->outputs = calloc((size_t)size, sizeof comm->outputs[0]);
     if (!comm->peers || !comm->set_rank || !comm->inputs || !comm->outputs) {
-        free_comm(comm);
+        yokei_comm_free(comm);
+        *comm_out = NULL;
         return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory");
     }
-    status = yokei_setup(comm, mpi_comm, status);
-    if (!status)
-        yokei_wait_init(&comm->wait, (enum yokei_wait_policy)(config ? config->wait : YOKE_WAIT_AUTO), comm->n_on_host, comm->n_cores);
+    return prepare(comm, config);
+}
+
+yoke_status yokei_comm_enter(yoke_comm *comm, yoke_status status, yoke_comm **comm_out)
+{
+    if (!status) yokei_wait_init(&comm->wait, (enum yokei_wait_policy)comm->wait_policy, comm->n_on_host, comm->n_cores);
     if (!status && !comm->all_shared && comm->size > 1) status = yokei_mpi_control_begin(comm);
     if (status) {
-        free_comm(comm);
+        yokei_comm_free(comm);
         return status;
     }
     comm->next = yokei_process.comms;
     yokei_process.comms = comm;
     *comm_out = comm;
     return YOKE_OK;
+}
+
+static yoke_status create(MPI_Comm mpi_comm, yoke_device *device, const struct yoke_comm_config *config, yoke_comm **comm_out)
+{
+    YOKE_TRY(yokei_process_begin());
+    int rank = 0, size = 0;
+    PMPI_Comm_rank(mpi_comm, &rank);
+    PMPI_Comm_size(mpi_comm, &size);
+    yoke_comm *comm = NULL;
+    const yoke_status status = yokei_comm_new(rank, size, device, config, &comm);
+    return comm ? yokei_comm_enter(comm, yokei_setup(comm, mpi_comm, status), comm_out) : status;
 }
 
 yoke_status yoke_comm_create(MPI_Comm mpi_comm, yoke_device *device, const struct yoke_comm_config *config, yoke_comm **comm_out)
@@ -195,7 +220,7 @@ yoke_status yoke_comm_destroy(yoke_comm *comm)
     *place = comm->next;
     if (p->flight && atomic_load(&p->flight->state) == YOKEI_RANK_FAILED && atomic_load(&p->flight->comm) == comm->uid)
         atomic_store_explicit(&p->flight->state, YOKEI_RANK_OUTSIDE, memory_order_release); /* it goes on without */
-    free_comm(comm);
+    yokei_comm_free(comm);
     const bool last = !p->comms;
     pthread_mutex_unlock(&p->lock);
     if (last) {

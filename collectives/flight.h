@@ -75,6 +75,7 @@ struct yokei_flight_file {
     _Atomic uint64_t progress_ns;  /* last time that a step was done */
     _Atomic uint32_t status;       /* yoke_status of FAILED */
     _Atomic int32_t culprit;       /* the rank of the job that the error names, -1: none */
+    _Atomic uint32_t n_shrinks;    /* it went on without ranks that had failed; written after `state` left FAILED */
     char comm_name[32];
     char busy[64];
     char error[1024];

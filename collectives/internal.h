@@ -38,6 +38,7 @@ enum {
     YOKEI_STAGE_BYTES = 256 << 10,   /* per lane: what a rank shows its peers, and as much again for what it computed */
     YOKEI_ONESHOT_BYTES = 64 << 10,  /* of a rank's data in one piece, at most */
     YOKEI_INLINE_BYTES = 48,         /* that lie beside the announcement */
+    YOKEI_MOST_SHRUNK = 1024,        /* ranks of a communicator that can be shrunk */
 };
 
 /** What a message says of the call that it belongs to; compared field by field on arrival. */
@@ -222,6 +223,14 @@ struct yokei_peer_info {
     int64_t timeout_ms, stall_ms;
     uint64_t chunk_bytes;
     uint64_t cores[16];      /* bit c: may run on processor c of its host */
+    int32_t n_cores;         /* of its host, that it knows the job to use: at least its own */
+};
+
+/** A rank's word in yoke_comm_shrink; two of them in turn, since all come to number n before anybody comes to n + 1. */
+struct yokei_shrink_post {
+    _Alignas(64) _Atomic uint32_t number;      /* of the shrinks of this communicator; written last */
+    _Atomic uint64_t without[YOKEI_MOST_SHRUNK / 64]; /* bit r: leave rank r out; bits only come */
+    struct yokei_peer_info info;
 };
 
 /** A rank of the communicator, as seen from here. */
@@ -278,6 +287,7 @@ struct yokei_process {
     uint64_t nonce, start_time;
     char host[64], run_dir[4096];
     uint64_t l3_bytes;
+    int n_cores;              /* of this host, that the job is known to use */
     /* The progress thread, for asynchronous operations. */
     pthread_t thread;
     pthread_cond_t wake;
@@ -292,12 +302,14 @@ struct yoke_comm {
     uint32_t context;         /* its part of the tags of the process set */
     uint32_t uid;             /* a number that rank 0 drew: tells it from all others, in messages and records */
     int rank, size;
+    int room;                 /* entries of the arrays below, at least `size`; the layout of shared memory goes by it */
     int *set_rank;            /* [size] rank of the process set */
     char name[32];
     yoke_device *device;      /* NULL: host memory */
     yoke_stream *copy_stream; /* of staged copies */
     enum yoke_accum accum;
     enum yoke_reproducible reproducible;
+    enum yoke_wait wait_policy;
     struct yokei_wait wait;
     int64_t timeout_ms, stall_ms;
     size_t chunk_bytes;       /* of a message's data, at most; a multiple of 64 */
@@ -307,6 +319,7 @@ struct yoke_comm {
     bool all_shared;           /* every pair of ranks shares slots */
     bool any_staged;           /* some rank's device memory is not seen by its host */
     uint32_t n_shared;         /* collectives through shared memory so far */
+    uint32_t n_shrinks;        /* calls of yoke_comm_shrink so far */
     struct yokei_layout { size_t mailboxes, flags, slots, pair_slots, posts, counters, oneshot, stages, bytes, slot_bytes, pair_slot_bytes; } layout;
     const void **inputs;       /* [size] room for a sum's operands */
     void **outputs;            /* [size] and for its results */
@@ -349,9 +362,30 @@ yoke_status yokei_gather_on_host(yoke_comm *comm, const void *mine, void *all, s
 /** The barrier of yoke_comm_destroy. */
 yoke_status yokei_final_barrier(yoke_comm *comm);
 
+/* ---- comm.c ---- */
+/** A communicator that nobody else knows of yet. With an error *comm_out may be set: the others still have to hear of it. */
+yoke_status yokei_comm_new(int rank, int size, yoke_device *device, const struct yoke_comm_config *config, yoke_comm **comm_out);
+/** Put it into use, or with an error take it back. The lock is held. */
+yoke_status yokei_comm_enter(yoke_comm *comm, yoke_status status, yoke_comm **comm_out);
+void yokei_comm_free(yoke_comm *comm);
+/** What a communicator made from this one inherits. */
+struct yoke_comm_config yokei_comm_config(const yoke_comm *comm, const char *name);
+
 /* ---- setup.c: what the ranks tell each other when a communicator is made ---- */
 /** Collective. `status` is what this rank came to so far: all ranks fail when one has. */
 yoke_status yokei_setup(yoke_comm *comm, MPI_Comm mpi_comm, yoke_status status);
+/**
+ * The same over a communicator that works: members[r] is the rank there of rank r here. All of parent's ranks call; comm is NULL
+ * for one that is to be in no new communicator.
+ */
+yoke_status yokei_setup_within(yoke_comm *comm, yoke_comm *parent, const int members[], yoke_status status);
+/** What this rank tells the others, and what they have told: fills in peer r and maps its record. */
+void yokei_describe_self(yoke_comm *comm, struct yokei_peer_info *info, yoke_status status);
+void yokei_map_record(yoke_comm *comm, int r);
+/** From what all have told: whether the communicator can be, and its number and uid; the same on all ranks. */
+yoke_status yokei_agree(yoke_comm *comm);
+/** Known of all ranks now: how many share this host, and its processors. */
+void yokei_count_host(yoke_comm *comm);
 /** Leave the process set and unmap the peers. */
 void yokei_setup_undo(yoke_comm *comm);
 
@@ -461,6 +495,8 @@ struct yokei_control {
 };
 enum yokei_control_kind { YOKEI_CONTROL_PROBE = 1, YOKEI_CONTROL_STATE, YOKEI_CONTROL_ERROR };
 void yokei_control_arrived(yoke_comm *comm, const struct yokei_control *message);
+/** Whether the process of a rank of this host is gone, by its agent's word or the kernel's. */
+bool yokei_is_gone(const struct yokei_peer *peer);
 
 /* ---- transport/mpi.c: the only calls of MPI but those of setup.c ---- */
 yoke_status yokei_mpi_lane_begin(yoke_comm *comm, struct yokei_lane *lane, size_t message_bytes);
@@ -489,6 +525,9 @@ struct yokei_post *yokei_shm_post_at(const yoke_comm *comm, int r, uint32_t numb
 _Atomic uint32_t *yokei_shm_counter_at(const yoke_comm *comm, int r, const struct yokei_lane *lane, enum yokei_counter counter, uint32_t until);
 char *yokei_shm_oneshot_at(const yoke_comm *comm, int r, uint32_t number);
 char *yokei_shm_stage_at(const yoke_comm *comm, int r, const struct yokei_lane *lane, int part);
+/** Of yoke_comm_shrink: a rank's word, and the one place where all read what was decided: number << 32 | deciding rank + 1. */
+struct yokei_shrink_post *yokei_shm_shrink_at(const yoke_comm *comm, int r, uint32_t number);
+_Atomic uint64_t *yokei_shm_decision_at(const yoke_comm *comm);
 /** Wake the ranks that sleep: what they wait for may be there. */
 void yokei_shm_ring_all(const yoke_comm *comm);
 void yokei_shm_close_fd(yoke_comm *comm);                      /* all peers have mapped it */

@@ -107,7 +107,7 @@ static void leave_set(yoke_comm *comm)
     free(set);
 }
 
-static void describe_self(yoke_comm *comm, struct yokei_peer_info *info, yoke_status status)
+void yokei_describe_self(yoke_comm *comm, struct yokei_peer_info *info, yoke_status status)
 {
     const struct yokei_process *p = &yokei_process;
     *info = (struct yokei_peer_info){
@@ -117,7 +117,7 @@ static void describe_self(yoke_comm *comm, struct yokei_peer_info *info, yoke_st
         .accum = comm->accum, .reproducible = comm->reproducible, .no_check = comm->no_check,
         .staged = comm->device && !yoke_device_info(comm->device)->host_visible, .algorithm = comm->forced_algorithm,
         .timeout_ms = comm->timeout_ms, .stall_ms = comm->stall_ms,
-        .chunk_bytes = comm->chunk_is_forced ? comm->chunk_bytes : 0,
+        .chunk_bytes = comm->chunk_is_forced ? comm->chunk_bytes : 0, .n_cores = p->n_cores,
     };
     const uint64_t mixed[2] = { p->nonce, yokei_now_ns() };
     info->draw = yokei_hash32(mixed, sizeof mixed, 0);
@@ -128,11 +128,27 @@ static void describe_self(yoke_comm *comm, struct yokei_peer_info *info, yoke_st
     if (status) yokei_text(info->reason, sizeof info->reason, "%s", yoke_last_error());
 }
 
-static yoke_status exchange(yoke_comm *comm, const void *mine, void *all, size_t bytes)
+/* Where the ranks meet: in MPI's communicator of the process set, or in one of ours. */
+struct meeting {
+    yoke_comm *parent;  /* NULL: MPI's */
+    const int *members; /* [size] ranks of the parent */
+    char *room;         /* of what all of the parent's ranks say */
+};
+
+/* all[r] = what rank r says. comm is NULL on ranks of the parent that are no members: they say nothing, and all is not looked at. */
+static yoke_status exchange(yoke_comm *comm, const struct meeting *at, const void *mine, void *all, size_t bytes)
 {
-    MPI_Request request;
-    const int code = PMPI_Iallgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, comm->set->mpi, &request);
-    return code ? mpi_failed("MPI_Iallgather", code) : finish(comm, &request, "MPI_Iallgather");
+    if (!at->parent) {
+        MPI_Request request;
+        const int code = PMPI_Iallgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, comm->set->mpi, &request);
+        return code ? mpi_failed("MPI_Iallgather", code) : finish(comm, &request, "MPI_Iallgather");
+    }
+    pthread_mutex_unlock(&yokei_process.lock);
+    const yoke_status status = yokei_gather_on_host(at->parent, mine, at->room, bytes);
+    pthread_mutex_lock(&yokei_process.lock);
+    for (int r = 0; comm && r < comm->size && !status; r++)
+        memcpy((char *)all + (size_t)r * bytes, at->room + (size_t)at->members[r] * bytes, bytes);
+    return status;
 }
 
 /* The first difference of rank r's configuration to rank 0's, the same text on every rank. */
@@ -158,7 +174,7 @@ static yoke_status compare(const yoke_comm *comm, int r)
 }
 
 /* Map the record of a rank that seems to be on this host; it is when the record carries its nonce. */
-static void map_record(yoke_comm *comm, int r)
+void yokei_map_record(yoke_comm *comm, int r)
 {
     const struct yokei_process *p = &yokei_process;
     struct yokei_peer *peer = &comm->peers[r];
@@ -180,25 +196,17 @@ static void map_record(yoke_comm *comm, int r)
 
 enum { SEES_RECORD = 1, SEES_SLOTS = 2 };
 
-/* Pairs that see each other's slots send over them. sees[a * size + b]: what rank a sees of rank b. */
-static yoke_status choose_transports(yoke_comm *comm)
+/* Pairs that see each other's slots send over them. sees[a * width + b]: what rank a sees of rank b. */
+static void choose_transports(yoke_comm *comm, const char *mine, const char *sees, size_t width)
 {
     const size_t size = (size_t)comm->size, rank = (size_t)comm->rank;
-    char *mine = calloc(size, 1), *sees = malloc(size * size);
-    yoke_status status = mine && sees ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory");
-    if (!status) {
-        for (size_t r = 0; r < size; r++)
-            if (r != rank && comm->peers[r].flight) mine[r] = SEES_RECORD | (yokei_shm_map(comm, (int)r) ? SEES_SLOTS : 0);
-        status = exchange(comm, mine, sees, size);
-    }
-    yokei_shm_close_fd(comm);
     int all = SEES_SLOTS;
-    for (size_t a = 0; a < size && !status; a++)
-        for (size_t b = 0; b < size; b++) all &= a == b ? all : sees[a * size + b];
+    for (size_t a = 0; a < size; a++)
+        for (size_t b = 0; b < size; b++) all &= a == b ? all : sees[a * width + b];
     comm->all_shared = all != 0;
-    for (size_t r = 0; r < size && !status; r++) {
+    for (size_t r = 0; r < size; r++) {
         struct yokei_peer *peer = &comm->peers[r];
-        const int both = sees[r * size + rank] & mine[r];
+        const int both = sees[r * width + rank] & mine[r];
         peer->transport = both & SEES_SLOTS ? &yokei_shm_transport : &yokei_mpi_transport;
         /* A record that only one of two sees would leave the other without word from it. */
         if (r != rank && peer->flight && !(both & SEES_RECORD)) {
@@ -206,13 +214,10 @@ static yoke_status choose_transports(yoke_comm *comm)
             peer->flight = NULL;
         }
     }
-    free(mine);
-    free(sees);
-    return status;
 }
 
 /* What is known of all ranks, by the same rules on each. */
-static yoke_status agree(yoke_comm *comm)
+yoke_status yokei_agree(yoke_comm *comm)
 {
     for (int r = 0; r < comm->size; r++) {
         const struct yokei_peer_info *info = &comm->peers[r].info;
@@ -226,6 +231,11 @@ static yoke_status agree(yoke_comm *comm)
     for (int r = 0; r < comm->size; r++) comm->context = YOKE_MAX(comm->context, comm->peers[r].info.next_context);
     comm->set->next_context = comm->context + 1;
     comm->uid = comm->peers[0].info.draw;
+    return YOKE_OK;
+}
+
+static yoke_status check_tags(const yoke_comm *comm)
+{
     int *most = NULL, found = 0;
     PMPI_Comm_get_attr(comm->set->mpi, MPI_TAG_UB, &most, &found);
     if (found && most && comm->context >= (uint32_t)*most / YOKEI_LANE_KINDS - 1)
@@ -255,33 +265,80 @@ static int shared_cores(const yoke_comm *comm)
     return YOKE_MAX(n, 1);
 }
 
-static yoke_status set_up(yoke_comm *comm, MPI_Comm mpi_comm, yoke_status status)
+void yokei_count_host(yoke_comm *comm)
 {
-    const size_t size = (size_t)comm->size;
-    YOKE_TRY(join_set(comm, mpi_comm));
-    struct yokei_peer_info mine, *all = malloc(size * sizeof *all);
-    if (!all) return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory for %zu ranks", size);
-    describe_self(comm, &mine, status);
-    status = exchange(comm, &mine, all, sizeof mine);
-    for (size_t r = 0; r < size && !status; r++) {
-        comm->peers[r].info = all[r];
-        comm->set_rank[r] = (int)r;
-    }
-    free(all);
-    YOKE_TRY(status);
-    YOKE_TRY(agree(comm));
-    for (int r = 0; r < comm->size; r++) map_record(comm, r);
     comm->n_on_host = local_ranks(comm);
     comm->n_cores = shared_cores(comm);
-    return choose_transports(comm);
+    /* A part of the job is bound to a part of its processors; what any rank saw of the whole counts for all. */
+    for (int r = 0; r < comm->size; r++)
+        if (comm->peers[r].flight) comm->n_cores = YOKE_MAX(comm->n_cores, comm->peers[r].info.n_cores);
+    yokei_process.n_cores = YOKE_MAX(yokei_process.n_cores, comm->n_cores);
+}
+
+/* First: who are you? The others' answers decide, on all ranks alike. */
+static yoke_status introduce(yoke_comm *comm, const struct meeting *at, struct yokei_peer_info *all, yoke_status status)
+{
+    struct yokei_peer_info mine = { 0 };
+    if (comm) yokei_describe_self(comm, &mine, status);
+    YOKE_TRY(exchange(comm, at, &mine, all, sizeof mine));
+    for (int r = 0; comm && r < comm->size; r++) {
+        comm->peers[r].info = all[r];
+        comm->set_rank[r] = at->parent ? at->parent->set_rank[at->members[r]] : r;
+    }
+    if (!comm) return YOKE_OK;
+    YOKE_TRY(yokei_agree(comm));
+    YOKE_TRY(check_tags(comm));
+    for (int r = 0; r < comm->size; r++) yokei_map_record(comm, r);
+    yokei_count_host(comm);
+    return YOKE_OK;
+}
+
+/* Then: what do you see of the others? Within a parent, ranks whose own communicator has failed take part: others wait for them. */
+static yoke_status set_up(yoke_comm *comm, const struct meeting *at, yoke_status status)
+{
+    const size_t width = (size_t)(at->parent ? at->parent->size : comm->size);
+    struct yokei_peer_info *all = malloc(width * sizeof *all);
+    char *mine = calloc(width, 1), *sees = malloc(width * width);
+    if (all && mine && sees) {
+        status = introduce(comm, at, all, status);
+        for (int r = 0; comm && r < comm->size && !status; r++)
+            if (r != comm->rank && comm->peers[r].flight) mine[r] = SEES_RECORD | (yokei_shm_map(comm, r) ? SEES_SLOTS : 0);
+        if (!status || (at->parent && !atomic_load(&at->parent->error))) {
+            const yoke_status second = exchange(comm, at, mine, sees, width);
+            if (!status) status = second;
+        }
+        if (comm && !status) choose_transports(comm, mine, sees, width);
+        if (comm) yokei_shm_close_fd(comm);
+    } else {
+        status = yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory for %zu ranks", width);
+    }
+    free(all);
+    free(mine);
+    free(sees);
+    return status;
 }
 
 yoke_status yokei_setup(yoke_comm *comm, MPI_Comm mpi_comm, yoke_status status)
 {
     struct handlers saved;
     have_errors_returned(mpi_comm, &saved);
-    status = set_up(comm, mpi_comm, status);
+    yoke_status joined = join_set(comm, mpi_comm);
+    if (!joined) joined = set_up(comm, &(struct meeting){ .parent = NULL }, status);
     restore_handlers(&saved);
+    return joined;
+}
+
+yoke_status yokei_setup_within(yoke_comm *comm, yoke_comm *parent, const int members[], yoke_status status)
+{
+    const size_t most = YOKE_MAX(sizeof(struct yokei_peer_info), (size_t)parent->size);
+    struct meeting at = { .parent = parent, .members = members, .room = malloc((size_t)parent->size * most) };
+    if (!at.room) return yoke_fail(YOKE_ENOMEM, "yoke_comm_split: no memory for %d ranks", parent->size);
+    if (comm) {
+        comm->set = parent->set;
+        comm->set->n_comms++;
+    }
+    status = set_up(comm, &at, status);
+    free(at.room);
     return status;
 }
 

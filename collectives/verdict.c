@@ -174,6 +174,12 @@ static enum yokei_agent_state proc_verdict(const struct yokei_peer *peer)
     return state == 'T' || state == 't' ? YOKEI_AGENT_STOPPED : YOKEI_AGENT_ALIVE;
 }
 
+bool yokei_is_gone(const struct yokei_peer *peer)
+{
+    const struct yokei_agent_verdict verdict = yokei_flight_agent(peer->flight);
+    return verdict.state == YOKEI_AGENT_NONE ? proc_verdict(peer) == YOKEI_AGENT_DEAD : yokei_agent_gone(verdict.state);
+}
+
 /* Fail as the peer did: what it said of itself is nearer to the cause than that it ended. */
 static bool take_over(yoke_comm *comm, int rank)
 {

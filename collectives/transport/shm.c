@@ -43,6 +43,8 @@ struct yokei_segment {
     /* What the first peer said that found this communicator failed: 0 nothing, 1 being written, 2 readable. */
     _Atomic uint32_t alarm;
     struct yokei_control said;
+    struct yokei_shrink_post shrinks[2];
+    _Atomic uint64_t decision; /* of the last shrink; rank 0's counts, also when rank 0 is gone */
     /* then: the posts and counters; struct mailbox [size][YOKEI_LANES + 1]; struct flag [YOKEI_LANES + size][YOKEI_SLOTS]; the slots;
        the rooms of oneshot and slices */
 };
@@ -51,7 +53,7 @@ static size_t up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
 static struct yokei_layout layout_of(const yoke_comm *comm)
 {
-    const size_t size = (size_t)comm->size;
+    const size_t size = (size_t)comm->room;
     struct yokei_layout l = { .slot_bytes = up(sizeof(struct yokei_header) + comm->chunk_bytes, 4096),
                               .pair_slot_bytes = up(sizeof(struct yokei_header) + YOKEI_PAIR_CHUNK, 4096) };
     l.posts = sizeof(struct yokei_segment);
@@ -72,6 +74,13 @@ struct yokei_post *yokei_shm_post_at(const yoke_comm *comm, int r, uint32_t numb
 {
     return (struct yokei_post *)(void *)(segment_of(comm, r) + comm->layout.posts) + number % 2;
 }
+
+struct yokei_shrink_post *yokei_shm_shrink_at(const yoke_comm *comm, int r, uint32_t number)
+{
+    return &((struct yokei_segment *)(void *)segment_of(comm, r))->shrinks[number % 2];
+}
+
+_Atomic uint64_t *yokei_shm_decision_at(const yoke_comm *comm) { return &((struct yokei_segment *)(void *)segment_of(comm, 0))->decision; }
 
 _Atomic uint32_t *yokei_shm_counter_at(const yoke_comm *comm, int r, const struct yokei_lane *lane, enum yokei_counter counter, uint32_t until)
 {

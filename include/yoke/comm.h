@@ -69,6 +69,23 @@ yoke_status yoke_comm_create(MPI_Comm mpi_comm, yoke_device *device, const struc
                              yoke_comm **comm_out);
 /** Collective, unless the communicator has failed: then it returns at once and touches no MPI. */
 yoke_status yoke_comm_destroy(yoke_comm *comm);
+/**
+ * New communicators of ranks of this one, each of those that gave the same `color` >= 0, in the order of `key`, and of rank
+ * where keys are equal; YOKE_NO_COLOR: in none, and *comm_out is NULL. Over the same device. config NULL: as this one's, and
+ * the color is added to the name. Collective over all ranks of `comm`, through its own collectives: nothing blocks inside MPI.
+ * Errors: YOKE_EINVAL, YOKE_EMISMATCH (configurations differ within a color), YOKE_ENOMEM, and those of `comm`.
+ */
+#define YOKE_NO_COLOR (-1)
+yoke_status yoke_comm_split(yoke_comm *comm, int color, int key, const struct yoke_comm_config *config, yoke_comm **comm_out);
+/**
+ * A new communicator without ranks that failed: those whose processes are gone, the one that the error of `comm` names as
+ * dead, stopped, stuck or late, and without[0..n_without). The rest keep their order. Called by all that remain, at any time
+ * after the failure; also on a communicator that works, then ranks that are left out need not call. Calls nothing of MPI, and
+ * waits for at most timeout_ms for the others. `comm` is still to be destroyed. Who dies meanwhile fails the new one: shrink that.
+ * Errors: YOKE_EDEAD (this rank was left out), YOKE_ETIMEOUT (a rank lives and does not call), YOKE_ENOMEM, YOKE_EUNSUPPORTED
+ *         (not all ranks share memory, or more than 1,024 ranks), on all that called alike.
+ */
+yoke_status yoke_comm_shrink(yoke_comm *comm, const int without[], int n_without, yoke_comm **comm_out);
 /** End all operations in flight on all ranks with YOKE_EABORTED, in bounded time. From any thread. */
 yoke_status yoke_comm_abort(yoke_comm *comm, const char *reason);
 int yoke_comm_rank(const yoke_comm *comm);

@@ -1,9 +1,13 @@
 # tests/faults: jobs that are harmed, machines that are wrong, words that are misspelt.
-EXTRA_DIST += tests/faults/usage
-check_PROGRAMS += tests/faults/victim tests/faults/leaver tests/faults/harm
+EXTRA_DIST += tests/faults/usage tests/faults/shrink
+check_PROGRAMS += tests/faults/victim tests/faults/leaver tests/faults/survivor tests/faults/harm
 tests_faults_victim_SOURCES = tests/faults/victim.c
 tests_faults_victim_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
 tests_faults_victim_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS)
+tests_faults_survivor_SOURCES = tests/faults/survivor.c
+tests_faults_survivor_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
+tests_faults_survivor_CFLAGS = $(AM_CFLAGS) -pthread
+tests_faults_survivor_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS) -lpthread
 tests_faults_leaver_SOURCES = tests/faults/leaver.c
 tests_faults_harm_SOURCES = tests/faults/harm.c cli/sweep.c
 tests_faults_harm_LDADD = libyoke.la
@@ -16,4 +20,8 @@ YOKE_TESTS += \
 	"tests/faults/harm ./yoke tests/faults/victim proxy 3" \
 	"tests/faults/harm ./yoke tests/faults/leaver proxy 3" \
 	"tests/faults/harm ./yoke tests/faults/victim holder 3" \
-	"tests/faults/harm ./yoke tests/faults/victim supervisor 4"
+	"tests/faults/harm ./yoke tests/faults/victim supervisor 4" \
+	"$(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor kill $${YOKE_SOAK:+10}6" \
+	"$(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor stop $${YOKE_SOAK:+10}2" \
+	"$(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor exit $${YOKE_SOAK:+10}2" \
+	"$(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor abort 2"

@@ -1,6 +1,6 @@
 # tests/ranks: what several ranks do together. tests/ranks/run N PROGRAM prints one TAP stream and ends in time.
 EXTRA_DIST += tests/ranks/run
-ranks_programs = tests/ranks/reductions tests/ranks/moves tests/ranks/mismatch tests/ranks/devices tests/ranks/verdicts \
+ranks_programs = tests/ranks/reductions tests/ranks/moves tests/ranks/split tests/ranks/mismatch tests/ranks/devices tests/ranks/verdicts \
 	tests/ranks/agent tests/ranks/victim tests/ranks/faults tests/ranks/property
 check_PROGRAMS += $(ranks_programs)
 RANKS_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
@@ -11,6 +11,9 @@ tests_ranks_reductions_LDADD = $(RANKS_LDADD)
 tests_ranks_moves_SOURCES = tests/ranks/ranks.h tests/ranks/moves.c
 tests_ranks_moves_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_moves_LDADD = $(RANKS_LDADD)
+tests_ranks_split_SOURCES = tests/ranks/ranks.h tests/ranks/split.c
+tests_ranks_split_CFLAGS = $(RANKS_CFLAGS)
+tests_ranks_split_LDADD = $(RANKS_LDADD)
 tests_ranks_property_SOURCES = tests/ranks/ranks.h tests/ranks/property.c
 tests_ranks_property_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_property_LDADD = $(RANKS_LDADD)
@@ -49,6 +52,11 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/moves' \
 	'$(top_srcdir)/tests/ranks/run 5 tests/ranks/moves' \
 	'$(top_srcdir)/tests/ranks/run 8 tests/ranks/moves' \
+	'$(top_srcdir)/tests/ranks/run 1 tests/ranks/split' \
+	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/split' \
+	'$(top_srcdir)/tests/ranks/run 5 tests/ranks/split' \
+	'$(top_srcdir)/tests/ranks/run 8 tests/ranks/split' \
+	'UCX_TLS=tcp,self $(top_srcdir)/tests/ranks/run 4 tests/ranks/split apart' \
 	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/devices host opencl:0' \
 	'YOKE_OPENCL_ADDRESS=buffer $(top_srcdir)/tests/ranks/run 2 tests/ranks/devices opencl:0 reference' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/mismatch' \

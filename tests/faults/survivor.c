@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A job that loses ranks and goes on. Every rank knows from the seed who dies, how and when; the others meet an error, shrink
+ * the communicator, agree on where they are, and go on until as many rounds are done. Wrong sums are errors.
+ *   yoke run -n N -- tests/faults/survivor kill|stop|exit|abort DEATHS SEED
+ *   kill: SIGKILL by a thread, at a random moment; stop: SIGSTOP likewise; exit: leaves with a code between two calls; abort: nobody
+ *   dies, a rank aborts the communicator and all shrink it.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <yoke/comm.h>
+
+enum { ROUNDS = 40, LARGEST = 4 << 20 };
+
+static uint32_t state;
+static uint32_t draw(uint32_t below)
+{
+    state ^= state << 13;
+    state ^= state >> 17;
+    state ^= state << 5;
+    return state % below;
+}
+
+struct death {
+    int rank, round, signal;
+    unsigned microseconds;
+};
+
+static void *die(void *argument)
+{
+    const struct death *death = argument;
+    usleep(death->microseconds);
+    kill(getpid(), death->signal);
+    return NULL;
+}
+
+/* One round: a sum whose every element is checked. */
+static yoke_status work(yoke_comm *comm, int round, float *data)
+{
+    const size_t count = round % 3 == 0 ? LARGEST : round % 3 == 1 ? 8 : 20000;
+    const int rank = yoke_comm_rank(comm), size = yoke_comm_size(comm);
+    for (size_t i = 0; i < count; i++) data[i] = (float)(rank + round);
+    const yoke_status status = yoke_all_reduce(data, data, count, YOKE_F32, YOKE_SUM, comm, NULL);
+    if (status) return status;
+    const float expected = (float)(size * (size - 1) / 2 + size * round);
+    for (size_t i = 0; i < count; i++)
+        if (data[i] != expected) return yoke_fail(YOKE_ENUMERIC, "round %d, element %zu: %g, wanted %g", round, i, data[i], expected);
+    return YOKE_OK;
+}
+
+/* After a failure: the ranks that are left, and the round that the last of them came to. A member may die meanwhile: again. */
+static yoke_status recover(yoke_comm **comm, int *round)
+{
+    for (;;) {
+        yoke_comm *rest = NULL;
+        yoke_status status = yoke_comm_shrink(*comm, NULL, 0, &rest);
+        yoke_comm_destroy(*comm);
+        *comm = rest;
+        if (status) return status;
+        int32_t at = *round;
+        status = yoke_all_reduce(&at, &at, 1, YOKE_I32, YOKE_MIN, rest, NULL);
+        *round = at;
+        if (!status) return YOKE_OK;
+    }
+}
+
+static yoke_status run(yoke_comm **comm, const char *how, const struct death *deaths, int n_deaths, float *data, int *n_lost)
+{
+    pthread_t thread;
+    const int me = yoke_comm_rank(*comm), n = yoke_comm_size(*comm);
+    int next = 0; /* death that this rank has yet to care for */
+    for (int round = 0; round < ROUNDS;) {
+        while (next < n_deaths && deaths[next].round <= round) {
+            const struct death *death = &deaths[next++];
+            if (death->rank != me) continue;
+            if (!strcmp(how, "exit")) _exit(3);
+            if (!strcmp(how, "abort")) yoke_comm_abort(*comm, "tried on purpose");
+            else if (pthread_create(&thread, NULL, die, (void *)death)) return yoke_fail(YOKE_EINTERNAL, "no thread");
+        }
+        const yoke_status status = work(*comm, round, data);
+        if (!status) {
+            round++;
+            continue;
+        }
+        if (status == YOKE_ENUMERIC) return status;
+        const yoke_status recovered = recover(comm, &round);
+        if (recovered) return recovered;
+    }
+    *n_lost = n - yoke_comm_size(*comm);
+    return YOKE_OK;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 4) return 2;
+    struct death deaths[8];
+    const int n_deaths = atoi(argv[2]);
+    state = (uint32_t)atol(argv[3]) | 1;
+    float *data = malloc(LARGEST * sizeof *data);
+    MPI_Comm world;
+    yoke_comm *comm = NULL;
+    if (!data || n_deaths > 8 || yoke_mpi_start(&world)) return 2;
+    if (yoke_comm_create(world, NULL, NULL, &comm)) return 2;
+    const int size = yoke_comm_size(comm);
+    for (int i = 0; i < 10; i++) draw(2);
+    for (int i = 0, round = 0; i < n_deaths; i++) {
+        int taken = 1;
+        while (taken) {
+            deaths[i].rank = (int)draw((uint32_t)size);
+            taken = 0;
+            for (int j = 0; j < i; j++) taken |= deaths[j].rank == deaths[i].rank;
+        }
+        deaths[i].signal = !strcmp(argv[1], "stop") ? SIGSTOP : SIGKILL;
+        round += (int)draw(8);
+        deaths[i].round = round;
+        deaths[i].microseconds = draw(3) ? draw(3000) : draw(30000);
+    }
+    int n_lost = 0;
+    const int me = yoke_comm_rank(comm);
+    const yoke_status status = run(&comm, argv[1], deaths, n_deaths, data, &n_lost);
+    if (status) {
+        fprintf(stderr, "rank %d: %s\n", me, yoke_last_error());
+        _exit(yoke_status_exit_code(status));
+    }
+    printf("rank %d did %d rounds and lost %d\n", me, ROUNDS, n_lost);
+    fflush(stdout);
+    yoke_comm_destroy(comm);
+    free(data);
+    _exit(0); /* MPI cannot be finalised without the dead */
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * yoke_comm_split: who is in which communicator, in which order; sums there, beside sums of the parent; errors in one color.
+ *   tests/ranks/split [apart]     apart: as if each rank were on a host of its own
+ */
+#include <yoke/device.h>
+
+#include "tests/ranks/ranks.h"
+
+/* The sum of i + rank-of-the-world over the communicator's ranks, checked element by element on `count` elements. */
+static int sums(yoke_comm *comm, const int worlds[], int n, size_t count)
+{
+    float *data = malloc(count * sizeof *data);
+    int ok = data != NULL;
+    float expected = 0;
+    for (int i = 0; i < n; i++) expected += (float)worlds[i];
+    for (size_t i = 0; ok && i < count; i++) data[i] = (float)ranks_rank + (float)(i % 64);
+    ok = ok && !yoke_all_reduce(data, data, count, YOKE_F32, YOKE_SUM, comm, NULL);
+    for (size_t i = 0; ok && i < count; i++) ok = data[i] == expected + (float)n * (float)(i % 64);
+    free(data);
+    return ok;
+}
+
+/* Split by rank modulo `colors`, later ranks first where `backwards`; ranks of the last color stay out where `out`. */
+static int modulo(yoke_comm *parent, int colors, int backwards, int out)
+{
+    const int color = ranks_rank % colors;
+    const int stays_out = out && color == colors - 1;
+    yoke_comm *comm = parent;
+    RANKS_TRY(yoke_comm_split(parent, stays_out ? YOKE_NO_COLOR : color, backwards ? -ranks_rank : 0, NULL, &comm));
+    int worlds[64] = { 0 }, n = 0, place = -1;
+    for (int i = 0; i < ranks_size; i++) {
+        const int r = backwards ? ranks_size - 1 - i : i;
+        if (r % colors != color) continue;
+        if (r == ranks_rank) place = n;
+        worlds[n++] = r;
+    }
+    if (stays_out) return !comm;
+    int ok = comm && yoke_comm_size(comm) == n && yoke_comm_rank(comm) == place;
+    for (size_t count = 1; ok && count < 400000; count = count * 37 + 1) ok = sums(comm, worlds, n, count);
+    /* The parent goes on beside it. */
+    int all[64] = { 0 };
+    for (int r = 0; r < ranks_size; r++) all[r] = r;
+    float one = 1;
+    if (!out) ok = ok && sums(parent, all, ranks_size, 1000);
+    ok = ok && !yoke_broadcast(&one, &one, 1, YOKE_F32, n - 1, comm, NULL);
+    return comm && !yoke_comm_destroy(comm) && ok;
+}
+
+/* Down to communicators of one rank, by halves; all are used again on the way back. */
+static int halves(yoke_comm *parent, int low, int high)
+{
+    int worlds[64] = { 0 };
+    for (int r = low; r < high; r++) worlds[r - low] = r;
+    int ok = sums(parent, worlds, high - low, 5000);
+    if (high - low > 1 && ok) {
+        const int middle = (low + high) / 2, is_high = ranks_rank >= middle;
+        yoke_comm *half = NULL;
+        RANKS_TRY(yoke_comm_split(parent, is_high, 0, NULL, &half));
+        ok = halves(half, is_high ? middle : low, is_high ? high : middle);
+        ok = !yoke_comm_destroy(half) && ok;
+    }
+    return sums(parent, worlds, high - low, 70000) && ok;
+}
+
+/* Configurations that differ within color 0: all its ranks hear of it, and the others get theirs. */
+static int one_color_disagrees(yoke_comm *parent)
+{
+    struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
+    const int color = ranks_rank % 2, in_color = (ranks_size + 1 - color) / 2;
+    config.name = "differs";
+    config.stall_ms = color == 0 && ranks_rank == 0 ? 5000 : 6000;
+    yoke_comm *comm = parent;
+    const yoke_status status = yoke_comm_split(parent, color, 0, &config, &comm);
+    if (color == 0 && in_color > 1) return status == YOKE_EMISMATCH && !comm && strstr(yoke_last_error(), "stall_ms") != NULL;
+    if (status || !comm) return 0;
+    int worlds[64] = { 0 }, n = 0;
+    for (int r = color; r < ranks_size; r += 2) worlds[n++] = r;
+    const int ok = sums(comm, worlds, n, 3000);
+    return !yoke_comm_destroy(comm) && ok;
+}
+
+static int refusals(yoke_comm *parent)
+{
+    yoke_comm *comm = parent;
+    int ok = yoke_comm_split(parent, -2, 0, NULL, &comm) == YOKE_EINVAL && yoke_comm_split(NULL, 0, 0, NULL, &comm) == YOKE_EINVAL;
+    ok = ok && yoke_comm_split(parent, 0, 0, NULL, NULL) == YOKE_EINVAL;
+    struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
+    config.algorithm = "rign";
+    comm = parent;
+    /* Bad on one rank: an error on all, and the parent works on. */
+    const yoke_status status = yoke_comm_split(parent, 0, 0, ranks_rank == ranks_size - 1 ? &config : NULL, &comm);
+    return ok && status && !comm && strstr(yoke_last_error(), ranks_rank == ranks_size - 1 || ranks_size == 1 ? "ring" : "rank") && !yoke_barrier(parent, NULL);
+}
+
+static int of_device(const char *spec)
+{
+    yoke_device *device = NULL;
+    yoke_comm *parent = NULL, *comm = NULL;
+    RANKS_TRY(yoke_device_open(spec, NULL, &device));
+    RANKS_TRY(yoke_comm_create(ranks_world, device, NULL, &parent));
+    RANKS_TRY(yoke_comm_split(parent, ranks_rank % 2, 0, NULL, &comm));
+    yoke_stream *stream = NULL;
+    void *memory = NULL;
+    float value = (float)ranks_rank, expected = 0;
+    for (int r = ranks_rank % 2; r < ranks_size; r += 2) expected += (float)r;
+    RANKS_TRY(yoke_stream_create(device, &stream));
+    RANKS_TRY(yoke_alloc(device, sizeof value, &memory));
+    RANKS_TRY(yoke_copy_to_device(stream, memory, &value, sizeof value));
+    RANKS_TRY(yoke_all_reduce(memory, memory, 1, YOKE_F32, YOKE_SUM, comm, stream));
+    RANKS_TRY(yoke_copy_to_host(stream, &value, memory, sizeof value));
+    RANKS_TRY(yoke_stream_sync(stream));
+    RANKS_TRY(yoke_comm_destroy(comm));
+    RANKS_TRY(yoke_comm_destroy(parent));
+    yoke_free(device, memory);
+    yoke_stream_destroy(stream);
+    yoke_device_close(device);
+    return value == expected;
+}
+
+int main(int argc, char **argv)
+{
+    ranks_start();
+    char folder[] = "/tmp/yoke-apart.XXXXXX", path[128];
+    const int apart = argc > 1 && !strcmp(argv[1], "apart");
+    if (apart && mkdtemp(folder)) setenv("YOKE_RUN_DIR", folder, 1);
+    const char *how = apart ? "over MPI between hosts" : "on one host";
+    yoke_comm *world = NULL;
+    ranks_check(!yoke_comm_create(ranks_world, NULL, NULL, &world), "a parent is made, %s", how);
+    for (int colors = 1; colors <= 3; colors++)
+        for (int mode = 0; mode < 4; mode++)
+            ranks_check(modulo(world, colors, mode & 1, mode >> 1), "%d color%s, %s%s, %s", colors, colors == 1 ? "" : "s", mode & 1 ? "keys backwards" : "keys equal",
+                        mode >> 1 ? ", the last in none" : "", how);
+    ranks_check(halves(world, 0, ranks_size), "halves of halves, %s", how);
+    int ok = 1;
+    for (int i = 0; i < 60 && ok; i++) {
+        yoke_comm *comm = NULL;
+        ok = !yoke_comm_split(world, (ranks_rank + i) % 2, i, NULL, &comm) && comm && !yoke_barrier(comm, NULL) && !yoke_comm_destroy(comm);
+    }
+    ranks_check(ok, "sixty in a row, %s", how);
+    ranks_check(one_color_disagrees(world), "a color whose ranks disagree fails alone, %s", how);
+    ranks_check(refusals(world), "bad arguments are refused on all ranks, and the parent goes on, %s", how);
+    ranks_check(!yoke_comm_destroy(world), "the parent ends, %s", how);
+    if (!apart) ranks_check(of_device("host"), "a device's communicator");
+    if (apart) {
+        yokei_text(path, sizeof path, "%s/flight-%05d.bin", folder, ranks_rank);
+        ranks_check(!unlink(path) && !rmdir(folder), "nothing but the record is in the run directory");
+    }
+    return ranks_end();
+}
