@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Communicators: creation, destruction, abort; and the start and stop of MPI. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "collectives/internal.h"
 
+enum { FINALIZE_SECONDS = 3 };
 enum { DEFAULT_TIMEOUT_MS = 600000, DEFAULT_STALL_MS = 10000, DEFAULT_CHUNK_BYTES = 256 << 10, LEAST_CHUNK = 64 };
 
 /* ---- configuration ---- */
@@ -293,7 +297,7 @@ yoke_status yoke_mpi_start(MPI_Comm *world_out)
 
 /*
  * MPICH's finalisation may hang when a connection between two ranks is still being made and one of them has stopped
- * looking at the network. So all ranks meet first, and look for a moment longer.
+ * looking at the network. So all ranks meet first, and look for a moment longer. (It helps; it is not enough.)
  */
 static void quieten(void)
 {
@@ -316,6 +320,64 @@ static void quieten(void)
     }
 }
 
+/*
+ * MPI_Finalize, by a thread of its own where MPI has threads. Over tcp one rank was seen to close a connection for ever, in one
+ * end of ten, while the others waited for it in the launcher's barrier and looked at the network no more.
+ */
+struct finalizer {
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    bool ended, left;
+    int code;
+};
+static struct finalizer finalizer = { .lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER };
+
+static void *finalize(void *unused)
+{
+    (void)unused;
+    const int code = PMPI_Finalize();
+    pthread_mutex_lock(&finalizer.lock);
+    finalizer.code = code;
+    finalizer.ended = true;
+    pthread_cond_signal(&finalizer.wake);
+    pthread_mutex_unlock(&finalizer.lock);
+    return NULL;
+}
+
+bool yokei_finalize_was_left(void) { return finalizer.left; }
+
+/* Instead of what libraries do at exit: the thread inside MPI_Finalize still uses them. */
+static void leave(int code, void *unused)
+{
+    (void)unused;
+    fflush(NULL);
+    _exit(code);
+}
+
+static yoke_status finalize_in_time(void)
+{
+    pthread_t thread;
+    if (!yokei_process.any_thread || pthread_create(&thread, NULL, finalize, NULL)) {
+        const int code = PMPI_Finalize();
+        return code ? yoke_fail(YOKE_EBACKEND, "MPI_Finalize failed") : YOKE_OK;
+    }
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += FINALIZE_SECONDS;
+    pthread_mutex_lock(&finalizer.lock);
+    while (!finalizer.ended && pthread_cond_timedwait(&finalizer.wake, &finalizer.lock, &until) != ETIMEDOUT) {}
+    const bool ended = finalizer.ended;
+    pthread_mutex_unlock(&finalizer.lock);
+    if (ended) {
+        pthread_join(thread, NULL);
+        return finalizer.code ? yoke_fail(YOKE_EBACKEND, "MPI_Finalize failed") : YOKE_OK;
+    }
+    finalizer.left = true;
+    yoke_log(YOKE_LOG_WARN, "MPI_Finalize did not return within %d s, after all ranks had done: going on without it", FINALIZE_SECONDS);
+    on_exit(leave, NULL);
+    return YOKE_OK;
+}
+
 yoke_status yoke_mpi_stop(void)
 {
     int initialised = 0, finalised = 0;
@@ -324,5 +386,5 @@ yoke_status yoke_mpi_stop(void)
     if (!initialised || finalised || yokei_process.faulted) return YOKE_OK;
     if (yokei_process.comms) return yoke_fail(YOKE_EBUSY, "yoke_mpi_stop: communicators still live: destroy them first");
     quieten();
-    return PMPI_Finalize() ? yoke_fail(YOKE_EBACKEND, "MPI_Finalize failed") : YOKE_OK;
+    return finalize_in_time();
 }

@@ -368,6 +368,8 @@ yoke_status yokei_comm_new(int rank, int size, yoke_device *device, const struct
 /** Put it into use, or with an error take it back. The lock is held. */
 yoke_status yokei_comm_enter(yoke_comm *comm, yoke_status status, yoke_comm **comm_out);
 void yokei_comm_free(yoke_comm *comm);
+/** Whether yoke_mpi_stop gave up waiting for MPI_Finalize. */
+bool yokei_finalize_was_left(void);
 /** What a communicator made from this one inherits. */
 struct yoke_comm_config yokei_comm_config(const yoke_comm *comm, const char *name);
 

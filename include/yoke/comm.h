@@ -56,7 +56,8 @@ struct yoke_comm_config {
  * communicator for yoke_comm_create. `yoke run` says how many ranks it started (YOKE_EXPECT_SIZE): fewer means that
  * another MPI's launcher started this program, and is YOKE_ECONFIG.
  * yoke_mpi_stop ends MPI, whoever started it, unless a collective failed: then MPI may not be finalised, and it does
- * nothing. Collective; it may block inside MPI.
+ * nothing. Collective. Where MPI has threads it waits for MPI_Finalize for 3 s and then goes on without it, with a warning: the
+ * process ends by _exit then, after its output is flushed, with the code that main returned or exit was given.
  */
 yoke_status yoke_mpi_start(MPI_Comm *world_out);
 yoke_status yoke_mpi_stop(void);

@@ -56,7 +56,7 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/split' \
 	'$(top_srcdir)/tests/ranks/run 5 tests/ranks/split' \
 	'$(top_srcdir)/tests/ranks/run 8 tests/ranks/split' \
-	'UCX_TLS=tcp,self $(top_srcdir)/tests/ranks/run 4 tests/ranks/split apart' \
+	'UCX_TLS=tcp,self $(top_srcdir)/tests/ranks/run -a 4 tests/ranks/split apart' \
 	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/devices host opencl:0' \
 	'YOKE_OPENCL_ADDRESS=buffer $(top_srcdir)/tests/ranks/run 2 tests/ranks/devices opencl:0 reference' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/mismatch' \
