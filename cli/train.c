@@ -242,8 +242,13 @@ static yoke_status open_communicators(const struct cli_context *context, struct 
     if (context->size == 1) return YOKE_OK;
     gradients.name = "gradients";
     control.name = "control";
+    if (t->plan.comm_costs[0]) gradients.costs = control.costs = t->plan.comm_costs;
     YOKE_TRY(yoke_comm_create(MPI_COMM_WORLD, t->device, &gradients, &t->comm));
-    return yoke_comm_create(MPI_COMM_WORLD, NULL, &control, &t->control);
+    YOKE_TRY(yoke_comm_create(MPI_COMM_WORLD, NULL, &control, &t->control));
+    struct yoke_comm_plan explained;
+    YOKE_TRY(yoke_comm_explain(t->comm, "all_reduce", 1, YOKE_F32, YOKE_SUM, &explained));
+    yokei_text(t->plan.comm_costs, sizeof t->plan.comm_costs, "%s", explained.costs);
+    return YOKE_OK;
 }
 
 static yoke_status train(const struct cli_context *context, struct yokei_training *t)

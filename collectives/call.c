@@ -57,6 +57,12 @@ yoke_status yoke_all_reduce(const void *send, void *recv, size_t count, yoke_dty
                                                .reduction = op, .root = -1 }, comm, stream);
 }
 
+yoke_status yokei_reduce_on_host(yoke_comm *comm, void *data, size_t count, yoke_dtype dtype, yoke_reduction op)
+{
+    return collective("yoke_all_reduce", &(struct request){ .kind = YOKEI_ALL_REDUCE, .send = data, .recv = data, .count = count, .dtype = dtype,
+                                                            .reduction = op, .root = -1, .on_host = true }, comm, NULL);
+}
+
 /* The slices of a call: counts[], or where that is NULL `each` per rank. */
 struct slices {
     const size_t *counts;

@@ -128,7 +128,7 @@ yoke_status yokei_check(yoke_comm *comm, int from, const struct yokei_header *he
 yoke_status yokei_check_probe(yoke_comm *comm, int from, const struct yokei_header *there)
 {
     const struct yokei_header *here = recent(comm, there->sequence);
-    return here && there->kind != YOKEI_SEND ? yokei_check(comm, from, here, there) : YOKE_OK;
+    return here && there->kind != YOKEI_SEND && there->comm == comm->uid ? yokei_check(comm, from, here, there) : YOKE_OK;
 }
 
 /* The record's entry on call `sequence` of the communicator, as a header; false when it is not there (any more). */

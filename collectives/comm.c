@@ -70,6 +70,9 @@ static yoke_status configure(yoke_comm *comm, const struct yoke_comm_config *con
     comm->reproducible = config->reproducible;
     comm->no_check = config->no_check;
     comm->no_shared = no_shared != 0;
+    const char *costs = config->costs ? config->costs : getenv("YOKE_COSTS");
+    comm->costs_given = costs && *costs;
+    if (comm->costs_given) YOKE_TRY(yokei_costs_read(costs, &comm->costs));
     YOKE_TRY(read_algorithm(config->algorithm, &comm->forced_algorithm));
     if (comm->reproducible && (comm->forced_algorithm == YOKEI_RING || comm->forced_algorithm == YOKEI_DOUBLING))
         return yoke_fail(YOKE_EINVAL, "yoke_comm_create: algorithm '%s' adds in an order that depends on the shape; with reproducible leave it out, "
@@ -206,10 +209,19 @@ yoke_status yoke_comm_create(MPI_Comm mpi_comm, yoke_device *device, const struc
 {
     if (!comm_out || mpi_comm == MPI_COMM_NULL) return yoke_fail(YOKE_EINVAL, "yoke_comm_create: a NULL argument");
     pthread_mutex_lock(&yokei_process.lock);
-    const yoke_status status = create(mpi_comm, device, config, comm_out);
+    yoke_status status = create(mpi_comm, device, config, comm_out);
     if (status && !yokei_process.comms) yokei_process_end();
     pthread_mutex_unlock(&yokei_process.lock);
-    return status;
+    if (status) return status;
+    status = yokei_costs_begin(*comm_out);
+    if (status) {
+        char text[1024];
+        yokei_text(text, sizeof text, "%s", yoke_last_error());
+        yoke_comm_destroy(*comm_out);
+        *comm_out = NULL;
+        return yoke_fail(status, "yoke_comm_create: %s", text);
+    }
+    return YOKE_OK;
 }
 
 yoke_status yoke_comm_destroy(yoke_comm *comm)

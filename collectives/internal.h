@@ -222,6 +222,7 @@ struct yokei_peer_info {
     int32_t algorithm;
     int64_t timeout_ms, stall_ms;
     uint64_t chunk_bytes;
+    uint32_t costs;          /* a hash of those that were given, 0: measured */
     uint64_t cores[16];      /* bit c: may run on processor c of its host */
     int32_t n_cores;         /* of its host, that it knows the job to use: at least its own */
 };
@@ -264,6 +265,17 @@ struct yokei_transport {
     yoke_status (*drained)(yoke_comm *comm, struct yokei_lane *lane, bool *drained_out);
 };
 extern const struct yokei_transport yokei_mpi_transport, yokei_shm_transport;
+
+/** What the parts of collectives take: the worst of all ranks, all of them at work at once. 0: not measured. */
+struct yokei_costs {
+    double sync_us;       /* until each rank has seen an announcement of every other, through shared memory */
+    double shared_gbps;   /* bytes that a rank puts down, sums and picks up there, 1e9 per second, while they fit the caches */
+    double long_gbps;     /* and when they do not */
+    double sum_gbps;      /* bytes of operands summed in the caches */
+    double message_us;    /* a small message from one rank to another */
+    double message_gbps;  /* bytes from each rank to the next, all at once */
+    double oneshot_bytes; /* up to which one shot is not slower than slices */
+};
 
 /** Sends and receives of one set of processes: one duplicate of MPI's communicator serves all of Yoke's over it. */
 struct yokei_process_set {
@@ -323,6 +335,8 @@ struct yoke_comm {
     struct yokei_layout { size_t mailboxes, flags, slots, pair_slots, posts, counters, oneshot, stages, bytes, slot_bytes, pair_slot_bytes; } layout;
     const void **inputs;       /* [size] room for a sum's operands */
     void **outputs;            /* [size] and for its results */
+    struct yokei_costs costs;
+    bool costs_given;          /* by the configuration, not measured */
     struct yokei_allocation *allocations;
     uint32_t n_allocations, n_freed; /* ever */
     int n_on_host;             /* ranks of the job */
@@ -359,6 +373,8 @@ yoke_status yokei_thread_start(void);
 void yokei_thread_end(void);
 /** yoke_all_gather of bytes in host memory, whatever the communicator's device. The lock is not held. */
 yoke_status yokei_gather_on_host(yoke_comm *comm, const void *mine, void *all, size_t bytes);
+/** yoke_all_reduce of host memory in place, likewise. */
+yoke_status yokei_reduce_on_host(yoke_comm *comm, void *data, size_t count, yoke_dtype dtype, yoke_reduction op);
 /** The barrier of yoke_comm_destroy. */
 yoke_status yokei_final_barrier(yoke_comm *comm);
 
@@ -447,6 +463,14 @@ size_t yokei_longest_slice(const struct yokei_op *op);
 bool yokei_slices_round(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step, int n_first);
 /** oneshot.c: bytes that a rank shows at most, the same on all ranks. */
 size_t yokei_shown_bytes(const struct yokei_op *op);
+
+/* ---- costs.c: the cost model ---- */
+yoke_status yokei_costs_read(const char *text, struct yokei_costs *costs);
+void yokei_costs_text(const struct yokei_costs *costs, char *text_out, size_t bytes);
+/** Measure them with all ranks, or remember. Collective; the lock is not held. */
+yoke_status yokei_costs_begin(yoke_comm *comm);
+/** Those of a communicator made from another. */
+void yokei_costs_inherit(yoke_comm *comm, const yoke_comm *parent);
 
 /* ---- alloc.c ---- */
 /** Where a buffer lies in shared memory; id 0: nowhere. The lock is held. */

@@ -88,6 +88,7 @@ static void plan_shared(struct yokei_op *op)
     const yoke_comm *comm = op->comm;
     const bool own_cores = comm->n_on_host <= comm->n_cores;
     size_t most = own_cores ? ONESHOT_OWN_CORES : YOKEI_ONESHOT_BYTES;
+    if (comm->costs.oneshot_bytes > 0) most = YOKE_MIN((size_t)comm->costs.oneshot_bytes, (size_t)YOKEI_ONESHOT_BYTES);
     if (op->kind == YOKEI_ALL_REDUCE && (comm->forced_algorithm == YOKEI_SLICES || comm->forced_algorithm == YOKEI_DIRECT)) most = 0;
     if (op->kind == YOKEI_ALL_REDUCE && comm->forced_algorithm == YOKEI_ONESHOT) most = YOKEI_ONESHOT_BYTES;
     op->shown_bytes = yokei_shown_bytes(op);

@@ -119,6 +119,9 @@ void yokei_describe_self(yoke_comm *comm, struct yokei_peer_info *info, yoke_sta
         .timeout_ms = comm->timeout_ms, .stall_ms = comm->stall_ms,
         .chunk_bytes = comm->chunk_is_forced ? comm->chunk_bytes : 0, .n_cores = p->n_cores,
     };
+    char costs[256];
+    yokei_costs_text(&comm->costs, costs, sizeof costs);
+    if (comm->costs_given) info->costs = yokei_hash32(costs, strlen(costs), 1);
     const uint64_t mixed[2] = { p->nonce, yokei_now_ns() };
     info->draw = yokei_hash32(mixed, sizeof mixed, 0);
     cpu_set_t cores;
@@ -160,6 +163,7 @@ static yoke_status compare(const yoke_comm *comm, int r)
         { "reproducible", a->reproducible, b->reproducible },
         { "no_check", a->no_check, b->no_check },       { "algorithm", a->algorithm, b->algorithm },
         { "timeout_ms", a->timeout_ms, b->timeout_ms }, { "stall_ms", a->stall_ms, b->stall_ms },
+        { "costs (as a hash)", a->costs, b->costs },
         { "chunk_bytes", (long long)a->chunk_bytes, (long long)b->chunk_bytes },
     };
     if (strcmp(a->name, b->name))

@@ -46,10 +46,11 @@ struct yoke_comm_config {
     size_t chunk_bytes;    /* of the pipelines; default chosen by size, YOKE_CHUNK_BYTES */
     const char *algorithm; /* of all_reduce: oneshot, slices, direct, ring, exchange, chain, doubling; YOKE_ALGORITHM */
     enum yoke_reproducible reproducible;
+    const char *costs;     /* the cost model, as yoke_comm_explain gives it; NULL: YOKE_COSTS, else measured at creation */
     bool no_check;         /* leave out the call check */
     bool no_shared;        /* messages over MPI also between ranks that could share memory; YOKE_NO_SHARED=1 */
 };
-#define YOKE_COMM_CONFIG_INIT { sizeof(struct yoke_comm_config), NULL, YOKE_ACCUM_F32, YOKE_WAIT_AUTO, 0, 0, 0, NULL, YOKE_REPRODUCIBLE_RUN, false, false }
+#define YOKE_COMM_CONFIG_INIT { sizeof(struct yoke_comm_config), NULL, YOKE_ACCUM_F32, YOKE_WAIT_AUTO, 0, 0, 0, NULL, YOKE_REPRODUCIBLE_RUN, NULL, false, false }
 
 /**
  * Start MPI in a process that has not started it itself, with threads where MPI offers them; *world_out gets a
@@ -95,6 +96,22 @@ int yoke_comm_size(const yoke_comm *comm);
 yoke_status yoke_comm_error(yoke_comm *comm);
 /** Mark this rank as busy outside collectives (compiling, saving): nobody calls it stuck. Ends at the next collective. */
 yoke_status yoke_comm_busy(yoke_comm *comm, const char *what);
+
+/**
+ * What a call with these arguments would do, from facts that all ranks share: no communication. `collective` is the call's name
+ * without yoke_ ("all_reduce"), `count` its argument of that name (of the _v forms the longest). reduction is looked at where the
+ * call has one. Errors: YOKE_EINVAL.
+ */
+struct yoke_comm_plan {
+    char algorithm[32];
+    size_t chunk_bytes;  /* of the data that a rank works on in one piece */
+    int n_lanes;         /* chunks in flight */
+    double predicted_us; /* by the cost model: for ranks that come together, on an idle machine */
+    char why[256];
+    char costs[256];     /* the model: "sync_us=0.25,...", fit for the configuration and YOKE_COSTS */
+};
+yoke_status yoke_comm_explain(yoke_comm *comm, const char *collective, size_t count, yoke_dtype dtype, yoke_reduction reduction,
+                              struct yoke_comm_plan *plan_out);
 
 /**
  * Memory of this rank that the other ranks of its host see too: collectives whose buffers all lie in such memory copy

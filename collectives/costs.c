@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the communicator's ranks take for the parts that collectives are made of, measured when it is made, once for the same
+ * ranks, and agreed by all. Choices that hang on it never change a sum's bits: only those between algorithms that all add in the
+ * order of the ranks. The text form ("sync_us=0.25,copy_gbps=21,...") goes into the configuration, YOKE_COSTS and plan.json.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "collectives/call.h"
+
+static const struct {
+    const char *name;
+    size_t at;
+} fields[] = {
+    { "sync_us", offsetof(struct yokei_costs, sync_us) },
+    { "shared_gbps", offsetof(struct yokei_costs, shared_gbps) },
+    { "long_gbps", offsetof(struct yokei_costs, long_gbps) },
+    { "sum_gbps", offsetof(struct yokei_costs, sum_gbps) },
+    { "message_us", offsetof(struct yokei_costs, message_us) },
+    { "message_gbps", offsetof(struct yokei_costs, message_gbps) },
+    { "oneshot_bytes", offsetof(struct yokei_costs, oneshot_bytes) },
+};
+
+static double *field(struct yokei_costs *costs, size_t i) { return (double *)(void *)((char *)costs + fields[i].at); }
+
+yoke_status yokei_costs_read(const char *text, struct yokei_costs *costs)
+{
+    const char *names[YOKE_COUNT(fields) + 1] = { NULL };
+    for (size_t i = 0; i < YOKE_COUNT(fields); i++) names[i] = fields[i].name;
+    *costs = (struct yokei_costs){ 0 };
+    unsigned seen = 0;
+    for (const char *at = text; *at;) {
+        char name[32] = "";
+        double value = -1;
+        int length = 0;
+        const int n = sscanf(at, "%31[a-z_]=%lf%n", name, &value, &length);
+        size_t i = 0;
+        while (i < YOKE_COUNT(fields) && strcmp(fields[i].name, name)) i++;
+        if (n != 2 || i == YOKE_COUNT(fields) || !(value >= 0 && value < 1e12) || (at[length] && at[length] != ',')) {
+            const char *near = i == YOKE_COUNT(fields) ? yokei_nearest(name, names) : NULL;
+            return yoke_fail(YOKE_ECONFIG, "costs \"%s\": at \"%.40s\": wanted name=number, parted by commas%s%s%s", text, at,
+                             near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+        }
+        *field(costs, i) = value;
+        seen |= 1u << i;
+        at += length;
+        if (*at == ',') at++;
+    }
+    for (size_t i = 0; i < YOKE_COUNT(fields); i++)
+        if (!(seen >> i & 1)) return yoke_fail(YOKE_ECONFIG, "costs \"%s\": %s is missing", text, fields[i].name);
+    return YOKE_OK;
+}
+
+void yokei_costs_text(const struct yokei_costs *costs, char *text_out, size_t bytes)
+{
+    size_t used = 0;
+    text_out[0] = '\0';
+    for (size_t i = 0; i < YOKE_COUNT(fields) && used < bytes; i++) {
+        yokei_text(text_out + used, bytes - used, "%s%s=%.4g", i ? "," : "", fields[i].name, *field((struct yokei_costs *)(uintptr_t)costs, i));
+        used = strlen(text_out);
+    }
+}
+
+/* ---- what the ranks measure together ---- */
+
+enum { CALLS = 12, NEAR_BYTES = 512 << 10, FAR_BYTES = 8 << 20 };
+
+/* The quickest of some sums of `bytes` bytes, in microseconds: bursts of others' work are no part of the model. */
+static yoke_status time_sum(yoke_comm *comm, int algorithm, void *data, size_t bytes, int calls, double *us_out)
+{
+    const int forced = comm->forced_algorithm;
+    uint64_t best = UINT64_MAX;
+    yoke_status status = YOKE_OK;
+    comm->forced_algorithm = algorithm;
+    for (int i = 0; i < calls && !status; i++) {
+        const uint64_t begin = yokei_now_ns();
+        status = yokei_reduce_on_host(comm, data, bytes / sizeof(float), YOKE_F32, YOKE_SUM);
+        best = YOKE_MIN(best, yokei_now_ns() - begin);
+    }
+    comm->forced_algorithm = forced;
+    *us_out = (double)best * 1e-3;
+    return status;
+}
+
+/* The longest sum in one shot that is not slower than in slices. */
+static yoke_status compare_shared(yoke_comm *comm, char *data, struct yokei_costs *costs)
+{
+    costs->oneshot_bytes = 4 << 10;
+    for (size_t bytes = 8 << 10; bytes <= YOKEI_ONESHOT_BYTES; bytes *= 2) {
+        double oneshot, slices;
+        YOKE_TRY(time_sum(comm, YOKEI_ONESHOT, data, bytes, CALLS, &oneshot));
+        YOKE_TRY(time_sum(comm, YOKEI_SLICES, data, bytes, CALLS, &slices));
+        /* All ranks must go on or stop alike. */
+        float better = oneshot <= slices;
+        YOKE_TRY(yokei_reduce_on_host(comm, &better, 1, YOKE_F32, YOKE_MIN));
+        if (better < 0.5f) return YOKE_OK;
+        costs->oneshot_bytes = (double)bytes;
+    }
+    return YOKE_OK;
+}
+
+static yoke_status measure_shared(yoke_comm *comm, char *data, struct yokei_costs *costs)
+{
+    double near, far, unused;
+    /* Where ranks share cores, MPI's spinning before this is still to be paid for with processor time. */
+    YOKE_TRY(time_sum(comm, YOKEI_ONESHOT, data, 4, 100, &unused));
+    YOKE_TRY(time_sum(comm, YOKEI_ONESHOT, data, 4, 2 * CALLS, &costs->sync_us));
+    YOKE_TRY(compare_shared(comm, data, costs));
+    YOKE_TRY(time_sum(comm, YOKEI_SLICES, data, NEAR_BYTES, CALLS, &near));
+    YOKE_TRY(time_sum(comm, YOKEI_SLICES, data, FAR_BYTES, 2, &far));
+    const double touched = 2 + (comm->size - 1.0) / comm->size; /* put down, summed, picked up */
+    costs->shared_gbps = touched * NEAR_BYTES / (near * 1e3);
+    costs->long_gbps = touched * FAR_BYTES / (far * 1e3);
+    return YOKE_OK;
+}
+
+static double sum_rate(char *data)
+{
+    enum { BYTES = 64 << 10 };
+    uint64_t best = UINT64_MAX;
+    for (int i = 0; i < CALLS; i++) {
+        const uint64_t begin = yokei_now_ns();
+        yokei_fold(&(struct yokei_fold){ .n = BYTES / sizeof(float), .reduction = YOKE_SUM, .dtype = YOKE_F32, .n_in = 2, .n_out = 1, .size = 2,
+                                         .in = (const void *const[]){ data, data + BYTES }, .out = (void *const[]){ data } });
+        best = YOKE_MIN(best, yokei_now_ns() - begin);
+    }
+    return 2.0 * BYTES / (double)YOKE_MAX(best, 1);
+}
+
+static yoke_status measure_messages(yoke_comm *comm, char *data, struct yokei_costs *costs)
+{
+    double small = 0, large = 0, hops = 0;
+    YOKE_TRY(time_sum(comm, YOKEI_DOUBLING, data, 8, CALLS, &small));
+    YOKE_TRY(time_sum(comm, YOKEI_RING, data, NEAR_BYTES, 3, &large));
+    for (int n = 1; n < comm->size; n *= 2) hops++;
+    costs->message_us = small / hops;
+    const double steps = 2.0 * (comm->size - 1), bytes = steps / comm->size * NEAR_BYTES;
+    costs->message_gbps = bytes / (fmax(large - steps * costs->message_us, 0.1 * large) * 1e3);
+    return YOKE_OK;
+}
+
+/* The worst of all ranks, in each respect. */
+static yoke_status agree(yoke_comm *comm, struct yokei_costs *costs)
+{
+    double worst[YOKE_COUNT(fields)];
+    for (size_t i = 0; i < YOKE_COUNT(fields); i++) {
+        const bool more_is_worse = strstr(fields[i].name, "_us") != NULL;
+        worst[i] = more_is_worse ? *field(costs, i) : -*field(costs, i);
+    }
+    YOKE_TRY(yokei_reduce_on_host(comm, worst, YOKE_COUNT(fields), YOKE_F64, YOKE_MAX));
+    for (size_t i = 0; i < YOKE_COUNT(fields); i++) *field(costs, i) = fabs(worst[i]);
+    return YOKE_OK;
+}
+
+static yoke_status measure(yoke_comm *comm, struct yokei_costs *costs)
+{
+    const size_t bytes = comm->all_shared ? FAR_BYTES : NEAR_BYTES;
+    char *data = calloc(1, bytes);
+    float failed = !data;
+    yoke_status status = yokei_reduce_on_host(comm, &failed, 1, YOKE_F32, YOKE_MAX); /* together or not at all */
+    if (!status && failed != 0) status = yoke_fail(YOKE_ENOMEM, "a rank has no memory to measure with");
+    if (!status) {
+        costs->sum_gbps = sum_rate(data);
+        if (!comm->all_shared) status = measure_messages(comm, data, costs);
+        else if (!comm->chunk_is_forced) status = measure_shared(comm, data, costs);
+    }
+    if (!status) status = agree(comm, costs);
+    free(data);
+    return status;
+}
+
+/* ---- once for the same ranks ---- */
+
+struct known {
+    struct known *next;
+    uint64_t key;
+    struct yokei_costs costs;
+};
+static struct known *known_costs;
+
+/* Of the ranks and of what the measurement hangs on; equal on all of them. Who knows it has measured it with all the others. */
+static uint64_t key_of(const yoke_comm *comm)
+{
+    const uint64_t facts[4] = { (uint64_t)comm->all_shared, comm->chunk_is_forced ? comm->chunk_bytes : 0, comm->wait_policy, comm->no_check };
+    uint64_t key = yokei_hash(facts, sizeof facts, 0);
+    for (int r = 0; r < comm->size; r++) key = yokei_hash(&comm->peers[r].info.nonce, sizeof comm->peers[r].info.nonce, key);
+    return key;
+}
+
+static const struct yokei_costs *find(uint64_t key)
+{
+    for (const struct known *k = known_costs; k; k = k->next)
+        if (k->key == key) return &k->costs;
+    return NULL;
+}
+
+static void remember(uint64_t key, const struct yokei_costs *costs)
+{
+    struct known *k = malloc(sizeof *k);
+    if (!k) return; /* it is measured again then: see yokei_costs_begin */
+    *k = (struct known){ .next = known_costs, .key = key, .costs = *costs };
+    known_costs = k;
+}
+
+/* The measurement was no call of the user's: numbers begin again, in a communicator of another uid. */
+static void forget_calls(yoke_comm *comm, uint64_t n_operations)
+{
+    struct yokei_flight_file *file = yokei_process.flight;
+    const uint64_t n = atomic_load(&file->n_operations);
+    for (uint64_t i = n_operations; i < n && i < n_operations + YOKEI_FLIGHT_ENTRIES; i++) atomic_store(&file->entries[i % YOKEI_FLIGHT_ENTRIES].state, 0);
+    atomic_store(&file->n_operations, n_operations);
+    comm->uid = yokei_hash32(&comm->uid, sizeof comm->uid, 1);
+    comm->sequence = comm->history = 0;
+    memset(comm->recent, 0, sizeof comm->recent);
+}
+
+void yokei_costs_inherit(yoke_comm *comm, const yoke_comm *parent)
+{
+    if (!comm->costs_given) comm->costs = parent->costs;
+    if (!comm->all_shared) return;
+    comm->costs.message_us = comm->costs.message_gbps = 0;
+    if (!parent->all_shared) comm->costs.oneshot_bytes = 0; /* then the rule without a measurement holds */
+}
+
+yoke_status yokei_costs_begin(yoke_comm *comm)
+{
+    if (comm->costs_given || comm->size == 1) return YOKE_OK;
+    const uint64_t key = key_of(comm), n_operations = atomic_load(&yokei_process.flight->n_operations);
+    const struct yokei_costs *before = find(key);
+    /* A rank that could not remember measures again, and so must all. */
+    float unknown = !before;
+    YOKE_TRY(yokei_reduce_on_host(comm, &unknown, 1, YOKE_F32, YOKE_MAX));
+    struct yokei_costs costs = before ? *before : (struct yokei_costs){ 0 };
+    if (unknown != 0) {
+        YOKE_TRY(measure(comm, &costs));
+        if (!before) remember(key, &costs);
+    }
+    pthread_mutex_lock(&yokei_process.lock);
+    comm->costs = costs;
+    forget_calls(comm, n_operations);
+    pthread_mutex_unlock(&yokei_process.lock);
+    return YOKE_OK;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * yoke_comm_explain: the plan of a call, its time by the cost model, and why it is that plan. n is a rank's data in bytes, p the
+ * number of ranks; rates are those of all ranks at work at once, so nothing is divided by the number of cores.
+ */
+#include <string.h>
+
+#include "collectives/call.h"
+
+/* Seconds per 1e9 bytes are nanoseconds per byte: all is in microseconds here. */
+static double at_rate(double bytes, double gbps) { return gbps > 0 ? bytes / (gbps * 1e3) : 0; }
+
+struct amounts {
+    double p, own, all; /* ranks; bytes that a rank gives; bytes of the whole */
+};
+
+/* Bytes that a rank puts down for others, sums, and picks up, through shared memory. */
+static void shared_traffic(const struct yokei_op *op, const struct amounts *a, double *put, double *summed, double *picked)
+{
+    const bool one_shot = op->algorithm == &yokei_oneshot, direct = op->algorithm == &yokei_direct;
+    const double n = a->own, rest = (a->p - 1) / a->p;
+    *put = direct ? 0 : n;
+    *summed = *picked = 0;
+    switch (op->kind) {
+    case YOKEI_ALL_REDUCE:
+    case YOKEI_REDUCE:
+        *summed = one_shot ? a->p * n : n;
+        *picked = one_shot ? 0 : direct ? n : rest * n;
+        return;
+    case YOKEI_REDUCE_SCATTER: *summed = n; return;
+    case YOKEI_ALL_GATHER:
+    case YOKEI_GATHER: *picked = a->all; return;
+    case YOKEI_SCATTER: *picked = n / a->p; return;
+    case YOKEI_BARRIER:
+    case YOKEI_DESTROY: *put = 0; return;
+    default: *picked = n; return;
+    }
+}
+
+static double predict_shared(const struct yokei_op *op, const struct amounts *a)
+{
+    const struct yokei_costs *c = &op->comm->costs;
+    double put, summed, picked;
+    shared_traffic(op, a, &put, &summed, &picked);
+    /* In slices a lane's round is three looks at each other; the lanes' rounds overlap. */
+    const double looks = op->algorithm == &yokei_oneshot ? 1 : op->algorithm == &yokei_direct ? 2 : 1 + 3.0 * (double)op->n_rounds / op->n_lanes;
+    return looks * c->sync_us + at_rate(put + summed + picked, yokei_is_long(op) ? c->long_gbps : c->shared_gbps);
+}
+
+/* Steps one after another, and bytes that a rank sends, of the algorithms over messages. */
+static double predict_messages(const struct yokei_op *op, const struct amounts *a)
+{
+    const struct yokei_costs *c = &op->comm->costs;
+    const double p = a->p, wide = (double)yoke_dtype_bytes(op->wire) / (double)yoke_dtype_bytes(op->dtype);
+    double steps = p - 1, bytes = a->own * wide, log = 0;
+    for (int n = 1; n < op->comm->size; n *= 2) log++;
+    if (op->algorithm == &yokei_ring && op->kind == YOKEI_ALL_REDUCE) steps = 2 * (p - 1), bytes *= 2 * (p - 1) / p;
+    else if (op->algorithm == &yokei_ring) bytes = a->all * wide * (p - 1) / p;
+    else if (op->algorithm == &yokei_doubling) steps = log, bytes *= log;
+    else if (op->algorithm == &yokei_exchange) steps = 2, bytes = 2 * (p - 1) / p * a->own * wide;
+    else if (op->algorithm == &yokei_dissemination) steps = log, bytes = 0;
+    else if (op->algorithm == &yokei_chain) steps = (op->kind == YOKEI_ALL_REDUCE ? 2 : 1) * (p - 1), bytes *= op->kind == YOKEI_ALL_REDUCE ? 2 : 1;
+    else if (op->algorithm == &yokei_linear) bytes = op->kind == YOKEI_ALL_TO_ALL ? a->own * (p - 1) / p : a->all * (p - 1) / p;
+    const bool sums = op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE_SCATTER || op->kind == YOKEI_REDUCE;
+    return steps * c->message_us + at_rate(bytes, c->message_gbps) + at_rate(sums ? 2 * a->own * wide : 0, c->sum_gbps);
+}
+
+static double predict(const struct yokei_op *op)
+{
+    const yoke_comm *comm = op->comm;
+    const double unit = (double)yoke_dtype_bytes(op->dtype), p = comm->size;
+    const bool slices = op->kind == YOKEI_ALL_GATHER || op->kind == YOKEI_GATHER;
+    const struct amounts a = { .p = p, .all = (double)op->count * unit, .own = (double)op->count * unit / (slices ? p : 1) };
+    if (comm->size == 1) return 0;
+    return op->algorithm->announces ? predict_shared(op, &a) : predict_messages(op, &a);
+}
+
+static void explain(const struct yokei_op *op, char *text, size_t bytes)
+{
+    const yoke_comm *comm = op->comm;
+    char forced[64] = "";
+    if (op->kind == YOKEI_ALL_REDUCE && comm->forced_algorithm >= 0 && yokei_algorithm((unsigned)comm->forced_algorithm) == op->algorithm)
+        yokei_text(forced, sizeof forced, "; the configuration names it");
+    if (comm->size == 1) {
+        yokei_text(text, bytes, "there is one rank");
+    } else if (op->algorithm == &yokei_oneshot) {
+        yokei_text(text, bytes, "all %d ranks share memory; a rank shows %zu bytes, up to %.0f one shot is not slower than slices%s%s", comm->size,
+                   op->shown_bytes, comm->costs.oneshot_bytes, comm->costs.oneshot_bytes > 0 ? "" : " (not measured)", forced);
+    } else if (op->algorithm == &yokei_direct) {
+        yokei_text(text, bytes, "all %d ranks share memory, and have memory of yoke_comm_alloc: with buffers there nothing is copied aside, else it is slices%s",
+                   comm->size, forced);
+    } else if (op->algorithm == &yokei_slices) {
+        yokei_text(text, bytes, "all %d ranks share memory; too long for one shot: each works on its slice of chunks that stay in the caches%s", comm->size, forced);
+    } else {
+        const char *where = comm->all_shared ? comm->any_staged ? "device memory is staged: messages" : "messages"
+                                             : "not all ranks share memory: messages";
+        const char *what = op->algorithm == &yokei_doubling   ? "short, so few steps count"
+                           : op->algorithm == &yokei_exchange ? "reproducible: sums in the order of the ranks"
+                           : op->algorithm == &yokei_ring     ? "long, so each link carries the least"
+                                                              : "the way of this collective";
+        yokei_text(text, bytes, "%s; %s%s", where, forced[0] ? "" : what, forced);
+    }
+}
+
+yoke_status yoke_comm_explain(yoke_comm *comm, const char *collective, size_t count, yoke_dtype dtype, yoke_reduction reduction,
+                              struct yoke_comm_plan *plan_out)
+{
+    static const char call[] = "yoke_comm_explain";
+    if (!comm || !collective || !plan_out) return yoke_fail(YOKE_EINVAL, "%s: a NULL argument", call);
+    unsigned kind = 0;
+    while (kind < YOKEI_N_KINDS && strcmp(yokei_kind_name(kind), collective)) kind++;
+    if (kind == YOKEI_N_KINDS || kind == YOKEI_SEND || kind == YOKEI_RECV || kind == YOKEI_GROUP || kind == YOKEI_DESTROY)
+        return yoke_fail(YOKE_EINVAL, "%s: '%s' is none of all_reduce, reduce_scatter, all_gather, broadcast, reduce, all_to_all, gather, scatter, barrier",
+                         call, collective);
+    YOKE_TRY(yokei_check_buffer(call, "buffer", comm, 0, dtype));
+    const bool reduces = kind == YOKEI_ALL_REDUCE || kind == YOKEI_REDUCE || kind == YOKEI_REDUCE_SCATTER;
+    if (reduces) YOKE_TRY(yokei_check_reduction(call, dtype, reduction));
+    const bool each = kind == YOKEI_REDUCE_SCATTER || kind == YOKEI_ALL_GATHER || kind == YOKEI_GATHER || kind == YOKEI_SCATTER || kind == YOKEI_ALL_TO_ALL;
+    if (count > SIZE_MAX / 16 / (size_t)comm->size) return yoke_fail(YOKE_EINVAL, "%s: count %zu is too large", call, count);
+    struct yokei_op *op;
+    pthread_mutex_lock(&yokei_process.lock);
+    const yoke_status status = yokei_op_new(comm, (enum yokei_kind)kind, &op);
+    if (!status) {
+        op->count = count * (each ? (size_t)comm->size : 1);
+        op->dtype = dtype;
+        op->reduction = reduction;
+        op->root = kind == YOKEI_BROADCAST || kind == YOKEI_REDUCE || kind == YOKEI_GATHER || kind == YOKEI_SCATTER ? 0 : -1;
+        yokei_plan(op, NULL, NULL);
+        *plan_out = (struct yoke_comm_plan){ .chunk_bytes = YOKE_MIN(op->chunk ? op->chunk : op->count, op->count) * yoke_dtype_bytes(dtype),
+                                             .n_lanes = op->n_lanes, .predicted_us = predict(op) };
+        yokei_text(plan_out->algorithm, sizeof plan_out->algorithm, "%s", op->algorithm->name);
+        explain(op, plan_out->why, sizeof plan_out->why);
+        yokei_costs_text(&comm->costs, plan_out->costs, sizeof plan_out->costs);
+        yokei_op_free(op);
+    }
+    pthread_mutex_unlock(&yokei_process.lock);
+    return status;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* yoke_comm_explain and the cost model: what is said is what is done, the model is agreed, can be given, and is compared. */
+#include "tests/ranks/ranks.h"
+
+static const char MODEL[] = "sync_us=1,shared_gbps=10,long_gbps=5,sum_gbps=40,message_us=20,message_gbps=0.1,oneshot_bytes=%d";
+
+static yoke_status make(const char *costs, const char *algorithm, bool no_shared, yoke_comm **comm)
+{
+    struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
+    config.costs = costs;
+    config.algorithm = algorithm;
+    config.no_shared = no_shared;
+    return yoke_comm_create(ranks_world, NULL, &config, comm);
+}
+
+/* The algorithm that an all_reduce of `bytes` would run. */
+static int runs(yoke_comm *comm, size_t bytes, const char *algorithm)
+{
+    struct yoke_comm_plan plan;
+    if (yoke_comm_explain(comm, "all_reduce", bytes / 4, YOKE_F32, YOKE_SUM, &plan)) return 0;
+    if (strcmp(plan.algorithm, algorithm)) fprintf(stderr, "# %zu bytes: %s, wanted %s (%s; %s)\n", bytes, plan.algorithm, algorithm, plan.why, plan.costs);
+    return !strcmp(plan.algorithm, algorithm) && plan.why[0] && plan.n_lanes >= 1;
+}
+
+static int measured_is_agreed(bool no_shared)
+{
+    yoke_comm *comm = NULL, *again = NULL;
+    struct yoke_comm_plan plan, second;
+    RANKS_TRY(make(NULL, NULL, no_shared, &comm));
+    RANKS_TRY(yoke_comm_explain(comm, "all_reduce", 1000, YOKE_F32, YOKE_SUM, &plan));
+    char *all = calloc((size_t)ranks_size, sizeof plan.costs);
+    RANKS_TRY(yoke_all_gather(plan.costs, all, sizeof plan.costs, YOKE_U8, comm, NULL));
+    int ok = plan.predicted_us > 0;
+    for (int r = 0; r < ranks_size; r++) ok = ok && !strcmp(all + (size_t)r * sizeof plan.costs, plan.costs);
+    free(all);
+    /* The same ranks are not measured twice; and what is explained can be given. */
+    RANKS_TRY(make(NULL, NULL, no_shared, &again));
+    RANKS_TRY(yoke_comm_explain(again, "broadcast", 1000, YOKE_F32, YOKE_SUM, &second));
+    ok = ok && !strcmp(plan.costs, second.costs);
+    RANKS_TRY(yoke_comm_destroy(again));
+    RANKS_TRY(make(plan.costs, NULL, no_shared, &again));
+    RANKS_TRY(yoke_comm_explain(again, "all_reduce", 1000, YOKE_F32, YOKE_SUM, &second));
+    ok = ok && !strcmp(plan.costs, second.costs) && !strcmp(plan.algorithm, second.algorithm) && plan.predicted_us > 0.98 * second.predicted_us;
+    RANKS_TRY(yoke_comm_destroy(again));
+    RANKS_TRY(yoke_comm_destroy(comm));
+    return ok;
+}
+
+static int a_given_model_decides(void)
+{
+    yoke_comm *comm = NULL;
+    char text[256];
+    int ok = 1;
+    for (int most = 4 << 10; most <= 64 << 10; most *= 4) {
+        yokei_text(text, sizeof text, MODEL, most);
+        RANKS_TRY(make(text, NULL, false, &comm));
+        ok = ok && runs(comm, (size_t)most, "oneshot") && runs(comm, (size_t)most + 64, "slices");
+        RANKS_TRY(yoke_comm_destroy(comm));
+    }
+    return ok;
+}
+
+static int the_prediction_follows_the_model(void)
+{
+    yoke_comm *comm = NULL;
+    struct yoke_comm_plan plan;
+    char text[256];
+    yokei_text(text, sizeof text, MODEL, 65536);
+    RANKS_TRY(make(text, "ring", true, &comm));
+    const double p = ranks_size, bytes = 4e6, sent = 2 * (p - 1) / p * bytes;
+    RANKS_TRY(yoke_comm_explain(comm, "all_reduce", 1000000, YOKE_F32, YOKE_SUM, &plan));
+    const double wanted = 2 * (p - 1) * 20 + sent / 0.1e3 + 2 * bytes / 40e3;
+    RANKS_TRY(yoke_comm_destroy(comm));
+    return !strcmp(plan.algorithm, "ring") && plan.predicted_us > 0.999 * wanted && plan.predicted_us < 1.001 * wanted;
+}
+
+static int others_are_explained(void)
+{
+    static const char *const kinds[] = { "reduce_scatter", "all_gather", "broadcast", "reduce", "all_to_all", "gather", "scatter", "barrier" };
+    yoke_comm *comm = NULL;
+    struct yoke_comm_plan plan;
+    int ok = 1;
+    for (int no_shared = 0; no_shared < 2; no_shared++) {
+        RANKS_TRY(make(NULL, NULL, no_shared, &comm));
+        for (size_t i = 0; i < YOKE_COUNT(kinds); i++)
+            for (size_t count = 1; count < 10000000; count *= 99)
+                ok = ok && !yoke_comm_explain(comm, kinds[i], count, YOKE_BF16, YOKE_AVG, &plan) && plan.predicted_us >= 0 && plan.why[0];
+        RANKS_TRY(yoke_comm_destroy(comm));
+    }
+    return ok;
+}
+
+static int refusals(void)
+{
+    yoke_comm *comm = NULL;
+    struct yoke_comm_plan plan;
+    char text[256];
+    int ok = make("sync_us=1", NULL, false, &comm) == YOKE_ECONFIG && strstr(yoke_last_error(), "shared_gbps is missing");
+    ok = ok && make("sink_us=1", NULL, false, &comm) == YOKE_ECONFIG && strstr(yoke_last_error(), "did you mean 'sync_us'");
+    ok = ok && make("sync_us=many", NULL, false, &comm) == YOKE_ECONFIG;
+    /* The ranks' models must be one. */
+    yokei_text(text, sizeof text, MODEL, ranks_rank == ranks_size - 1 ? 8192 : 16384);
+    ok = ok && make(text, NULL, false, &comm) == YOKE_EMISMATCH && strstr(yoke_last_error(), "costs");
+    RANKS_TRY(make(NULL, NULL, false, &comm));
+    ok = ok && yoke_comm_explain(comm, "send", 1, YOKE_F32, YOKE_SUM, &plan) == YOKE_EINVAL && yoke_comm_explain(comm, "all_reduce", 1, YOKE_I32, YOKE_AVG, &plan);
+    ok = ok && yoke_comm_explain(comm, "all_reduce", SIZE_MAX / 2, YOKE_F32, YOKE_SUM, &plan) == YOKE_EINVAL;
+    RANKS_TRY(yoke_comm_destroy(comm));
+    return ok;
+}
+
+/* The measurement is no call of the user's: the first of his is #1. */
+static int numbers_begin_at_one(void)
+{
+    yoke_comm *comm = NULL;
+    float x = 1;
+    RANKS_TRY(make(NULL, NULL, false, &comm));
+    const yoke_status status = yoke_all_reduce(&x, &x, ranks_rank == 0 ? 1 : 0, YOKE_F32, YOKE_SUM, comm, NULL);
+    const int ok = status == YOKE_EMISMATCH && strstr(yoke_last_error(), "all_reduce #1 ");
+    yoke_comm_destroy(comm);
+    return ok;
+}
+
+int main(void)
+{
+    ranks_start();
+    ranks_check(measured_is_agreed(false), "the measured model is agreed, remembered and can be given, shared memory");
+    ranks_check(measured_is_agreed(true), "the measured model is agreed, remembered and can be given, messages");
+    ranks_check(a_given_model_decides(), "a given model decides what goes in one shot");
+    ranks_check(the_prediction_follows_the_model(), "the prediction follows the model");
+    ranks_check(others_are_explained(), "every collective is explained");
+    ranks_check(refusals(), "bad models and questions are refused");
+    ranks_check(numbers_begin_at_one(), "calls are numbered from 1"); /* last: after it MPI is left alone */
+    return ranks_end();
+}
