@@ -28,12 +28,11 @@ int main(int argc, char **argv)
     struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
     config.no_shared = argc > 2 && !strcmp(argv[2], "mpi");
     config.name = "victim";
-    yoke_comm *comm;
+    yoke_comm *comm = NULL;
     ranks_start();
     yoke_status status = yoke_comm_create(ranks_world, NULL, &config, &comm);
-    if (status) return 1;
     float *send = calloc(300000, sizeof *send), *recv = calloc(300000, sizeof *recv);
-    status = work(comm, send, recv, yokei_now_ns() + (uint64_t)(seconds * 1e9));
+    if (!status) status = work(comm, send, recv, yokei_now_ns() + (uint64_t)(seconds * 1e9));
     const unsigned long long now = yokei_now_ns();
     char path[4200], draft[4224], text[1024];
     snprintf(text, sizeof text, "%s", status ? yoke_last_error() : "");
