@@ -36,6 +36,7 @@ void yokei_header_begin(yoke_comm *comm, struct yokei_op *op)
         if (yokei_algorithm(id) == op->algorithm) h->algorithm = (uint8_t)id;
     /* What a rank sends to each and gets from each is its own in all_to_all_v; the messages carry the counts of pairs. */
     if (op->slices && op->send_slices == op->slices) h->counts_hash = yokei_hash32(op->slices, ((size_t)comm->size + 1) * sizeof op->slices[0], 0);
+    for (int i = 0; i < op->n_parts; i++) h->counts_hash = yokei_hash32(&op->parts[i].count, sizeof op->parts[i].count, h->counts_hash);
     if (last) {
         h->last_sequence = last->sequence;
         h->last_count = last->count;
@@ -87,7 +88,7 @@ static const char *difference(const struct yokei_header *a, const struct yokei_h
     if (a->count != b->count) return "count";
     if (a->reduction != b->reduction) return "reduction";
     if (a->root != b->root) return "root";
-    if (a->counts_hash != b->counts_hash) return "counts per rank";
+    if (a->counts_hash != b->counts_hash) return a->kind == YOKEI_ALL_REDUCE ? "counts of the group's calls" : "counts per rank";
     return "algorithm";
 }
 

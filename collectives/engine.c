@@ -50,6 +50,10 @@ void yokei_op_free(struct yokei_op *op)
 {
     free(op->transfers);
     op->transfers = NULL;
+    free(op->parts);
+    free(op->fused);
+    op->parts = NULL;
+    op->fused = NULL;
     free(op->pair_lanes);
     op->pair_lanes = NULL;
     op->next = op->comm->free_ops;
@@ -129,6 +133,7 @@ static void op_end(struct yokei_op *op, yoke_status status)
     if (!comm->queue) comm->queue_end = &comm->queue;
     op->status = status;
     if (op->begun) record_end(op);
+    if (!status && op->n_parts) yokei_fuse_unpack(op);
     if (!op->is_async) {
         atomic_store(&op->ended, true);
         return;
@@ -304,6 +309,7 @@ static void op_begin(struct yokei_op *op)
         lane->seen = 0;
         lane->stage = 0;
     }
+    if (op->n_parts) yokei_fuse_pack(op);
     record_begin(op);
 }
 

@@ -6,6 +6,8 @@
 
 /* ---- groups: what was called between start and end, per thread ---- */
 
+enum { MOST_FUSED = 1024 };
+
 struct call {
     struct yokei_op *op; /* collectives; NULL for a transfer */
     struct yokei_transfer transfer;
@@ -256,6 +258,27 @@ static yoke_status check_group_streams(void)
     return YOKE_OK;
 }
 
+/* Run the small sums that follow calls[first] on its communicator with it, as one. The lock is held. */
+static yoke_status gather_sums(size_t first)
+{
+    yoke_comm *comm = group.calls[first].comm;
+    struct yokei_op *ops[MOST_FUSED];
+    size_t at[MOST_FUSED];
+    int n = 0, taken = 0;
+    for (size_t i = first; i < group.n_calls && n < MOST_FUSED; i++) {
+        if (group.calls[i].comm != comm || !group.calls[i].op) continue; /* sends and receives have no place among these */
+        if (!yokei_may_fuse(group.calls[i].op)) break;
+        at[n] = i;
+        ops[n++] = group.calls[i].op;
+    }
+    YOKE_TRY(yokei_fuse(ops, n, &taken));
+    for (int i = 1; i < taken; i++) {
+        group.calls[at[i]].op = NULL;
+        group.calls[at[i]].comm = NULL;
+    }
+    return YOKE_OK;
+}
+
 /* Launch what was collected; blocking operations are listed in waiting[]. The lock is held. */
 static yoke_status launch_group(struct yokei_op *waiting[], int *n_waiting_out)
 {
@@ -265,13 +288,15 @@ static yoke_status launch_group(struct yokei_op *waiting[], int *n_waiting_out)
         if (!call->comm) continue;
         yoke_status status = YOKE_OK;
         if (!call->op) status = gather_transfers(i, &call->op);
+        else if (!first && yokei_may_fuse(call->op)) status = gather_sums(i);
         struct yokei_op *op = call->op;
         call->op = NULL;
-        if (!status && first) {
-            yokei_op_free(op);
+        if (status || first) {
+            if (op) yokei_op_free(op);
+            if (!first) first = status;
             continue;
         }
-        if (!status) status = launch(op, call->stream);
+        status = launch(op, call->stream);
         if (!status && !op->is_async) waiting[(*n_waiting_out)++] = op;
         if (status && !first) first = status;
     }

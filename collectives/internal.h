@@ -150,6 +150,13 @@ struct yokei_transfer {
     struct yokei_transfer *next; /* the next one with the same peer in the same direction */
 };
 
+/** One call of several that run as one operation. */
+struct yokei_part {
+    const void *send;
+    void *recv;
+    size_t count;
+};
+
 /** An algorithm makes the steps of an operation, lane by lane. */
 struct yokei_algorithm {
     const char *name;
@@ -191,6 +198,9 @@ struct yokei_op {
     bool moved; /* since it was last watched */
     struct yokei_transfer *transfers; /* of YOKEI_PAIRS; owned by the operation */
     int n_transfers;
+    struct yokei_part *parts; /* of a fused operation, whose buffers are `fused`; owned by the operation, like that */
+    int n_parts;
+    char *fused;
     bool on_host;           /* the buffers are host memory, whatever the communicator's device */
     bool staged;            /* the buffers are device memory that the host does not see */
     yoke_event *ready, *done; /* of an asynchronous operation: begin when ready, signal done */
@@ -471,6 +481,14 @@ void yokei_costs_text(const struct yokei_costs *costs, char *text_out, size_t by
 yoke_status yokei_costs_begin(yoke_comm *comm);
 /** Those of a communicator made from another. */
 void yokei_costs_inherit(yoke_comm *comm, const yoke_comm *parent);
+
+/* ---- fuse.c: many small sums of a group as one ---- */
+/** Whether the call may become part of one; the same on all ranks whose calls match. */
+bool yokei_may_fuse(const struct yokei_op *op);
+/** Let ops[0] do the work of all; with an error all are as before. *n_out of them were taken, at least one: the rest is too much. */
+yoke_status yokei_fuse(struct yokei_op *const ops[], int n_ops, int *n_out);
+void yokei_fuse_pack(struct yokei_op *op);
+void yokei_fuse_unpack(struct yokei_op *op);
 
 /* ---- alloc.c ---- */
 /** Where a buffer lies in shared memory; id 0: nowhere. The lock is held. */

@@ -172,7 +172,10 @@ yoke_status yoke_all_to_all_v(const void *send, const size_t send_counts[], void
 /** Point to point. Opposing sends and receives need a group. */
 yoke_status yoke_send(const void *send, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm, yoke_stream *stream);
 yoke_status yoke_recv(void *recv, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm, yoke_stream *stream);
-/** Between start and end, calls on any communicator are collected and then progressed together. */
+/**
+ * Between start and end, calls on any communicator are collected and then progressed together. Small sums (up to 16 KiB) of one
+ * communicator, type and reduction that follow each other run as one collective, and count as one where calls are numbered.
+ */
 yoke_status yoke_group_start(void);
 yoke_status yoke_group_end(void);
 /** Returns when every rank has called. */

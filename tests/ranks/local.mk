@@ -1,6 +1,6 @@
 # tests/ranks: what several ranks do together. tests/ranks/run N PROGRAM prints one TAP stream and ends in time.
 EXTRA_DIST += tests/ranks/run
-ranks_programs = tests/ranks/reductions tests/ranks/moves tests/ranks/split tests/ranks/explain tests/ranks/mismatch tests/ranks/devices tests/ranks/verdicts \
+ranks_programs = tests/ranks/reductions tests/ranks/moves tests/ranks/groups tests/ranks/split tests/ranks/explain tests/ranks/mismatch tests/ranks/devices tests/ranks/verdicts \
 	tests/ranks/agent tests/ranks/victim tests/ranks/faults tests/ranks/property
 check_PROGRAMS += $(ranks_programs)
 RANKS_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
@@ -17,6 +17,9 @@ tests_ranks_split_LDADD = $(RANKS_LDADD)
 tests_ranks_explain_SOURCES = tests/ranks/ranks.h tests/ranks/explain.c
 tests_ranks_explain_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_explain_LDADD = $(RANKS_LDADD)
+tests_ranks_groups_SOURCES = tests/ranks/ranks.h tests/ranks/groups.c
+tests_ranks_groups_CFLAGS = $(RANKS_CFLAGS)
+tests_ranks_groups_LDADD = $(RANKS_LDADD)
 tests_ranks_property_SOURCES = tests/ranks/ranks.h tests/ranks/property.c
 tests_ranks_property_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_property_LDADD = $(RANKS_LDADD)
@@ -57,6 +60,9 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run 8 tests/ranks/moves' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/explain' \
 	'$(top_srcdir)/tests/ranks/run -a 4 tests/ranks/explain' \
+	'$(top_srcdir)/tests/ranks/run -a 1 tests/ranks/groups' \
+	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/groups' \
+	'$(top_srcdir)/tests/ranks/run -a 5 tests/ranks/groups' \
 	'$(top_srcdir)/tests/ranks/run 1 tests/ranks/split' \
 	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/split' \
 	'$(top_srcdir)/tests/ranks/run 5 tests/ranks/split' \
