@@ -42,6 +42,10 @@ check_PROGRAMS += tests/ranks/bench_command
 tests_ranks_bench_command_SOURCES = tests/ranks/bench_command.c
 tests_ranks_bench_command_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 tests_ranks_bench_command_LDADD = $(JANSSON_LIBS)
+check_LTLIBRARIES += tests/ranks/libwrong.la
+tests_ranks_libwrong_la_SOURCES = tests/ranks/wrong.c
+tests_ranks_libwrong_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
+tests_ranks_libwrong_la_LDFLAGS = -module -avoid-version -rpath /nowhere
 YOKE_TESTS += \
 	'tests/ranks/bench_command ./yoke 2' \
 	'tests/ranks/bench_command ./yoke 4' \
