@@ -18,7 +18,7 @@
 
 #include "core/base/base.h"
 
-enum { MOST_ROUNDS = 25, MOST_POINTS = 256, MOST_COLUMNS = 32 };
+enum { MOST_ROUNDS = 25, MOST_POINTS = 256, MOST_COLUMNS = 32, LONGEST = 1200 /* seconds for a command */ };
 enum side { YOKE, MPICH, OPENMPI, LIMIT, BESIDE, N_SIDES };
 
 struct point { /* one line of a row's table; times in microseconds, per round, NAN where there is none */
@@ -92,7 +92,7 @@ static void run(const char *command, enum side side, int ranks, int round)
 {
     char whole[2048], line[1024], header[1024] = "", *names[MOST_COLUMNS], *values[MOST_COLUMNS];
     int n_names = 0;
-    yokei_text(whole, sizeof whole, "exec 2>bench/collectives.err; %s", command);
+    yokei_text(whole, sizeof whole, "exec 2>bench/collectives.err; timeout -k 5 %d env %s", LONGEST, command);
     FILE *out = popen(whole, "r");
     while (out && fgets(line, sizeof line, out)) {
         if (!*header) {
@@ -112,12 +112,14 @@ static void run(const char *command, enum side side, int ranks, int round)
     remove("bench/collectives.err");
 }
 
+static const char *seconds_of(const struct row *row) { return row->seconds ? row->seconds : "0.5"; }
+
 static void yoke_command(const struct row *row, int ranks, const char *rivals, char *out, size_t bytes)
 {
-    yokei_text(out, bytes, "%s%s./yoke run -n %d%s%s -- bench collectives --collectives %s --dtypes %s --min-bytes %s --max-bytes %s --factor %d --budget-seconds %s%s%s%s -o csv",
-               row->environment ? row->environment : "", row->environment ? " " : "", ranks, row->launch ? " " : "", row->launch ? row->launch : "",
-               row->collectives, row->dtypes, row->least, row->most, row->factor, row->seconds ? row->seconds : "0.5", row->options ? " " : "",
-               row->options ? row->options : "", rivals);
+    yokei_text(out, bytes, "%s%s./yoke run -n %d%s%s -- bench collectives --collectives %s --dtypes %s --min-bytes %s --max-bytes %s --factor %d"
+               " --budget-seconds %s %s%s -o csv", row->environment ? row->environment : "", row->environment ? " " : "", ranks,
+               row->launch ? " " : "", row->launch ? row->launch : "", row->collectives, row->dtypes, row->least, row->most, row->factor,
+               seconds_of(row), row->options, rivals);
 }
 
 static size_t bytes_of(const char *text)
@@ -129,9 +131,9 @@ static size_t bytes_of(const char *text)
 
 static void openmpi_command(const struct row *row, int ranks, char *out, size_t bytes)
 {
-    yokei_text(out, bytes, "mpiexec.openmpi --oversubscribe%s %s -n %d bench/openmpi_collectives %s %s %zu %zu %d 25 %s",
-               ranks > n_cores ? " --mca mpi_yield_when_idle 1" : "", row->openmpi, ranks, row->collectives, row->dtypes, bytes_of(row->least),
-               bytes_of(row->most), row->factor, row->seconds ? row->seconds : "0.5");
+    yokei_text(out, bytes, "mpiexec.openmpi --oversubscribe%s%s%s -n %d bench/openmpi_collectives %s %s %zu %zu %d 25 %s",
+               ranks > n_cores ? " --mca mpi_yield_when_idle 1" : "", *row->openmpi ? " " : "", row->openmpi, ranks, row->collectives, row->dtypes, bytes_of(row->least),
+               bytes_of(row->most), row->factor, seconds_of(row));
 }
 
 static bool asks(const struct row *row, enum quantity quantity)
@@ -216,7 +218,7 @@ static void print_goals(const struct row *row, const struct point *p, int *n_met
         const double value = reached(p, g->quantity);
         if (isnan(value)) continue; /* the rival is not there, or does not offer this */
         const bool at_most = quantities[g->quantity].at_most, met = at_most ? value <= g->value : value >= g->value;
-        printf("%s%.*f%s (goal %s%.3g%s)", comma, fabs(value) < 10 ? 2 : 0, value, quantities[g->quantity].what, at_most ? "<= " : "", g->value, met ? "" : ": MISSED");
+        printf("%s%.*f%s (goal %s%.3g%s)", comma, fabs(value) < 1 ? 3 : fabs(value) < 10 ? 2 : 0, value, quantities[g->quantity].what, at_most ? "<= " : "", g->value, met ? "" : ": MISSED");
         comma = ", ";
         *n_met += met;
         ++*n_all;
@@ -277,7 +279,8 @@ static void introduce(void)
     printf("%s, %d cores, %.0f MiB of last-level cache; yoke %s; load before the start %.1f; medians of %d rounds; times in microseconds, of the slowest rank\n",
            machine.cpu, machine.n_cores, (double)machine.l3_bytes / (1 << 20), yoke_version(), load[0], n_rounds);
     if (*no_openmpi) printf("%s\n", no_openmpi);
-    else if (system("mpiexec.openmpi --version | head -n 1")) printf("Open MPI of unknown version\n");
+    fflush(stdout);
+    if (!*no_openmpi && system("mpiexec.openmpi --version | head -n 1")) printf("Open MPI of unknown version\n");
     putchar('\n');
     fflush(stdout);
 }

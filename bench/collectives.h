@@ -32,9 +32,10 @@ struct row {
     const char *collectives, *dtypes;
     const char *least, *most;                         /* bytes, as the option takes them */
     int factor;
-    const char *environment, *launch, *options;       /* NAME=VALUE words; for yoke run; for bench collectives */
+    const char *environment, *launch;                 /* NAME=VALUE words; options of yoke run; either may be NULL */
+    const char *options;                              /* of bench collectives */
     const char *openmpi;                              /* options of its mpiexec; NULL: it is not asked */
-    const char *seconds;                              /* for each side of a line, per round */
+    const char *seconds;                              /* for each side of a line, per round; NULL: 0.5 */
     struct goal goals[MOST_GOALS];                    /* ended by quantity 0 */
 };
 extern const struct row rows[]; /* ended by a row without a name */

@@ -16,8 +16,8 @@ const struct bench_facts bench_facts[BENCH_N_KINDS] = {
     [BENCH_ALL_TO_ALL] = { "all_to_all", .has_slices = true },
     [BENCH_GATHER] = { "gather", .has_root = true, .has_slices = true, .can_be_in_place = true },
     [BENCH_SCATTER] = { "scatter", .has_root = true, .has_slices = true, .can_be_in_place = true },
-    [BENCH_SENDRECV] = { "sendrecv" },
-    [BENCH_BARRIER] = { "barrier" },
+    [BENCH_SENDRECV] = { .name = "sendrecv" },
+    [BENCH_BARRIER] = { .name = "barrier" },
 };
 
 enum bench_kind bench_kind_of(const char *name)
