@@ -276,8 +276,9 @@ static void introduce(void)
     if (yokei_topology(&machine)) return;
     n_cores = machine.n_cores;
     getloadavg(load, 1);
-    printf("%s, %d cores, %.0f MiB of last-level cache; yoke %s; load before the start %.1f; medians of %d rounds; times in microseconds, of the slowest rank\n",
-           machine.cpu, machine.n_cores, (double)machine.l3_bytes / (1 << 20), yoke_version(), load[0], n_rounds);
+    printf("%s, %d cores, %.0f MiB of last-level cache; yoke %s; load before the start %.1f; medians of %d round%s; times in microseconds, of the slowest rank\n",
+           machine.cpu, machine.n_cores, (double)machine.l3_bytes / (1 << 20), yoke_version(), load[0], n_rounds,
+           n_rounds == 1 ? "" : "s");
     if (*no_openmpi) printf("%s\n", no_openmpi);
     fflush(stdout);
     if (!*no_openmpi && system("mpiexec.openmpi --version | head -n 1")) printf("Open MPI of unknown version\n");
