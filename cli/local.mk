@@ -4,13 +4,14 @@ yoke_SOURCES = \
 	cli/cli.h cli/options.h cli/options.c cli/resolve.c cli/config.c cli/help.c cli/manual.c cli/output.c cli/verbs.c cli/main.c \
 	cli/job.h cli/job.c cli/job_dir.h cli/job_dir.c cli/rank.c cli/run.c cli/supervise.h cli/supervise.c cli/verdict.c cli/hello.c cli/sweep.c \
 	cli/child.h cli/child.c cli/info.h cli/info.c cli/speed.c cli/check.c cli/verify.c \
-	cli/bench_allreduce.c cli/bench_gemm.h cli/bench_gemm.c cli/gemm_check.c cli/peak.c cli/rivals.c cli/rival_clblast.c \
+	cli/bench_collectives.h cli/bench_collectives.c cli/bench_data.c cli/bench_mpi.c cli/bench_sides.c cli/bench_limit.c cli/bench_table.c \
+	cli/bench_gemm.h cli/bench_gemm.c cli/gemm_check.c cli/peak.c cli/rivals.c cli/rival_clblast.c \
 	cli/train.c
 yoke_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS)
 yoke_LDADD = libconform.la libyoke-train.la libyoke-comm.la libyoke.la $(MPICH_LIBS) $(YAML_LIBS) $(JANSSON_LIBS)
 
 # Manual pages and completion are written by the program from its tables.
-YOKE_MAN_PAGES = cli/man/yoke.1 cli/man/yoke-info.1 cli/man/yoke-run.1 cli/man/yoke-verify.1 cli/man/yoke-bench-gemm.1 cli/man/yoke-bench-allreduce.1 cli/man/yoke-train.1
+YOKE_MAN_PAGES = cli/man/yoke.1 cli/man/yoke-info.1 cli/man/yoke-run.1 cli/man/yoke-verify.1 cli/man/yoke-bench-gemm.1 cli/man/yoke-bench-collectives.1 cli/man/yoke-bench-allreduce.1 cli/man/yoke-train.1
 nodist_man_MANS += $(YOKE_MAN_PAGES)
 completiondir = $(datadir)/bash-completion/completions
 nodist_completion_DATA = cli/completion/yoke
@@ -28,3 +29,9 @@ tests_unit_cli_options_SOURCES = tests/unit/cli_options.c cli/options.c cli/reso
 tests_unit_cli_options_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS)
 tests_unit_cli_options_LDADD = libyoke.la $(CMOCKA_LIBS) $(YAML_LIBS)
 YOKE_TESTS += "tests/unit/cli_options"
+
+check_PROGRAMS += tests/unit/bench_collectives
+tests_unit_bench_collectives_SOURCES = tests/unit/bench_collectives.c cli/bench_data.c cli/bench_table.c
+tests_unit_bench_collectives_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(MPICH_CFLAGS) $(JANSSON_CFLAGS)
+tests_unit_bench_collectives_LDADD = libyoke-comm.la libyoke.la $(CMOCKA_LIBS) $(JANSSON_LIBS) -lm
+YOKE_TESTS += "tests/unit/bench_collectives"

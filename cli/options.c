@@ -8,7 +8,8 @@
 
 #include "core/base/base.h"
 
-#define BENCH (CLI_BENCH_GEMM | CLI_BENCH_ALLREDUCE)
+#define COLLECTIVES (CLI_BENCH_COLLECTIVES | CLI_BENCH_ALLREDUCE)
+#define BENCH (CLI_BENCH_GEMM | COLLECTIVES)
 #define RESULTS (CLI_INFO | CLI_VERIFY | BENCH)
 #define DTYPES "f32|bf16|f16"
 
@@ -37,7 +38,7 @@ const struct cli_option cli_option_table[] = {
     { "no-speed", CLI_INFO, CLI_FLAG, .help = "Leave out the measurements of copy rate and matrix speed" },
 
     /* ---- verify, bench ---- */
-    { "device", CLI_VERIFY | CLI_BENCH_GEMM | CLI_BENCH_ALLREDUCE | CLI_TRAIN, CLI_TEXT, .value = "host", .metavar = "SPEC",
+    { "device", CLI_VERIFY | BENCH | CLI_TRAIN, CLI_TEXT, .value = "host", .metavar = "SPEC",
       .help = "Device to use: host, opencl:0, cuda:1, hip:0, reference" },
     { "op", CLI_VERIFY, CLI_TEXT, .metavar = "WORD", .help = "Only this op, such as layernorm_backward, or family, such as norm" },
     { "dtype", CLI_VERIFY, CLI_CHOICE, .choices = DTYPES "|f64", .help = "Only this data type" },
@@ -46,14 +47,30 @@ const struct cli_option cli_option_table[] = {
     { "seed", CLI_VERIFY | CLI_TRAIN, CLI_INT, .value = "1", .least = 0, .most = 9e15, .help = "Seed of everything that is drawn at random" },
     { "sizes", CLI_BENCH_GEMM, CLI_LIST, .value = "256,512,1024", .metavar = "N|MxNxK,...",
       .help = "Sizes of the products C[M,N] = A[M,K] B[K,N]; one number stands for all three" },
-    { "min-bytes", CLI_BENCH_ALLREDUCE, CLI_BYTES, .value = "64", .least = 8, .most = 1e12, .help = "Smallest buffer" },
-    { "max-bytes", CLI_BENCH_ALLREDUCE, CLI_BYTES, .value = "64M", .least = 8, .most = 1e12, .help = "Largest buffer" },
-    { "shared", CLI_BENCH_ALLREDUCE, CLI_FLAG, .help = "Buffers that all ranks of a host see (yoke_comm_alloc), not each rank's own" },
-    { "factor", CLI_BENCH_ALLREDUCE, CLI_INT, .value = "4", .least = 2, .most = 1e6, .help = "From one size to the next" },
-    { "reduction", CLI_BENCH_ALLREDUCE, CLI_CHOICE, .value = "sum", .choices = "sum|avg|min|max|prod", .help = "What is computed" },
-    { "dtypes", CLI_BENCH_GEMM | CLI_BENCH_ALLREDUCE, CLI_LIST, .value = "f32", .choices = DTYPES, .help = "Data types to measure" },
-    { "repeats", CLI_BENCH_GEMM | CLI_BENCH_ALLREDUCE, CLI_INT, .value = "9", .least = 1, .most = 1000,
+    { "collectives", CLI_BENCH_COLLECTIVES, CLI_LIST, .value = "all_reduce,reduce_scatter,all_gather,broadcast,all_to_all",
+      .choices = "all_reduce|reduce_scatter|all_gather|broadcast|reduce|all_to_all|gather|scatter|sendrecv|barrier",
+      .help = "What to measure; sendrecv is with both neighbours of a ring" },
+    { "min-bytes", COLLECTIVES, CLI_BYTES, .value = "64", .least = 1, .most = 1e12, .help = "Smallest buffer; rounded up to an element per slice" },
+    { "max-bytes", COLLECTIVES, CLI_BYTES, .value = "64M", .least = 1, .most = 1e12, .help = "Largest buffer" },
+    { "factor", COLLECTIVES, CLI_INT, .value = "4", .least = 2, .most = 1e6, .help = "From one size to the next" },
+    { "ops", COLLECTIVES, CLI_LIST, .value = "sum", .choices = "sum|avg|min|max|prod", .help = "Reductions to measure" },
+    { "in-place", COLLECTIVES, CLI_CHOICE, .value = "both", .choices = "out|in|both", .help = "Out of place, in place, or a line for each" },
+    { "shared", COLLECTIVES, CLI_FLAG, .help = "Buffers that all ranks of a host see (yoke_comm_alloc), not each rank's own" },
+    { "rivals", COLLECTIVES, CLI_CHOICE, .value = "on", .choices = "on|off",
+      .help = "MPI's own call beside Yoke's, in turn; with more ranks than cores its waiting slows down what follows" },
+    { "beside", COLLECTIVES, CLI_CHOICE, .choices = "unchecked|run|host|f32",
+      .help = "A variant of Yoke's own in turn: without the call check, with reproducible=run, on private host memory, or f32 of as many bytes" },
+    { "no-check", COLLECTIVES, CLI_FLAG, .help = "Leave out the call check" },
+    { "reproducible", COLLECTIVES, CLI_CHOICE, .value = "run", .choices = "run|shape", .help = "The same bits in each run, or whatever the count, the chunks and the hosts" },
+    { "accum", COLLECTIVES, CLI_CHOICE, .value = "f32", .choices = "f32|native", .help = "16-bit sums are rounded once, or at each hop" },
+    { "wait", COLLECTIVES, CLI_CHOICE, .value = "auto", .choices = "auto|spin|yield|sleep", .help = "How ranks wait" },
+    { "dtypes", CLI_BENCH_GEMM, CLI_LIST, .value = "f32", .choices = DTYPES, .help = "Data types to measure" },
+    { "dtypes", COLLECTIVES, CLI_LIST, .value = "f32", .choices = DTYPES "|f64|i32|i64|i8|u8", .help = "Data types to measure" },
+    { "repeats", CLI_BENCH_GEMM, CLI_INT, .value = "9", .least = 1, .most = 1000,
       .help = "Measurements of each side, taken in turn; the median counts" },
+    { "repeats", COLLECTIVES, CLI_INT, .value = "25", .least = 1, .most = 100000, .help = "Samples of each side at most, taken in turn, of at least 2 ms each" },
+    { "budget-seconds", COLLECTIVES, CLI_TIME, .value = "1s", .least = 0.001, .most = 1e6,
+      .help = "Time for each side of a line: slow calls are sampled less often, at least 3 times, or once if they take longer than this" },
     { "threads", CLI_BENCH_GEMM, CLI_INT, .least = 1, .most = 4096,
       .help = "Threads of every side on host and PoCL; default: one per core of this process" },
     { "output", BENCH, CLI_CHOICE, 'o', .value = "md", .choices = "md|json|csv", .help = "How results are printed" },

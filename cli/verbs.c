@@ -49,14 +49,35 @@ const struct cli_verb cli_verb_table[] = {
                      "same threads and are measured in turn; medians count. %limit is the share of the fastest rate that "
                      "this device was seen to reach in the run.",
       .run = cli_bench_gemm },
-    { "bench allreduce", CLI_BENCH_ALLREDUCE, .ranks = true, .summary = "Measure all-reduce by size, with MPI_Allreduce beside it",
+    { "bench collectives", CLI_BENCH_COLLECTIVES, .ranks = true, .summary = "Measure collectives by size, with MPI's beside them",
+      .example = "yoke run -n 2 -- bench collectives --min-bytes 64K --shared\n"
+                 "# latency of four ranks, without MPI's spinning in between\n"
+                 "yoke run -n 4 -- bench collectives --collectives all_reduce,barrier --max-bytes 64 --rivals off\n"
+                 "yoke run -n 2 --devices opencl:0 -- bench collectives --collectives all_reduce --beside host -o csv",
+      .description =
+          "Prints the columns of nccl-tests, a line each for out of place and in place. Size is the larger of a rank's buffers, count "
+          "the argument of the call. algbw is size over time; busbw is that times 2 (p - 1) / p for all_reduce, (p - 1) / p where "
+          "there are slices, else 1, for p ranks.\n\n"
+          "Each line is checked first, on data whose result is exact in every order (#wrong, bit by bit, with a guard behind the "
+          "buffers) and, for sums and products of floats, on fractions against a float64 result: max ulp is the largest distance in "
+          "units of the last place, and beyond its bound an element is wrong. Out of place it is checked again after the timing. A "
+          "wrong result prints no speed, and the exit code is 17.\n\n"
+          "The time is the median of samples, p99 their 99th percentile. A sample is a call, or short ones back to back for 2 ms, "
+          "between barriers, and takes as long as on its slowest rank. Yoke, MPI, the variant of --beside and the limit take turns, "
+          "sample by sample.\n\n"
+          "%limit is given from 64 KiB. On one host it is the share of the rate at which all ranks at once run a triad with "
+          "non-temporal stores over as many bytes as any implementation must touch per rank: inputs read once and outputs written "
+          "once, divided by the ranks. Of n bytes that is 2n for all_reduce, all_to_all and sendrecv; n + n/p for reduce_scatter, "
+          "reduce, all_gather and broadcast (in place n for the last two); 2n/p for gather and scatter (in place, (p - 1) / p of it). "
+          "With --shared nothing else need be touched. Private buffers are copied aside as well, which may stay in caches and is not "
+          "counted: the limit is the same. Of device memory that the host does not see the limit is the slower of copying n bytes "
+          "out and in. Between hosts it is busbw over the rate each way at which all ranks exchange messages with their neighbours "
+          "over MPI, measured at the start.",
+      .run = cli_bench_collectives },
+    { "bench allreduce", CLI_BENCH_ALLREDUCE, .ranks = true, .summary = "Measure all-reduce by size: bench collectives --collectives all_reduce",
       .example = "yoke run -n 2 -- bench allreduce --min-bytes 4M --max-bytes 64M\n"
-                 "yoke run -n 8 -- bench allreduce --max-bytes 64 --repeats 100",
-      .description = "Prints the columns of nccl-tests: algbw is bytes over time, busbw that times 2 (ranks - 1) / ranks. Each "
-                     "size is checked on exact data first, out of place and in place: a wrong result prints no speed. Both "
-                     "sides are called in turn between barriers; a call takes as long as its slowest rank; medians count. "
-                     "%limit is the share of the time that the bytes need at least, measured beside it: on one host for all "
-                     "ranks to copy them in memory, between hosts for neighbours to exchange them.",
+                 "yoke run -n 8 -- bench allreduce --max-bytes 64 --rivals off",
+      .description = "The same as yoke bench collectives --collectives all_reduce, which see.",
       .run = cli_bench_allreduce },
     { "train", CLI_TRAIN, .ranks = true, .summary = "Train a GPT on text or tokens, on any mix of devices",
       .example = "# one device\n"

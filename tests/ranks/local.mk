@@ -40,7 +40,18 @@ tests_ranks_agent_SOURCES = tests/ranks/agent.c
 tests_ranks_agent_LDADD = libflight.la libyoke.la
 tests_ranks_faults_SOURCES = tests/ranks/faults.c
 tests_ranks_faults_LDADD = libflight.la libyoke.la
+# This starts the command and reads its JSON.
+check_PROGRAMS += tests/ranks/bench_command
+tests_ranks_bench_command_SOURCES = tests/ranks/bench_command.c
+tests_ranks_bench_command_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
+tests_ranks_bench_command_LDADD = $(JANSSON_LIBS)
+check_LTLIBRARIES += tests/ranks/libwrong.la
+tests_ranks_libwrong_la_SOURCES = tests/ranks/wrong.c
+tests_ranks_libwrong_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
+tests_ranks_libwrong_la_LDFLAGS = -module -avoid-version -rpath /nowhere
 YOKE_TESTS += \
+	'tests/ranks/bench_command ./yoke 2' \
+	'tests/ranks/bench_command ./yoke 4' \
 	'$(top_srcdir)/tests/ranks/run 1 tests/ranks/reductions 10000000' \
 	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/reductions 10000000' \
 	'$(top_srcdir)/tests/ranks/run 3 tests/ranks/reductions' \
