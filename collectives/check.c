@@ -29,11 +29,9 @@ void yokei_header_begin(yoke_comm *comm, struct yokei_op *op)
     struct yokei_header *h = &op->header;
     *h = (struct yokei_header){
         .magic = HEADER_MAGIC, .comm = comm->uid, .sequence = ++comm->sequence, .kind = (uint8_t)op->kind,
-        .dtype = (uint8_t)op->dtype, .reduction = (uint8_t)op->reduction, .root = op->root, .count = op->count,
-        .history = comm->history,
+        .dtype = (uint8_t)op->dtype, .reduction = (uint8_t)op->reduction, .algorithm = (uint8_t)yokei_algorithm_id(op->algorithm),
+        .root = op->root, .count = op->count, .history = comm->history,
     };
-    for (unsigned id = 0; id < YOKEI_N_ALGORITHMS; id++)
-        if (yokei_algorithm(id) == op->algorithm) h->algorithm = (uint8_t)id;
     /* What a rank sends to each and gets from each is its own in all_to_all_v; the messages carry the counts of pairs. */
     if (op->slices && op->send_slices == op->slices) h->counts_hash = yokei_hash32(op->slices, ((size_t)comm->size + 1) * sizeof op->slices[0], 0);
     for (int i = 0; i < op->n_parts; i++) h->counts_hash = yokei_hash32(&op->parts[i].count, sizeof op->parts[i].count, h->counts_hash);

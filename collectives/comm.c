@@ -34,7 +34,7 @@ static yoke_status read_algorithm(const char *name, int *algorithm_out)
     if (!name || !*name || !strcmp(name, "auto")) return YOKE_OK;
     for (int i = 0; names[i]; i++)
         for (unsigned id = 0; !strcmp(name, names[i]) && id < YOKEI_N_ALGORITHMS; id++)
-            if (!strcmp(yokei_algorithm(id)->name, name)) *algorithm_out = (int)id;
+            if (!strcmp(yokei_algorithm_name(id), name)) *algorithm_out = (int)id;
     if (*algorithm_out >= 0) return YOKE_OK;
     const char *near = yokei_nearest(name, names);
     return yoke_fail(YOKE_ECONFIG, "algorithm '%s': one of oneshot, slices, direct, ring, exchange, chain, doubling%s%s%s", name,
@@ -76,7 +76,7 @@ static yoke_status configure(yoke_comm *comm, const struct yoke_comm_config *con
     YOKE_TRY(read_algorithm(config->algorithm, &comm->forced_algorithm));
     if (comm->reproducible && (comm->forced_algorithm == YOKEI_RING || comm->forced_algorithm == YOKEI_DOUBLING))
         return yoke_fail(YOKE_EINVAL, "yoke_comm_create: algorithm '%s' adds in an order that depends on the shape; with reproducible leave it out, "
-                         "or use exchange or chain", yokei_algorithm((unsigned)comm->forced_algorithm)->name);
+                         "or use exchange or chain", yokei_algorithm_name((unsigned)comm->forced_algorithm));
     return YOKE_OK;
 }
 
@@ -85,7 +85,7 @@ struct yoke_comm_config yokei_comm_config(const yoke_comm *comm, const char *nam
     return (struct yoke_comm_config){
         .size = sizeof(struct yoke_comm_config), .name = name, .accum = comm->accum, .wait = comm->wait_policy,
         .timeout_ms = comm->timeout_ms, .stall_ms = comm->stall_ms, .chunk_bytes = comm->chunk_is_forced ? comm->chunk_bytes : 0,
-        .algorithm = comm->forced_algorithm < 0 ? "auto" : yokei_algorithm((unsigned)comm->forced_algorithm)->name,
+        .algorithm = comm->forced_algorithm < 0 ? "auto" : yokei_algorithm_name((unsigned)comm->forced_algorithm),
         .reproducible = comm->reproducible, .no_check = comm->no_check, .no_shared = comm->no_shared,
     };
 }
@@ -155,6 +155,18 @@ static yoke_status prepare(yoke_comm *comm, const struct yoke_comm_config *confi
     return YOKE_OK;
 }
 
+/* For who reads the record: the names of communicators, and the ranks' numbers in them. */
+static void record_comm(const yoke_comm *comm)
+{
+    struct yokei_flight_file *file = yokei_process.flight;
+    const uint32_t n = atomic_load(&file->n_comms);
+    struct yokei_flight_comm *entry = &file->comms[n % YOKEI_FLIGHT_COMMS];
+    *entry = (struct yokei_flight_comm){ .uid = comm->uid, .rank = comm->rank, .size = comm->size };
+    memcpy(entry->name, comm->name, sizeof entry->name);
+    if (!n) yokei_text(file->device, sizeof file->device, "%s", comm->device ? yoke_device_info(comm->device)->spec : "host");
+    atomic_store_explicit(&file->n_comms, n + 1, memory_order_release);
+}
+
 yoke_status yokei_comm_new(int rank, int size, yoke_device *device, const struct yoke_comm_config *config, yoke_comm **comm_out)
 {
     yoke_comm *comm = calloc(1, sizeof *comm);
@@ -188,6 +200,7 @@ yoke_status yokei_comm_enter(yoke_comm *comm, yoke_status status, yoke_comm **co
         yokei_comm_free(comm);
         return status;
     }
+    record_comm(comm);
     comm->next = yokei_process.comms;
     yokei_process.comms = comm;
     *comm_out = comm;

@@ -14,6 +14,13 @@ static const struct yokei_algorithm *const algorithms[YOKEI_N_ALGORITHMS] = {
 
 const struct yokei_algorithm *yokei_algorithm(unsigned id) { return id < YOKEI_N_ALGORITHMS ? algorithms[id] : NULL; }
 
+enum yokei_algorithm_id yokei_algorithm_id(const struct yokei_algorithm *algorithm)
+{
+    unsigned id = 0;
+    while (algorithms[id] != algorithm) id++;
+    return (enum yokei_algorithm_id)id;
+}
+
 yoke_status yokei_sticky(yoke_comm *comm)
 {
     const yoke_status status = (yoke_status)atomic_load(&comm->error);
@@ -75,6 +82,18 @@ yoke_status yokei_submit(struct yokei_op *op)
     return YOKE_OK;
 }
 
+/* Whom the operation waits for, at once in the record too: who is killed while it waits has said so. */
+static void waits_for(struct yokei_op *op, int rank)
+{
+    const struct yokei_peer *peer = &op->comm->peers[rank];
+    if (yokei_process.is_witness && peer->flight && atomic_load_explicit(&peer->flight->life, memory_order_relaxed) & YOKEI_LIFE_ENDED)
+        yokei_witness_glance();
+    if (op->waits_for == rank) return;
+    op->waits_for = rank;
+    atomic_store_explicit(&op->entry->waits_for, peer->info.world_rank, memory_order_relaxed);
+    atomic_store_explicit(&yokei_process.flight->waits_for, peer->info.world_rank, memory_order_relaxed);
+}
+
 static void record_begin(struct yokei_op *op)
 {
     struct yokei_flight_file *file = yokei_process.flight;
@@ -96,6 +115,7 @@ static void record_begin(struct yokei_op *op)
     entry->reduction = h->reduction;
     entry->algorithm = h->algorithm;
     entry->status = 0;
+    atomic_store_explicit(&entry->waits_for, -1, memory_order_relaxed);
     atomic_store_explicit(&entry->state, 1, memory_order_release);
     atomic_store_explicit(&file->n_operations, number + 1, memory_order_release);
     op->entry = entry;
@@ -201,7 +221,7 @@ static yoke_status shared_step(struct yokei_op *op, struct yokei_lane *lane, boo
         if (q == comm->rank || (step->wait_rank >= 0 && q != step->wait_rank)) continue;
         const uint32_t at = atomic_load_explicit(yokei_shm_counter_at(comm, q, lane, step->wait, step->until), memory_order_acquire);
         if ((int32_t)(at - step->until) < 0) {
-            op->waits_for = q;
+            waits_for(op, q);
             return YOKE_OK;
         }
         if (step->wait == YOKEI_POSTED && step->until == op->number) YOKE_TRY(yokei_check_post(comm, op, q));
@@ -229,7 +249,7 @@ static yoke_status lane_step(struct yokei_op *op, struct yokei_lane *lane, bool 
     if (step->from >= 0) {
         YOKE_TRY(comm->peers[step->from].transport->poll(comm, lane, step->from, &message, &bytes));
         if (!message) {
-            op->waits_for = step->from;
+            waits_for(op, step->from);
             return YOKE_OK;
         }
         YOKE_TRY(check_message(op, step, message, bytes));
@@ -240,7 +260,7 @@ static yoke_status lane_step(struct yokei_op *op, struct yokei_lane *lane, bool 
     if (step->to >= 0) {
         YOKE_TRY(comm->peers[step->to].transport->reserve(comm, lane, step->to, &room));
         if (!room) {
-            op->waits_for = step->to;
+            waits_for(op, step->to);
             return YOKE_OK;
         }
     }

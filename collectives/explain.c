@@ -128,7 +128,7 @@ yoke_status yoke_comm_explain(yoke_comm *comm, const char *collective, size_t co
         yokei_plan(op, NULL, NULL);
         *plan_out = (struct yoke_comm_plan){ .chunk_bytes = YOKE_MIN(op->chunk ? op->chunk : op->count, op->count) * yoke_dtype_bytes(dtype),
                                              .n_lanes = op->n_lanes, .predicted_us = predict(op) };
-        yokei_text(plan_out->algorithm, sizeof plan_out->algorithm, "%s", op->algorithm->name);
+        yokei_text(plan_out->algorithm, sizeof plan_out->algorithm, "%s", yokei_algorithm_name(yokei_algorithm_id(op->algorithm)));
         explain(op, plan_out->why, sizeof plan_out->why);
         yokei_costs_text(&comm->costs, plan_out->costs, sizeof plan_out->costs);
         yokei_op_free(op);

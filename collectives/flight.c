@@ -5,10 +5,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "collectives/flight.h"
@@ -21,6 +24,14 @@ static const char *const kind_names[YOKEI_N_KINDS] = {
 
 const char *yokei_kind_name(unsigned kind) { return kind < YOKEI_N_KINDS ? kind_names[kind] : "?"; }
 
+static const char *const algorithm_names[YOKEI_N_ALGORITHMS] = {
+    [YOKEI_RING] = "ring",       [YOKEI_DOUBLING] = "doubling", [YOKEI_CHAIN] = "chain",   [YOKEI_DISSEMINATION] = "dissemination",
+    [YOKEI_PAIRS] = "pairs",     [YOKEI_ONESHOT] = "oneshot",   [YOKEI_SLICES] = "slices", [YOKEI_LINEAR] = "linear",
+    [YOKEI_DIRECT] = "direct",   [YOKEI_EXCHANGE] = "exchange",
+};
+
+const char *yokei_algorithm_name(unsigned id) { return id < YOKEI_N_ALGORITHMS ? algorithm_names[id] : "?"; }
+
 void yokei_flight_name(int rank, char *name_out, size_t bytes) { yokei_text(name_out, bytes, "flight-%05d.bin", rank); }
 
 static void flight_path(const char *folder, int rank, char path[4096])
@@ -28,6 +39,23 @@ static void flight_path(const char *folder, int rank, char path[4096])
     char name[32];
     yokei_flight_name(rank, name, sizeof name);
     yokei_text(path, 4096, "%s/%s", folder, name);
+}
+
+/* What the wall clock shows more than the monotonic one: of a few readings the closest counts. */
+static int64_t clock_offset(void)
+{
+    int64_t offset = 0;
+    uint64_t width = UINT64_MAX;
+    for (int i = 0; i < 3; i++) {
+        struct timespec wall;
+        const uint64_t before = yokei_now_ns();
+        clock_gettime(CLOCK_REALTIME, &wall);
+        const uint64_t after = yokei_now_ns();
+        if (after - before >= width) continue;
+        width = after - before;
+        offset = (int64_t)wall.tv_sec * 1000000000 + wall.tv_nsec - (int64_t)(before + width / 2);
+    }
+    return offset;
 }
 
 /* Give the file behind `fd` its size and map it; `name` is for messages. */
@@ -44,8 +72,10 @@ static yoke_status map_for_writing(int fd, const char *name, int rank, struct yo
         file->bytes = sizeof *file;
         file->n_entries = YOKEI_FLIGHT_ENTRIES;
         file->rank = rank;
+        file->clock_offset_ns = clock_offset();
         atomic_store(&file->waits_for, -1);
         atomic_store(&file->culprit, -1);
+        atomic_store(&file->first_gone, -1);
         atomic_store(&file->magic, YOKEI_FLIGHT_MAGIC);
     }
     *file_out = file;
@@ -56,11 +86,19 @@ yoke_status yokei_flight_create(const char *folder, int rank, bool fresh, struct
 {
     char path[4096];
     flight_path(folder, rank, path);
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | (fresh ? O_TRUNC : 0), 0600);
+    if (fresh) unlink(path);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | (fresh ? O_EXCL : 0), 0600);
     if (fd < 0) return yoke_fail(YOKE_EIO, "flight record %s: cannot be created: %s", path, strerror(errno));
     const yoke_status status = map_for_writing(fd, path, rank, file_out);
     close(fd);
     return status;
+}
+
+void yokei_flight_drop(const char *folder, int first)
+{
+    char path[4096];
+    do flight_path(folder, first++, path);
+    while (!unlink(path));
 }
 
 yoke_status yokei_flight_create_memory(int rank, int *fd_out, struct yokei_flight_file **file_out)
@@ -76,25 +114,79 @@ yoke_status yokei_flight_create_memory(int rank, int *fd_out, struct yokei_fligh
     return status;
 }
 
+/* Whether the file behind `fd` is a record that this code understands. The version is looked at before the length, which differs. */
+static yoke_status check_file(int fd, const char *path)
+{
+    const uint64_t version = 0xffull << 48;
+    uint64_t magic = 0;
+    uint32_t bytes = 0;
+    struct stat st;
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode)) return yoke_fail(YOKE_EDATA, "flight record %s: not a file", path);
+    if (pread(fd, &magic, sizeof magic, 0) == (ssize_t)sizeof magic && magic != YOKEI_FLIGHT_MAGIC &&
+        (magic & ~version) == (YOKEI_FLIGHT_MAGIC & ~version))
+        return yoke_fail(YOKE_EDATA, "flight record %s: layout '%c', and this version of Yoke reads '%c'; use the Yoke that wrote it", path,
+                         (char)(magic >> 48) >= ' ' && (char)(magic >> 48) <= '~' ? (char)(magic >> 48) : '?', (char)(YOKEI_FLIGHT_MAGIC >> 48));
+    if (st.st_size < (off_t)sizeof(struct yokei_flight_file))
+        return yoke_fail(YOKE_EDATA, "flight record %s: %lld bytes, shorter than a record's %zu", path, (long long)st.st_size,
+                         sizeof(struct yokei_flight_file));
+    if (magic != YOKEI_FLIGHT_MAGIC || pread(fd, &bytes, sizeof bytes, offsetof(struct yokei_flight_file, bytes)) != (ssize_t)sizeof bytes ||
+        bytes != sizeof(struct yokei_flight_file))
+        return yoke_fail(YOKE_EDATA, "flight record %s: not a flight record", path);
+    return YOKE_OK;
+}
+
+/* Another process's descriptor may be anything: never block on it. */
+static yoke_status open_checked(const char *path, int flags, int *fd_out)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
+    if (fd < 0) return yoke_fail(YOKE_EIO, "flight record %s: cannot be opened: %s", path, strerror(errno));
+    const yoke_status status = check_file(fd, path);
+    if (status)
+        close(fd);
+    else
+        *fd_out = fd;
+    return status;
+}
+
 static yoke_status open_path(const char *path, int flags, const struct yokei_flight_file **file_out)
 {
-    /* Another process's descriptor may be anything: never block on it. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
-    if (fd < 0) return yoke_fail(YOKE_EIO, "flight record %s: cannot be opened: %s", path, strerror(errno));
-    struct stat st;
-    if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(struct yokei_flight_file)) {
-        close(fd);
-        return yoke_fail(YOKE_EDATA, "flight record %s: shorter than %zu bytes", path, sizeof(struct yokei_flight_file));
-    }
+    int fd = -1;
+    YOKE_TRY(open_checked(path, flags, &fd));
     const struct yokei_flight_file *file = mmap(NULL, sizeof *file, PROT_READ, MAP_SHARED, fd, 0);
     int error = errno;
     close(fd);
     if (file == MAP_FAILED) return yoke_fail(YOKE_EIO, "flight record %s: cannot be mapped: %s", path, strerror(error));
-    if (atomic_load(&file->magic) != YOKEI_FLIGHT_MAGIC || file->bytes != sizeof *file) {
-        yokei_flight_close(file);
-        return yoke_fail(YOKE_EDATA, "flight record %s: not a flight record of this version", path);
-    }
     *file_out = file;
+    return YOKE_OK;
+}
+
+static void clean_text(char *text, size_t bytes)
+{
+    text[bytes - 1] = '\0';
+    for (char *c = text; *c; c++)
+        if (*c < ' ' || *c > '~') *c = *c == '\n' || *c == '\t' ? ' ' : '?';
+}
+
+yoke_status yokei_flight_read(const char *path, struct yokei_flight_file **copy_out)
+{
+    int fd = -1;
+    YOKE_TRY(open_checked(path, O_NOFOLLOW, &fd));
+    struct yokei_flight_file *copy = malloc(sizeof *copy);
+    const ssize_t got = copy ? pread(fd, copy, sizeof *copy, 0) : 0; /* not mapped: the file may become shorter at any time */
+    const int error = errno;
+    close(fd);
+    if (got != (ssize_t)sizeof *copy) {
+        free(copy);
+        return copy ? yoke_fail(YOKE_EIO, "flight record %s: cannot be read: %s", path, got < 0 ? strerror(error) : "it became shorter")
+                    : yoke_fail(YOKE_ENOMEM, "flight record %s: no memory for %zu bytes", path, sizeof *copy);
+    }
+    clean_text(copy->host, sizeof copy->host);
+    clean_text(copy->device, sizeof copy->device);
+    clean_text(copy->comm_name, sizeof copy->comm_name);
+    clean_text(copy->busy, sizeof copy->busy);
+    clean_text(copy->error, sizeof copy->error);
+    for (int i = 0; i < YOKEI_FLIGHT_COMMS; i++) clean_text(copy->comms[i].name, sizeof copy->comms[i].name);
+    *copy_out = copy;
     return YOKE_OK;
 }
 
@@ -187,50 +279,6 @@ void yokei_flight_describe(const struct yokei_flight_file *file, char *text_out,
     }
     yokei_text(text_out, bytes, "outside collectives for %s, the last was %s #%u of \"%.31s\"", age,
                yokei_kind_name(atomic_load(&file->kind)), atomic_load(&file->sequence), file->comm_name);
-}
-
-/* Follow waits_for from `from` to the rank that waits for nobody; in a circle, the one that made no step for longest. */
-static int chain_end(const struct yokei_flight_file *const files[], int n, int from)
-{
-    int at = from, oldest = from;
-    for (int hops = 0; hops < n; hops++) {
-        if (!files[at]) return at;
-        if (atomic_load(&files[at]->progress_ns) < atomic_load(&files[oldest]->progress_ns)) oldest = at;
-        int next = atomic_load(&files[at]->waits_for);
-        if (atomic_load(&files[at]->state) != YOKEI_RANK_INSIDE || next < 0 || next >= n || next == at) return at;
-        at = next;
-    }
-    return oldest;
-}
-
-int yokei_flight_culprit(const struct yokei_flight_file *const files[], int n, int from)
-{
-    int stopped = -1, failed = -1;
-    for (int rank = 0; rank < n; rank++) {
-        if (!files[rank]) continue;
-        struct yokei_agent_verdict verdict = yokei_flight_agent(files[rank]);
-        uint32_t state = atomic_load(&files[rank]->state);
-        /* A rank that returned an error and then ended is a witness, not the cause. */
-        if (verdict.state == YOKEI_AGENT_DEAD && (verdict.signal || verdict.exit_code) && state != YOKEI_RANK_FAILED)
-            return rank;
-        if (verdict.state == YOKEI_AGENT_STOPPED && stopped < 0) stopped = rank;
-        if (state == YOKEI_RANK_FAILED && failed < 0) failed = rank;
-    }
-    if (stopped >= 0) return stopped;
-    if (failed >= 0) {
-        int named = atomic_load(&files[failed]->culprit);
-        return named >= 0 && named < n ? named : failed;
-    }
-    if (from < 0) {
-        uint64_t oldest = UINT64_MAX;
-        for (int rank = 0; rank < n; rank++)
-            if (files[rank] && atomic_load(&files[rank]->state) == YOKEI_RANK_INSIDE &&
-                atomic_load(&files[rank]->progress_ns) < oldest) {
-                oldest = atomic_load(&files[rank]->progress_ns);
-                from = rank;
-            }
-    }
-    return from >= 0 && from < n ? chain_end(files, n, from) : -1;
 }
 
 char yokei_process_state(int pid, uint64_t *start_time_out)

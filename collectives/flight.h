@@ -8,7 +8,8 @@
  *   the rank   (libyoke-comm) creates it too when there is no agent, and writes everything else;
  *   peers and the supervisor (`yoke run`) only read: peers while they wait, the supervisor at the end.
  * Every word that is read while it may be written is atomic and has one writer. Texts are written before the state that
- * makes them valid. Times are CLOCK_MONOTONIC nanoseconds of the writing host.
+ * makes them valid. Times are CLOCK_MONOTONIC nanoseconds of the writing host: one clock for all ranks of a host. To compare
+ * hosts add `clock_offset_ns`, with which their CLOCK_REALTIME differed when the file was made.
  */
 #ifndef COLLECTIVES_FLIGHT_H
 #define COLLECTIVES_FLIGHT_H
@@ -16,8 +17,10 @@
 #include <stdatomic.h>
 #include <yoke/base.h>
 
-#define YOKEI_FLIGHT_MAGIC 0x316c66656b6f79ull /* "yokefl1" */
+#define YOKEI_FLIGHT_MAGIC 0x326c66656b6f79ull /* "yokefl2": the digit is the version of the layout, and changes with it */
 #define YOKEI_FLIGHT_ENTRIES 1024
+#define YOKEI_FLIGHT_COMMS 32
+#define YOKEI_LIFE_ENDED 0x40000000u /* FUTEX_OWNER_DIED */
 
 /** The agent's word on its rank. */
 enum yokei_agent_state {
@@ -38,6 +41,13 @@ enum yokei_rank_state {
     YOKEI_RANK_LEFT,       /* destroyed its last communicator in order */
 };
 
+/** A communicator that the rank was in: entries name it by `uid`, and its ranks by their numbers in it. */
+struct yokei_flight_comm {
+    uint32_t uid;
+    int32_t rank, size; /* of this rank, in it */
+    char name[32];
+};
+
 /** One operation of the record; `state` is written last. */
 struct yokei_flight_entry {
     uint64_t start_ns, end_ns; /* end_ns 0: in flight */
@@ -51,7 +61,9 @@ struct yokei_flight_entry {
     uint8_t kind, dtype, reduction, algorithm;
     uint32_t status;           /* yoke_status at its end */
     _Atomic uint32_t state;    /* 0 empty, 1 in flight, 2 ended */
+    _Atomic int32_t waits_for; /* the rank of the job that it waited for last, -1: none */
 };
+_Static_assert(sizeof(struct yokei_flight_entry) == 64, "an entry is one line of the cache");
 
 struct yokei_flight_file {
     /* Written at creation, before `magic`. */
@@ -59,6 +71,7 @@ struct yokei_flight_file {
     uint32_t bytes, n_entries;
     int32_t rank;
     uint32_t spare;
+    int64_t clock_offset_ns; /* CLOCK_REALTIME - CLOCK_MONOTONIC */
     /* The agent's: one word, so that it changes as a whole. state | signal << 8 | exit code << 16 | pid << 32. */
     _Atomic uint64_t agent;
     _Atomic uint64_t agent_ns; /* when that was written */
@@ -67,6 +80,9 @@ struct yokei_flight_file {
     uint64_t nonce;      /* drawn by the rank; a peer that reads the same number shares memory with it */
     uint64_t start_time; /* field 22 of /proc/PID/stat: tells a process from a later one of the same number */
     int32_t pid, n_ranks;
+    char device[32];     /* of its first communicator, "host" without one */
+    _Atomic uint32_t n_comms; /* communicators made ever; comms[(n - 1) % YOKEI_FLIGHT_COMMS] is the newest */
+    struct yokei_flight_comm comms[YOKEI_FLIGHT_COMMS];
     /* The rank's: what it is doing. */
     _Atomic uint32_t state;        /* enum yokei_rank_state */
     _Atomic int32_t waits_for;     /* the rank of the job it waits for in a collective, -1: none */
@@ -76,6 +92,13 @@ struct yokei_flight_file {
     _Atomic uint32_t status;       /* yoke_status of FAILED */
     _Atomic int32_t culprit;       /* the rank of the job that the error names, -1: none */
     _Atomic uint32_t n_shrinks;    /* it went on without ranks that had failed; written after `state` left FAILED */
+    /*
+     * The rank's witness (witness.c), where there are no agents. `life`: 0 none, else its thread's id, until the kernel sets
+     * YOKEI_LIFE_ENDED because the process ended otherwise than in order. first_gone: whose did so first, -1: none that it saw.
+     */
+    _Atomic uint32_t life;
+    _Atomic int32_t first_gone;
+    _Atomic uint64_t first_gone_ns;
     char comm_name[32];
     char busy[64];
     char error[1024];
@@ -99,15 +122,25 @@ enum yokei_kind {
 };
 const char *yokei_kind_name(unsigned kind);
 
+/** And of algorithms ("ring"). */
+enum yokei_algorithm_id {
+    YOKEI_RING, YOKEI_DOUBLING, YOKEI_CHAIN, YOKEI_DISSEMINATION, YOKEI_PAIRS, YOKEI_ONESHOT, YOKEI_SLICES, YOKEI_LINEAR,
+    YOKEI_DIRECT, YOKEI_EXCHANGE, YOKEI_N_ALGORITHMS
+};
+const char *yokei_algorithm_name(unsigned id);
+
 /** "flight-00003.bin": the file of a rank of the job, inside the run directory. */
 void yokei_flight_name(int rank, char *name_out, size_t bytes);
 
 /**
  * Create the file of `rank` in `folder` (mode 0600), or open it for writing where the agent or an earlier start made
- * it, and map it. `fresh` empties it first: the agent passes true for each start of its rank, the rank false.
+ * it, and map it. `fresh` begins a new file, and leaves one that was there to those who have mapped it: the agent passes
+ * true for each start of its rank; the rank does where it has no agent, when it starts.
  * Errors: YOKE_EIO with path and reason (a full disk is found here, not at a later page fault).
  */
 yoke_status yokei_flight_create(const char *folder, int rank, bool fresh, struct yokei_flight_file **file_out);
+/** Remove the files of rank `first` and of those after it, up to the first that is missing. */
+void yokei_flight_drop(const char *folder, int first);
 /** Map the file of another rank for reading. YOKE_EIO when it is missing, YOKE_EDATA when it is no flight record. */
 yoke_status yokei_flight_open(const char *folder, int rank, const struct yokei_flight_file **file_out);
 /**
@@ -116,6 +149,12 @@ yoke_status yokei_flight_open(const char *folder, int rank, const struct yokei_f
  */
 yoke_status yokei_flight_create_memory(int rank, int *fd_out, struct yokei_flight_file **file_out);
 yoke_status yokei_flight_open_memory(int pid, int fd, const struct yokei_flight_file **file_out);
+/**
+ * A copy of the record at `path` for reading at leisure, free() it. The file may be damaged: all texts of the copy end and
+ * are printable ASCII, and numbers that name something (kinds, types, states) may be out of range, for which the functions
+ * of names give "?". YOKE_EIO, YOKE_EDATA as above.
+ */
+yoke_status yokei_flight_read(const char *path, struct yokei_flight_file **copy_out);
 /** Unmap; NULL is allowed. */
 void yokei_flight_close(const struct yokei_flight_file *file);
 
@@ -131,12 +170,6 @@ void yokei_agent_verdict_text(const struct yokei_agent_verdict *verdict, char *t
 
 /** One line on what a rank does or last did: "in all_reduce #17 of \"world\", step 3, waits for rank 1 since 2.3 s". */
 void yokei_flight_describe(const struct yokei_flight_file *file, char *text_out, size_t bytes);
-
-/**
- * The rank to blame among files[0..n) (NULL where there is none): one that is dead or stopped by its agent's word;
- * else the end of the wait-for chain that begins at `from` (-1: at the rank that made no progress for longest). -1: none.
- */
-int yokei_flight_culprit(const struct yokei_flight_file *const files[], int n, int from);
 
 /** The state letter of /proc/PID/stat ('T' stopped, 'Z' ended) and its start time; '\0' when there is no such process. */
 char yokei_process_state(int pid, uint64_t *start_time_out);

@@ -159,18 +159,14 @@ struct yokei_part {
 
 /** An algorithm makes the steps of an operation, lane by lane. */
 struct yokei_algorithm {
-    const char *name;
     /* Fill the lane's next step and move its counters on; false when the lane has nothing more to do. */
     bool (*next)(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step);
     bool announces; /* goes through shared memory, and begins with an announcement */
 };
-enum yokei_algorithm_id {
-    YOKEI_RING, YOKEI_DOUBLING, YOKEI_CHAIN, YOKEI_DISSEMINATION, YOKEI_PAIRS, YOKEI_ONESHOT, YOKEI_SLICES, YOKEI_LINEAR,
-    YOKEI_DIRECT, YOKEI_EXCHANGE, YOKEI_N_ALGORITHMS
-};
 extern const struct yokei_algorithm yokei_ring, yokei_doubling, yokei_chain, yokei_dissemination, yokei_pairs, yokei_oneshot,
     yokei_slices, yokei_linear, yokei_direct, yokei_exchange;
 const struct yokei_algorithm *yokei_algorithm(unsigned id);
+enum yokei_algorithm_id yokei_algorithm_id(const struct yokei_algorithm *algorithm);
 
 struct yokei_op {
     struct yokei_op *next; /* in the communicator's queue, or its list of free ones */
@@ -211,7 +207,7 @@ struct yokei_op {
     uint64_t begun_ns, progress_ns;
     uint64_t probed_ns;
     bool warned;
-    int waits_for;          /* rank of the communicator, of the lane that was looked at last */
+    int waits_for;          /* rank of the communicator, of the lane that was looked at last: yokei_waits_for() */
 };
 
 /** What every rank tells every other when a communicator is made. */
@@ -303,6 +299,7 @@ struct yokei_process {
     int n_comms;
     bool faulted;             /* an operation failed: MPI is not finalised any more */
     bool any_thread;          /* MPI_THREAD_MULTIPLE */
+    bool is_witness;          /* the record is in a folder, and there is no agent */
     pthread_t main_thread;    /* that made the first communicator */
     struct yokei_flight_file *flight;
     int flight_fd, world_rank, n_world;
@@ -373,6 +370,13 @@ struct yoke_comm {
     uint32_t n_polls;
     bool watch_soon;          /* its waiter sleeps between two looks */
 };
+
+/* ---- witness.c: which rank of this host ends first, for records that no agent writes to ---- */
+/** Watch a rank of this host, whose record is in the run directory, from now on. Without success nothing is known; that is no error. */
+void yokei_witness_add(int world_rank);
+/** A rank that is waited for has the mark of the dead: note it now, without waiting for the thread's turn. */
+void yokei_witness_glance(void);
+void yokei_witness_end(void);
 
 /* ---- process.c: the process's own state, creation of its flight record ---- */
 yoke_status yokei_process_begin(void);

@@ -10,17 +10,28 @@
 
 struct yokei_process yokei_process = { .lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER, .flight_fd = -1 };
 
+/* In the run directory, or where there is none in memory without a name. */
 static yoke_status open_record(void)
 {
+    static bool opened; /* by this process: it goes on in the same record */
     struct yokei_process *p = &yokei_process;
     const char *folder = getenv("YOKE_RUN_DIR");
+    const bool has_agent = getenv("YOKE_SUPERVISOR") != NULL;
     p->run_dir[0] = '\0';
     p->flight_fd = -1;
+    p->is_witness = false;
     if (!folder || !*folder) return yokei_flight_create_memory(p->world_rank, &p->flight_fd, &p->flight);
     if (strlen(folder) >= sizeof p->run_dir)
         return yoke_fail(YOKE_EIO, "YOKE_RUN_DIR: longer than %zu letters", sizeof p->run_dir - 1);
     yokei_text(p->run_dir, sizeof p->run_dir, "%s", folder);
-    return yokei_flight_create(folder, p->world_rank, false, &p->flight);
+    if (!has_agent && !opened) {
+        YOKE_TRY(yokei_make_folder(folder));
+        if (p->world_rank == 0) yokei_flight_drop(folder, p->n_world); /* of an earlier job with more ranks */
+    }
+    YOKE_TRY(yokei_flight_create(folder, p->world_rank, !has_agent && !opened, &p->flight));
+    p->is_witness = !has_agent;
+    opened = true;
+    return YOKE_OK;
 }
 
 yoke_status yokei_process_begin(void)
@@ -59,6 +70,7 @@ void yokei_process_end(void)
 {
     struct yokei_process *p = &yokei_process;
     if (!p->flight) return;
+    yokei_witness_end();
     if (!p->faulted) atomic_store_explicit(&p->flight->state, YOKEI_RANK_LEFT, memory_order_release);
     yokei_flight_close(p->flight);
     p->flight = NULL;

@@ -192,10 +192,12 @@ void yokei_map_record(yoke_comm *comm, int r)
                                    ? yokei_flight_open_memory(peer->info.pid, peer->info.flight_fd, &file)
                                    : yokei_flight_open(p->run_dir, peer->info.world_rank, &file);
     if (status) return;
-    if (file->nonce == peer->info.nonce && file->pid == peer->info.pid)
-        peer->flight = file;
-    else
+    if (file->nonce != peer->info.nonce || file->pid != peer->info.pid) {
         yokei_flight_close(file);
+        return;
+    }
+    peer->flight = file;
+    yokei_witness_add(peer->info.world_rank);
 }
 
 enum { SEES_RECORD = 1, SEES_SLOTS = 2 };

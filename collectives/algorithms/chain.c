@@ -70,4 +70,4 @@ static bool chain_next(const struct yokei_op *op, struct yokei_lane *lane, struc
     return false;
 }
 
-const struct yokei_algorithm yokei_chain = { "chain", chain_next };
+const struct yokei_algorithm yokei_chain = { chain_next };

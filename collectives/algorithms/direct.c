@@ -172,4 +172,4 @@ static bool direct_next(const struct yokei_op *op, struct yokei_lane *lane, stru
     return is_direct(op) ? direct_step(op, lane, step) : yokei_slices_round(op, lane, step, 2);
 }
 
-const struct yokei_algorithm yokei_direct = { "direct", direct_next, .announces = true };
+const struct yokei_algorithm yokei_direct = { direct_next, .announces = true };

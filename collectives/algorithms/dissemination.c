@@ -18,4 +18,4 @@ static bool dissemination_next(const struct yokei_op *op, struct yokei_lane *lan
     return true;
 }
 
-const struct yokei_algorithm yokei_dissemination = { "dissemination", dissemination_next };
+const struct yokei_algorithm yokei_dissemination = { dissemination_next };

@@ -100,4 +100,4 @@ static bool doubling_next(const struct yokei_op *op, struct yokei_lane *lane, st
     return true;
 }
 
-const struct yokei_algorithm yokei_doubling = { "doubling", doubling_next };
+const struct yokei_algorithm yokei_doubling = { doubling_next };

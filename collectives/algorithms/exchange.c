@@ -93,4 +93,4 @@ static bool exchange_next(const struct yokei_op *op, struct yokei_lane *lane, st
     return true;
 }
 
-const struct yokei_algorithm yokei_exchange = { "exchange", exchange_next };
+const struct yokei_algorithm yokei_exchange = { exchange_next };

@@ -94,4 +94,4 @@ static bool linear_next(const struct yokei_op *op, struct yokei_lane *lane, stru
     return false;
 }
 
-const struct yokei_algorithm yokei_linear = { "linear", linear_next };
+const struct yokei_algorithm yokei_linear = { linear_next };

@@ -133,4 +133,4 @@ static bool oneshot_next(const struct yokei_op *op, struct yokei_lane *lane, str
     }
 }
 
-const struct yokei_algorithm yokei_oneshot = { "oneshot", oneshot_next, .announces = true };
+const struct yokei_algorithm yokei_oneshot = { oneshot_next, .announces = true };

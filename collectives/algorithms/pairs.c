@@ -30,4 +30,4 @@ static bool pairs_next(const struct yokei_op *op, struct yokei_lane *lane, struc
     return true;
 }
 
-const struct yokei_algorithm yokei_pairs = { "pairs", pairs_next };
+const struct yokei_algorithm yokei_pairs = { pairs_next };

@@ -86,4 +86,4 @@ static bool ring_next(const struct yokei_op *op, struct yokei_lane *lane, struct
     return true;
 }
 
-const struct yokei_algorithm yokei_ring = { "ring", ring_next };
+const struct yokei_algorithm yokei_ring = { ring_next };

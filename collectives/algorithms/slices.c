@@ -247,4 +247,4 @@ bool yokei_slices_round(const struct yokei_op *op, struct yokei_lane *lane, stru
     return true;
 }
 
-const struct yokei_algorithm yokei_slices = { "slices", slices_next, .announces = true };
+const struct yokei_algorithm yokei_slices = { slices_next, .announces = true };
