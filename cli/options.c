@@ -10,7 +10,7 @@
 
 #define COLLECTIVES (CLI_BENCH_COLLECTIVES | CLI_BENCH_ALLREDUCE)
 #define BENCH (CLI_BENCH_GEMM | COLLECTIVES)
-#define RESULTS (CLI_INFO | CLI_VERIFY | BENCH)
+#define RESULTS (CLI_INFO | CLI_VERIFY | CLI_TRACE | BENCH)
 #define DTYPES "f32|bf16|f16"
 
 const struct cli_option cli_option_table[] = {
@@ -29,13 +29,19 @@ const struct cli_option cli_option_table[] = {
     { "bind", CLI_RUN, CLI_CHOICE, .value = "cores", .choices = "cores|none",
       .help = "Give each rank of a host its own share of the cores, with thread counts to match, or leave that alone" },
     { "run-dir", CLI_RUN | CLI_TRAIN, CLI_TEXT, .metavar = "DIR",
-      .help = "Folder for what a run writes; default: a new one under runs/" },
+      .help = "Folder for what a run writes, flight records included; default: a new one under runs/" },
     { "grace", CLI_RUN, CLI_TIME, .value = "15s", .least = 0, .most = 3600,
       .help = "After a rank failed, how long the others may take to end by themselves" },
 
     /* ---- info ---- */
     { "check", CLI_INFO, CLI_FLAG, .help = "Test this machine and say how to fix what is found" },
     { "no-speed", CLI_INFO, CLI_FLAG, .help = "Leave out the measurements of copy rate and matrix speed" },
+
+    /* ---- trace: cli/trace.c ---- */
+    { "format", CLI_TRACE, CLI_CHOICE, .value = "text", .choices = "text|json|chrome",
+      .help = "For people, for scripts, or a time line for chrome://tracing and ui.perfetto.dev" },
+    { "to", CLI_TRACE, CLI_TEXT, 'o', .no_key = true, .metavar = "FILE", .help = "Write to this file, whole or not at all, instead of to stdout" },
+    { "last", CLI_TRACE, CLI_INT, .value = "5", .least = 0, .most = 1024, .help = "Operations to show of each rank, in text and JSON" },
 
     /* ---- verify, bench ---- */
     { "device", CLI_VERIFY | BENCH | CLI_TRAIN, CLI_TEXT, .value = "host", .metavar = "SPEC",

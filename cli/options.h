@@ -29,6 +29,7 @@ enum cli_verb_bit {
     CLI_BENCH_TRAIN = 1 << 8,
     CLI_HELLO = 1 << 9,
     CLI_BENCH_COLLECTIVES = 1 << 10,
+    CLI_TRACE = 1 << 11,
     CLI_HIDDEN = CLI_RANK | CLI_MANUAL | CLI_HELLO, /* verbs that are not listed */
     CLI_LIBRARY = 1 << 30, /* no option: a variable that the libraries read, listed so that typing errors are found */
     CLI_EVERY = CLI_LIBRARY - 1,

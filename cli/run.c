@@ -272,7 +272,8 @@ static bool any_record(const struct cli_job *job)
     return false;
 }
 
-static void clean(struct cli_job *job, bool success)
+/* The records stay where somebody may look for them: after a failure, and in a folder that was named or is dated. */
+static void clean(struct cli_job *job, bool drop_records)
 {
     for (int r = 0; r < job->n_ranks && job->ranks; r++) {
         yokei_flight_close(job->ranks[r].record);
@@ -280,8 +281,8 @@ static void clean(struct cli_job *job, bool success)
         if (job->ranks[r].rank_fd >= 0) close(job->ranks[r].rank_fd);
     }
     if (job->folder[0]) {
-        cli_job_dir_clean(job->folder, job->n_ranks, success);
-        if (job->temporary && success) rmdir(job->folder);
+        cli_job_dir_clean(job->folder, job->n_ranks, drop_records);
+        if (job->temporary && drop_records) rmdir(job->folder);
     }
     if (job->ends >= 0) close(job->ends);
     free(job->ranks);
@@ -315,7 +316,7 @@ yoke_status cli_run(const struct cli_context *context)
 out:
     end_relay(&job);
     /* Errors that were found before anything ran leave no records worth keeping. */
-    clean(&job, !status || !any_record(&job) || job.refused[0] || job.interrupted);
+    clean(&job, !any_record(&job) || job.refused[0] || (job.temporary && (!status || job.interrupted)));
     if (job.interrupted && status && status != YOKE_EPREEMPTED) {
         cli_note("yoke: stopped by %s", job.interrupted == SIGINT ? "SIGINT" : "SIGTERM");
         signal(job.interrupted, SIG_DFL);

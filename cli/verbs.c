@@ -92,6 +92,34 @@ const struct cli_verb cli_verb_table[] = {
           "The memory is known before the start: a run that does not fit is refused with what to lower (exit code 13). "
           "A loss that is no number ends the run with rank and step (exit code 17).",
       .run = cli_train },
+    { "trace", CLI_TRACE, .arguments = "DIR", .summary = "Read the flight records of a run: who failed first, and who waited for whom",
+      .example = "yoke trace runs/20240131-120000                            # a run that failed, or still runs\n"
+                 "yoke trace runs/20240131-120000 --format chrome -o t.json  # open it in ui.perfetto.dev\n"
+                 "# without yoke run\n"
+                 "YOKE_RUN_DIR=records mpiexec.mpich -n 4 ./program; yoke trace records",
+      .description =
+          "Every rank keeps a flight record, a small file in the run directory that outlives it, with its state and its last "
+          "1,024 operations. This verb reads them: what became of each rank, what it did last, whom it waited for, and which "
+          "rank is to blame. Under yoke run records stay in the directory given by --run-dir, in runs/ for training and between "
+          "hosts, and in a temporary folder when a run fails; its error names the folder. Without yoke run set YOKE_RUN_DIR to a "
+          "folder (made when it is missing, shared between hosts, emptied of older records by the next job).\n\n"
+          "What names the culprit (evidence in the JSON), from the surest: agent, its agent saw how it ended; witness, another "
+          "rank saw its process end first; stopped, it is stopped; error, a rank recorded an error that names it; gone, its "
+          "process alone is gone; waited, a guess: several are gone, and in the end the others waited for this one. Under a bare "
+          "mpiexec, which kills all ranks within a millisecond after one died, the ranks of its host are its witnesses (Linux "
+          "5.16 or later). Where none was quick enough, or the rank had none on its host, all that may have died first are "
+          "listed as candidates.\n\n"
+          "Clocks: times within a host are exact. Between hosts they are as close as the hosts' clocks were when the records were "
+          "made. Times are seconds since the first operation recorded.\n\n"
+          "JSON: schema (1), folder, n_ranks, origin (seconds since 1970), end, culprit {rank, evidence, by, candidates, text}, "
+          "ranks [{rank, state (running, stopped, ended, failed, dead, killed, gone, unknown, missing), state_text, host, pid, "
+          "device, doing, signal, exit_code, status, error, waits_for, saw_first_end_of, last_activity, n_operations, compared "
+          "{operations, last, waited, caused}, operations [{sequence, communicator, communicator_id, collective, algorithm, dtype, "
+          "reduction, count, bytes, root, step, start, end, waits_for, status}]}]. What does not apply is null; a rank without a "
+          "readable record has rank, state, state_text and problem. compared: of the operations that all ranks recorded, in how "
+          "many it came last, and the seconds that it waited for the last, or others for it. root is the peer of a send or recv.\n\n"
+          "Exit code 11 when no record could be read; a damaged one is left out with a warning.",
+      .run = cli_trace },
     { "hello", CLI_HELLO, .ranks = true, .summary = "Start ranks that meet and end; a test of the launcher",
       .example = "yoke run -n 2 -- hello", .description = "Used by yoke info --check.", .run = cli_hello },
     { "manual", CLI_MANUAL, .summary = "Write a manual page, or the shell completion", .example = "yoke manual --name=run | man -l -",

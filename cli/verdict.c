@@ -109,7 +109,7 @@ static void doing(const struct cli_rank_watch *rank, char *out, size_t bytes)
 
 static const char *kept(const struct cli_job *job, char *out, size_t bytes)
 {
-    yokei_text(out, bytes, "; records are in %s", job->folder);
+    yokei_text(out, bytes, "; records are in %s; see `yoke trace %s`", job->folder, job->folder);
     return out;
 }
 

@@ -2,20 +2,31 @@
 /*
  * A rank that does all-reduces until it is harmed: the program under test of tests/faults/harm.
  * It says "rank R pid P" before it starts MPI, so that it can be harmed at any moment of its life.
- *   victim [ROUNDS]      end in order after so many rounds; without: go on until an error
+ *   victim [ROUNDS [MS]]  end in order after so many rounds; without, or -1: go on until an error. With MS, rank 0 computes for so
+ *                        long in each round, and the others wait for it.
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 #include <yoke/comm.h>
 
 #define LARGEST 40000
 
-static yoke_status work(yoke_comm *comm, long rounds, float *data)
+static void compute(double ms)
+{
+    struct timespec begin, now;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    do clock_gettime(CLOCK_MONOTONIC, &now);
+    while ((double)(now.tv_sec - begin.tv_sec) * 1e3 + (double)(now.tv_nsec - begin.tv_nsec) * 1e-6 < ms);
+}
+
+static yoke_status work(yoke_comm *comm, long rounds, double ms, float *data)
 {
     for (long round = 0; rounds < 0 || round < rounds; round++) {
         size_t count = (size_t)(round * 7919) % LARGEST + 1;
         for (size_t i = 0; i < count; i++) data[i] = 1;
+        if (ms > 0 && yoke_comm_rank(comm) == 0) compute(ms);
         YOKE_TRY(yoke_all_reduce(data, data, count, YOKE_F32, YOKE_SUM, comm, NULL));
         for (size_t i = 0; i < count; i++)
             if (data[i] != (float)yoke_comm_size(comm)) return yoke_fail(YOKE_ENUMERIC, "round %ld, element %zu: wrong sum %g", round, i, data[i]);
@@ -35,7 +46,7 @@ int main(int argc, char **argv)
     yoke_comm *comm;
     yoke_status status = yoke_comm_create(MPI_COMM_WORLD, NULL, NULL, &comm);
     if (!status) {
-        status = work(comm, rounds, data);
+        status = work(comm, rounds, argc > 2 ? atof(argv[2]) : 0, data);
         yoke_comm_destroy(comm);
     }
     if (status) _exit(yoke_status_exit_code(status)); /* after a fault nobody calls MPI_Finalize */

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Kill a rank of a job that a bare mpiexec started, at a random moment: the launcher kills the other ranks at once, and what
+ * is left are the flight records. `yoke trace` must name the rank that was killed, with what it did:
+ *   bare YOKE VICTIM TRIALS [SEED]
+ * In half of the trials rank 0 computes while the others wait for it, whoever of them is killed. A trial fails when another
+ * rank is named, or the killed one is not even a candidate. When no other rank was quick enough to see the end, several are
+ * candidates, and that is allowed in a quarter of the trials. Prints TAP.
+ */
+#include <fcntl.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "collectives/flight.h"
+#include "core/base/base.h"
+
+enum { MOST_RANKS = 4 };
+#define LIMIT_SECONDS 60.0
+
+struct trial {
+    const char *yoke, *victim, *ms;
+    char folder[64];
+    int n_ranks, at_rank, pids[MOST_RANKS];
+    pid_t job;
+};
+
+static uint32_t state = 1;
+static uint32_t draw(uint32_t below)
+{
+    state ^= state << 13;
+    state ^= state >> 17;
+    state ^= state << 5;
+    return state % below;
+}
+
+static double now(void) { return (double)yokei_now_ns() * 1e-9; }
+
+static void start(struct trial *t)
+{
+    char n[16];
+    const char *mpiexec = getenv("MPIEXEC");
+    snprintf(n, sizeof n, "%d", t->n_ranks);
+    t->job = fork();
+    if (t->job) return;
+    setenv("YOKE_RUN_DIR", t->folder, 1);
+    setenv("UCX_TLS", "posix,sysv,self", 0);
+    const int null = open("/dev/null", O_RDWR);
+    dup2(null, 0), dup2(null, 1), dup2(null, 2);
+    setpgid(0, 0);
+    execlp(mpiexec ? mpiexec : "mpiexec.mpich", "mpiexec", "-n", n, t->victim, "-1", t->ms, (char *)NULL);
+    _exit(127);
+}
+
+/* All ranks have done some operations; their process ids are in their records. */
+static bool are_busy(struct trial *t)
+{
+    for (const double until = now() + LIMIT_SECONDS; now() < until; usleep(5000)) {
+        int n = 0;
+        for (int r = 0; r < t->n_ranks; r++) {
+            char path[128], name[32];
+            struct yokei_flight_file *file;
+            yokei_flight_name(r, name, sizeof name);
+            snprintf(path, sizeof path, "%s/%s", t->folder, name);
+            if (yokei_flight_read(path, &file)) continue;
+            t->pids[r] = file->pid;
+            n += atomic_load(&file->n_operations) > 10;
+            free(file);
+        }
+        if (n == t->n_ranks) return true;
+    }
+    return false;
+}
+
+static bool end_job(const struct trial *t)
+{
+    for (const double until = now() + LIMIT_SECONDS; now() < until; usleep(5000))
+        if (waitpid(t->job, NULL, WNOHANG) == t->job) return true;
+    kill(-t->job, SIGKILL);
+    waitpid(t->job, NULL, 0);
+    return false;
+}
+
+static json_t *ask(const struct trial *t)
+{
+    char command[512];
+    snprintf(command, sizeof command, "%s trace --json %s", t->yoke, t->folder);
+    FILE *from = popen(command, "r");
+    json_t *root = from ? json_loadf(from, 0, NULL) : NULL;
+    const int code = from ? pclose(from) : -1;
+    if (!code) return root;
+    json_decref(root);
+    return NULL;
+}
+
+/* What is wrong with the answer, NULL: nothing; *sure_out when only one rank is named. */
+static const char *judge(const struct trial *t, const json_t *root, bool *sure_out, const char **text_out)
+{
+    const json_t *culprit = json_object_get(root, "culprit"), *candidates = json_object_get(culprit, "candidates");
+    const json_t *named = json_object_get(culprit, "rank");
+    bool among = false;
+    *text_out = json_string_value(json_object_get(culprit, "text"));
+    if (!*text_out || !json_is_array(candidates)) return "there is no answer";
+    for (size_t i = 0; i < json_array_size(candidates); i++) among |= json_integer_value(json_array_get(candidates, i)) == t->at_rank;
+    *sure_out = json_array_size(candidates) == 1;
+    if (!among) return "the rank is not named";
+    if (*sure_out && (!json_is_integer(named) || json_integer_value(named) != t->at_rank)) return "another rank is named";
+    return strstr(*text_out, "all_reduce #") ? NULL : "the collective is not named";
+}
+
+static bool run(struct trial *t, int number)
+{
+    const char *why = NULL, *text = "";
+    bool sure = false;
+    strcpy(t->folder, "/tmp/yoke-bare.XXXXXX");
+    if (!mkdtemp(t->folder)) exit(99);
+    start(t);
+    const bool busy = are_busy(t);
+    usleep(draw(100000));
+    if (!busy) why = "the ranks did not start";
+    else kill(t->pids[t->at_rank], SIGKILL);
+    if (!end_job(t) && !why) why = "the launcher did not end";
+    json_t *root = why ? NULL : ask(t);
+    if (!why) why = root ? judge(t, root, &sure, &text) : "yoke trace failed";
+    printf("%sok %d - rank %d of %d killed%s: %s%s%s\n", why ? "not " : "", number, t->at_rank, t->n_ranks,
+           t->ms ? " while rank 0 computes much" : "", sure ? "named" : "among the candidates", why ? "; " : "", why ? why : "");
+    if (why || !sure) printf("# %s\n", text);
+    fflush(stdout);
+    json_decref(root);
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", t->folder);
+    if (system(command)) exit(99);
+    return sure && !why;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 4) return 99;
+    const int trials = atoi(argv[3]);
+    int n_sure = 0;
+    state = argc > 4 ? (uint32_t)atol(argv[4]) : (uint32_t)yokei_now_ns() | 1;
+    printf("# bare: seed %u\n1..%d\n", state, trials + 1);
+    for (int i = 1; i <= trials; i++) {
+        struct trial t = { .yoke = argv[1], .victim = argv[2], .ms = i % 2 ? NULL : "5" };
+        t.n_ranks = 2 + (int)draw(MOST_RANKS - 1);
+        t.at_rank = (int)draw((uint32_t)t.n_ranks);
+        n_sure += run(&t, i);
+    }
+    printf("%sok %d - %d of %d named for certain\n", 4 * n_sure >= 3 * trials ? "" : "not ", trials + 1, n_sure, trials);
+    return 4 * n_sure < 3 * trials;
+}
