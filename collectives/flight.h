@@ -80,6 +80,14 @@ struct yokei_flight_file {
     uint64_t nonce;      /* drawn by the rank; a peer that reads the same number shares memory with it */
     uint64_t start_time; /* field 22 of /proc/PID/stat: tells a process from a later one of the same number */
     int32_t pid, n_ranks;
+    /*
+     * The rank's witness (witness.c), where there are no agents. `life`: 0 none, else its thread's id, until the kernel sets
+     * YOKEI_LIFE_ENDED because the process ended otherwise than in order. first_gone: whose did so first, -1: none that it saw. Peers
+     * look at `life` while they wait, so it lies apart from what changes with each operation.
+     */
+    _Atomic uint32_t life;
+    _Atomic int32_t first_gone;
+    _Atomic uint64_t first_gone_ns;
     char device[32];     /* of its first communicator, "host" without one */
     _Atomic uint32_t n_comms; /* communicators made ever; comms[(n - 1) % YOKEI_FLIGHT_COMMS] is the newest */
     struct yokei_flight_comm comms[YOKEI_FLIGHT_COMMS];
@@ -92,13 +100,6 @@ struct yokei_flight_file {
     _Atomic uint32_t status;       /* yoke_status of FAILED */
     _Atomic int32_t culprit;       /* the rank of the job that the error names, -1: none */
     _Atomic uint32_t n_shrinks;    /* it went on without ranks that had failed; written after `state` left FAILED */
-    /*
-     * The rank's witness (witness.c), where there are no agents. `life`: 0 none, else its thread's id, until the kernel sets
-     * YOKEI_LIFE_ENDED because the process ended otherwise than in order. first_gone: whose did so first, -1: none that it saw.
-     */
-    _Atomic uint32_t life;
-    _Atomic int32_t first_gone;
-    _Atomic uint64_t first_gone_ns;
     char comm_name[32];
     char busy[64];
     char error[1024];

@@ -2,9 +2,11 @@
 /*
  * A rank that does all-reduces until it is harmed: the program under test of tests/faults/harm.
  * It says "rank R pid P" before it starts MPI, so that it can be harmed at any moment of its life.
- *   victim [ROUNDS [MS]]  end in order after so many rounds; without, or -1: go on until an error. With MS, rank 0 computes for so
+ *   victim [ROUNDS [MS]]  end in order after so many rounds; without, or -1: go on until an error; -N: rank 1
+ *                        kills itself after N rounds. With MS, rank 0 computes for so
  *                        long in each round, and the others wait for it.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -26,6 +28,7 @@ static yoke_status work(yoke_comm *comm, long rounds, double ms, float *data)
     for (long round = 0; rounds < 0 || round < rounds; round++) {
         size_t count = (size_t)(round * 7919) % LARGEST + 1;
         for (size_t i = 0; i < count; i++) data[i] = 1;
+        if (rounds < -1 && round == -rounds && yoke_comm_rank(comm) == 1) raise(SIGKILL);
         if (ms > 0 && yoke_comm_rank(comm) == 0) compute(ms);
         YOKE_TRY(yoke_all_reduce(data, data, count, YOKE_F32, YOKE_SUM, comm, NULL));
         for (size_t i = 0; i < count; i++)

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "collectives/flight.h"
+#include "collectives/postmortem.h"
 #include "core/base/base.h"
 
 static char folder[] = "/tmp/yoke-flight.XXXXXX";
@@ -71,6 +71,9 @@ static void wrong_files_are_refused(void **unused)
     assert_fails(YOKE_EDATA, "shorter", yokei_flight_open(folder, 7, &file));
     assert_ok(yokei_file_write(path, zeros, sizeof zeros));
     assert_fails(YOKE_EDATA, "not a flight record", yokei_flight_open(folder, 7, &file));
+    memcpy(zeros, "yokefl1", 8);
+    assert_ok(yokei_file_write(path, zeros, 100)); /* an older layout is named as such, whatever its length */
+    assert_fails(YOKE_EDATA, "layout '1'", yokei_flight_open(folder, 7, &file));
     snprintf(path, sizeof path, "%s/flight-00008.bin", folder);
     assert_int_equal(symlink("/etc/passwd", path), 0);
     assert_fails(YOKE_EIO, NULL, yokei_flight_open(folder, 8, &file));
@@ -100,35 +103,164 @@ static void outlives_a_killed_process(void **unused)
     close(fd);
 }
 
-/* Four ranks: waits_for[r] -1 means outside collectives. */
-static int culprit(const int waits_for[4], int from, int dead)
-{
+/* Four ranks: waits_for[r] -1 means outside collectives. The fates of all are `fate`, but that of `dead` its agent's word. */
+struct scene {
     struct yokei_flight_file *files[4];
-    const struct yokei_flight_file *read_only[4];
     int fds[4];
+    enum yokei_fate fates[4];
+    bool candidates[4];
+};
+
+static void set_scene(struct scene *s, const int waits_for[4], enum yokei_fate fate)
+{
     for (int r = 0; r < 4; r++) {
-        assert_ok(yokei_flight_create_memory(r, &fds[r], &files[r]));
-        atomic_store(&files[r]->waits_for, waits_for[r]);
-        atomic_store(&files[r]->progress_ns, 1000 + 10 * (uint64_t)((r + 2) % 4)); /* rank 2's is the oldest */
-        atomic_store(&files[r]->state, waits_for[r] < 0 ? YOKEI_RANK_OUTSIDE : YOKEI_RANK_INSIDE);
-        if (r == dead) yokei_flight_set_agent(files[r], YOKEI_AGENT_DEAD, 1, SIGSEGV, 0);
-        read_only[r] = files[r];
+        assert_ok(yokei_flight_create_memory(r, &s->fds[r], &s->files[r]));
+        atomic_store(&s->files[r]->waits_for, waits_for[r]);
+        atomic_store(&s->files[r]->progress_ns, 1000 + 10 * (uint64_t)((r + 2) % 4)); /* rank 2's is the oldest */
+        atomic_store(&s->files[r]->state, waits_for[r] < 0 ? YOKEI_RANK_OUTSIDE : YOKEI_RANK_INSIDE);
+        s->fates[r] = fate;
     }
-    const int rank = yokei_flight_culprit(read_only, 4, from);
+}
+
+static struct yokei_blame end_scene(struct scene *s)
+{
+    const struct yokei_blame blame = yokei_blame((const struct yokei_flight_file *const *)s->files, s->fates, 4, s->candidates);
     for (int r = 0; r < 4; r++) {
-        yokei_flight_close(files[r]);
-        close(fds[r]);
+        yokei_flight_close(s->files[r]);
+        close(s->fds[r]);
     }
-    return rank;
+    return blame;
 }
 
 static void the_chain_ends_at_the_culprit(void **unused)
 {
     (void)unused;
-    assert_int_equal(culprit((const int[]){ 1, 2, 3, -1 }, 0, -1), 3);  /* rank 3 has not called */
-    assert_int_equal(culprit((const int[]){ 1, 2, 3, -1 }, -1, -1), 3);
-    assert_int_equal(culprit((const int[]){ 1, 2, 3, 0 }, 0, -1), 2);   /* a circle: who stood still first */
-    assert_int_equal(culprit((const int[]){ 1, 2, 3, -1 }, 0, 1), 1);   /* a dead rank, whoever waits */
+    struct scene s;
+    struct yokei_blame blame;
+    set_scene(&s, (const int[]){ 1, 2, 3, -1 }, YOKEI_FATE_RUNNING); /* rank 3 has not called */
+    blame = end_scene(&s);
+    assert_int_equal(blame.rank, 3);
+    assert_int_equal(blame.n_candidates, 1);
+    set_scene(&s, (const int[]){ 1, 2, 3, 0 }, YOKEI_FATE_RUNNING); /* a circle: who stood still first */
+    assert_int_equal(end_scene(&s).rank, 2);
+    set_scene(&s, (const int[]){ 1, 2, 3, -1 }, YOKEI_FATE_GONE); /* all gone: a guess, and said to be one */
+    blame = end_scene(&s);
+    assert_int_equal(blame.rank, 3);
+    assert_int_equal(blame.evidence, YOKEI_EVIDENCE_WAITED);
+    assert_int_equal(blame.n_candidates, 4);
+}
+
+/* A rank that ended an operation is not waited for there any more, whatever the other has written. */
+static void a_satisfied_wait_is_none(void **unused)
+{
+    (void)unused;
+    struct scene s;
+    set_scene(&s, (const int[]){ 1, -1, -1, -1 }, YOKEI_FATE_GONE);
+    atomic_store(&s.files[0]->comm, 5);
+    atomic_store(&s.files[0]->sequence, 9);
+    s.files[1]->entries[0] = (struct yokei_flight_entry){ .start_ns = 1, .end_ns = 2, .comm = 5, .sequence = 9 };
+    atomic_store(&s.files[1]->n_operations, 1);
+    atomic_store(&s.files[1]->entries[0].state, 1);
+    s.files[1]->entries[0].end_ns = 0;
+    assert_int_equal(yokei_rank_waits_for((const struct yokei_flight_file *const *)s.files, 4, 0), 1);
+    s.files[1]->entries[0].end_ns = 2;
+    atomic_store(&s.files[1]->entries[0].state, 2);
+    assert_int_equal(yokei_rank_waits_for((const struct yokei_flight_file *const *)s.files, 4, 0), -1);
+    end_scene(&s);
+}
+
+static void evidence_goes_by_its_strength(void **unused)
+{
+    (void)unused;
+    struct scene s;
+    struct yokei_blame blame;
+    const int waits[] = { 1, 2, 3, -1 };
+    set_scene(&s, waits, YOKEI_FATE_GONE); /* a witness knows better than the chain; of two the earlier */
+    atomic_store(&s.files[3]->first_gone, 1);
+    atomic_store(&s.files[3]->first_gone_ns, 500);
+    atomic_store(&s.files[2]->first_gone, 0);
+    atomic_store(&s.files[2]->first_gone_ns, 900);
+    blame = end_scene(&s);
+    assert_int_equal(blame.rank, 1);
+    assert_int_equal(blame.evidence, YOKEI_EVIDENCE_WITNESS);
+    assert_int_equal(blame.by, 3);
+    set_scene(&s, waits, YOKEI_FATE_FAILED); /* an error that is a cause, although others are earlier */
+    for (int r = 0; r < 4; r++) atomic_store(&s.files[r]->status, r == 2 ? YOKE_ENUMERIC : YOKE_EDEAD);
+    atomic_store(&s.files[2]->heartbeat_ns, 7);
+    blame = end_scene(&s);
+    assert_int_equal(blame.rank, 2);
+    assert_int_equal(blame.evidence, YOKEI_EVIDENCE_ERROR);
+    set_scene(&s, waits, YOKEI_FATE_FAILED); /* who is named in an error */
+    s.fates[0] = YOKEI_FATE_GONE;
+    for (int r = 1; r < 4; r++) atomic_store(&s.files[r]->status, YOKE_EDEAD), atomic_store(&s.files[r]->culprit, 0);
+    assert_int_equal(end_scene(&s).rank, 0);
+    set_scene(&s, waits, YOKEI_FATE_RUNNING);
+    s.fates[1] = YOKEI_FATE_GONE;
+    blame = end_scene(&s);
+    assert_int_equal(blame.rank, 1);
+    assert_int_equal(blame.evidence, YOKEI_EVIDENCE_GONE);
+    set_scene(&s, waits, YOKEI_FATE_KILLED); /* two that their agents saw die: the first; before it who had no word at the start */
+    s.fates[1] = s.fates[2] = YOKEI_FATE_DEAD;
+    yokei_flight_set_agent(s.files[2], YOKEI_AGENT_DEAD, 1, SIGSEGV, 0);
+    yokei_flight_set_agent(s.files[1], YOKEI_AGENT_DEAD, 1, SIGKILL, 0);
+    for (int r = 0; r < 4; r++) s.files[r]->clock_offset_ns = 0;
+    assert_int_equal(end_scene(&s).rank, 2);
+}
+
+static void fates(void **unused)
+{
+    (void)unused;
+    struct yokei_flight_file *file;
+    int fd;
+    assert_ok(yokei_flight_create_memory(0, &fd, &file));
+    assert_int_equal(yokei_fate(NULL), YOKEI_FATE_MISSING);
+    gethostname(file->host, sizeof file->host - 1);
+    file->pid = getpid();
+    yokei_process_state(getpid(), &file->start_time);
+    atomic_store(&file->state, YOKEI_RANK_INSIDE);
+    assert_int_equal(yokei_fate(file), YOKEI_FATE_RUNNING);
+    file->start_time++; /* another process of the same number */
+    assert_int_equal(yokei_fate(file), YOKEI_FATE_GONE);
+    yokei_text(file->host, sizeof file->host, "elsewhere");
+    assert_int_equal(yokei_fate(file), YOKEI_FATE_UNKNOWN);
+    atomic_store(&file->life, 4711u | YOKEI_LIFE_ENDED); /* the kernel's mark is seen everywhere */
+    assert_int_equal(yokei_fate(file), YOKEI_FATE_GONE);
+    yokei_flight_set_agent(file, YOKEI_AGENT_DEAD, 1, SIGKILL, 0);
+    assert_int_equal(yokei_fate(file), YOKEI_FATE_DEAD);
+    yokei_flight_set_agent(file, YOKEI_AGENT_ENDED, 1, SIGKILL, 0);
+    assert_int_equal(yokei_fate(file), YOKEI_FATE_KILLED);
+    atomic_store(&file->state, YOKEI_RANK_FAILED);
+    assert_int_equal(yokei_fate(file), YOKEI_FATE_FAILED);
+    yokei_flight_set_agent(file, YOKEI_AGENT_NONE, 1, 0, 0);
+    atomic_store(&file->state, YOKEI_RANK_LEFT);
+    assert_int_equal(yokei_fate(file), YOKEI_FATE_ENDED);
+    yokei_flight_close(file);
+    close(fd);
+}
+
+static void copies_are_clean(void **unused)
+{
+    (void)unused;
+    struct yokei_flight_file *file, *copy;
+    char path[128];
+    snprintf(path, sizeof path, "%s/flight-00009.bin", folder);
+    assert_ok(yokei_flight_create(folder, 9, true, &file));
+    memset(file->host, 'x', sizeof file->host); /* no end */
+    memcpy(file->error, "a\033[31mb\nc\xc3", 11);
+    assert_ok(yokei_flight_read(path, &copy));
+    assert_int_equal(strlen(copy->host), sizeof copy->host - 1);
+    assert_string_equal(copy->error, "a?[31mb c?");
+    free(copy);
+    /* Who has mapped a record keeps it when a new one begins. */
+    struct yokei_flight_file *next;
+    assert_ok(yokei_flight_create(folder, 9, true, &next));
+    assert_int_equal(file->host[0], 'x');
+    assert_int_equal(next->host[0], 0);
+    assert_true(next->clock_offset_ns != 0);
+    yokei_flight_close(file);
+    yokei_flight_close(next);
+    yokei_flight_drop(folder, 9);
+    assert_fails(YOKE_EIO, "cannot be opened", yokei_flight_read(path, &copy));
 }
 
 static void processes(void **unused)
@@ -173,6 +305,8 @@ static void texts(void **unused)
     yokei_agent_verdict_text(&killed, text, sizeof text);
     assert_non_null(strstr(text, "died by signal 9"));
     assert_string_equal(yokei_kind_name(YOKEI_N_KINDS), "?");
+    assert_string_equal(yokei_algorithm_name(YOKEI_RING), "ring");
+    assert_string_equal(yokei_algorithm_name(YOKEI_N_ALGORITHMS), "?");
     yokei_flight_close(file);
     close(fd);
 }
@@ -184,6 +318,10 @@ int main(void)
         cmocka_unit_test(wrong_files_are_refused),
         cmocka_unit_test(outlives_a_killed_process),
         cmocka_unit_test(the_chain_ends_at_the_culprit),
+        cmocka_unit_test(a_satisfied_wait_is_none),
+        cmocka_unit_test(evidence_goes_by_its_strength),
+        cmocka_unit_test(fates),
+        cmocka_unit_test(copies_are_clean),
         cmocka_unit_test(processes),
         cmocka_unit_test(texts),
     };
