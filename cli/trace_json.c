@@ -19,7 +19,8 @@ static json_t *operation_json(const struct cli_trace *t, int r, const struct yok
     return json_pack("{s:I, s:s, s:I, s:s, s:s, s:s, s:s, s:I, s:f, s:o, s:i, s:f, s:o, s:o, s:o}", "sequence", (json_int_t)e->sequence,
                      "communicator", cli_trace_comm_name(t->files[r], e->comm), "communicator_id", (json_int_t)e->comm, "collective",
                      yokei_kind_name(e->kind), "algorithm", yokei_algorithm_name(e->algorithm), "dtype", yoke_dtype_name((yoke_dtype)e->dtype),
-                     "reduction", yoke_reduction_name((yoke_reduction)e->reduction), "count", (json_int_t)YOKE_MIN(e->count, (uint64_t)INT64_MAX), "bytes", cli_trace_bytes(e),
+                     "reduction", yoke_reduction_name((yoke_reduction)e->reduction), "count", (json_int_t)YOKE_MIN(e->count, (uint64_t)INT64_MAX),
+                     "bytes", cli_trace_bytes(e),
                      "root", e->root >= 0 ? json_integer(e->root) : json_null(), "step", e->step, "start", cli_trace_seconds(t, r, e->start_ns),
                      "end", e->end_ns ? json_real(cli_trace_seconds(t, r, e->end_ns)) : json_null(), "waits_for",
                      rank_or_null(waits_for < t->n ? waits_for : -1), "status",
@@ -136,8 +137,8 @@ static void arrow(const struct cli_trace *t, int r, const struct yokei_flight_en
     const int peer = comm ? cli_trace_member(t, e->comm, e->root) : -1;
     const bool sends = e->kind == YOKEI_SEND;
     if (peer < 0 || (!sends && e->kind != YOKEI_RECV)) return;
-    fprintf(to, ",\n{\"ph\":\"%s\",\"cat\":\"message\",\"name\":\"message\",\"id\":\"%u:%d:%d:%u\",\"pid\":%d,\"tid\":%u,\"ts\":%.3f}", sends ? "s" : "f\",\"bp\":\"e",
-            e->comm, sends ? comm->rank : e->root, sends ? e->root : comm->rank, e->sequence, r, thread_of(t->files[r], e->comm), at);
+    fprintf(to, ",\n{\"ph\":\"%s\",\"cat\":\"message\",\"name\":\"message\",\"id\":\"%u:%d:%d:%u\",\"pid\":%d,\"tid\":%u,\"ts\":%.3f}",
+            sends ? "s" : "f\",\"bp\":\"e", e->comm, sends ? comm->rank : e->root, sends ? e->root : comm->rank, e->sequence, r, thread_of(t->files[r], e->comm), at);
 }
 
 static void event(const struct cli_trace *t, int r, const struct yokei_flight_entry *e, FILE *to)
@@ -146,7 +147,8 @@ static void event(const struct cli_trace *t, int r, const struct yokei_flight_en
     const uint64_t end = e->end_ns ? e->end_ns : YOKE_MAX(yokei_last_activity(f), e->start_ns);
     const int waits_for = atomic_load(&e->waits_for);
     const double start = micros(t, r, e->start_ns), length = (double)(end - e->start_ns) * 1e-3;
-    fprintf(to, ",\n{\"ph\":\"X\",\"cat\":\"collective\",\"name\":\"%s\",\"pid\":%d,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"seq\":%u,\"bytes\":%.17g,\"count\":%.17g,"
+    fprintf(to, ",\n{\"ph\":\"X\",\"cat\":\"collective\",\"name\":\"%s\",\"pid\":%d,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,"
+                "\"args\":{\"seq\":%u,\"bytes\":%.17g,\"count\":%.17g,"
                 "\"dtype\":\"%s\",\"op\":\"%s\",\"algorithm\":\"%s\",\"steps\":%d", yokei_kind_name(e->kind), r, thread_of(f, e->comm), start, length,
             e->sequence, cli_trace_bytes(e), (double)e->count, yoke_dtype_name((yoke_dtype)e->dtype),
             yoke_reduction_name((yoke_reduction)e->reduction), yokei_algorithm_name(e->algorithm), e->step);

@@ -2,9 +2,8 @@
 /*
  * A rank that does all-reduces until it is harmed: the program under test of tests/faults/harm.
  * It says "rank R pid P" before it starts MPI, so that it can be harmed at any moment of its life.
- *   victim [ROUNDS [MS]]  end in order after so many rounds; without, or -1: go on until an error; -N: rank 1
- *                        kills itself after N rounds. With MS, rank 0 computes for so
- *                        long in each round, and the others wait for it.
+ *   victim [ROUNDS [MS]]  end in order after so many rounds; without, or -1: go on until an error; -N: after N rounds rank 1
+ *                         kills itself. With MS, rank 0 computes for so long in each round, and the others wait for it.
  */
 #include <signal.h>
 #include <stdio.h>
