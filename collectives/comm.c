@@ -155,8 +155,7 @@ static yoke_status prepare(yoke_comm *comm, const struct yoke_comm_config *confi
     return YOKE_OK;
 }
 
-/* For who reads the record: the names of communicators, and the ranks' numbers in them. */
-static void record_comm(const yoke_comm *comm)
+void yokei_comm_record(const yoke_comm *comm)
 {
     struct yokei_flight_file *file = yokei_process.flight;
     const uint32_t n = atomic_load(&file->n_comms);
@@ -200,7 +199,6 @@ yoke_status yokei_comm_enter(yoke_comm *comm, yoke_status status, yoke_comm **co
         yokei_comm_free(comm);
         return status;
     }
-    record_comm(comm);
     comm->next = yokei_process.comms;
     yokei_process.comms = comm;
     *comm_out = comm;
@@ -234,6 +232,7 @@ yoke_status yoke_comm_create(MPI_Comm mpi_comm, yoke_device *device, const struc
         *comm_out = NULL;
         return yoke_fail(status, "yoke_comm_create: %s", text);
     }
+    yokei_comm_record(*comm_out);
     return YOKE_OK;
 }
 

@@ -89,7 +89,7 @@ struct yokei_flight_file {
     _Atomic int32_t first_gone;
     _Atomic uint64_t first_gone_ns;
     char device[32];     /* of its first communicator, "host" without one */
-    _Atomic uint32_t n_comms; /* communicators made ever; comms[(n - 1) % YOKEI_FLIGHT_COMMS] is the newest */
+    _Atomic uint32_t n_comms; /* communicators that were ready for use ever; comms[(n - 1) % YOKEI_FLIGHT_COMMS] is the newest */
     struct yokei_flight_comm comms[YOKEI_FLIGHT_COMMS];
     /* The rank's: what it is doing. */
     _Atomic uint32_t state;        /* enum yokei_rank_state */

@@ -189,6 +189,7 @@ yoke_status yoke_comm_shrink(yoke_comm *comm, const int without[], int n_without
         if (!status) yokei_costs_inherit(shrunk, comm);
         if (!status) record(comm);
         status = yokei_comm_enter(shrunk, status, comm_out);
+        if (!status) yokei_comm_record(shrunk);
     }
     pthread_mutex_unlock(&yokei_process.lock);
     return status ? yoke_fail_context(status, "%s", call) : YOKE_OK;

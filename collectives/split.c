@@ -35,7 +35,9 @@ static yoke_status make(yoke_comm *parent, const struct yoke_comm_config *config
     yoke_status status = n ? yokei_comm_new(place, n, parent->device, config ? config : &inherited, &comm) : YOKE_OK;
     status = yokei_setup_within(comm, parent, members, status);
     if (comm && !status) yokei_costs_inherit(comm, parent);
-    return comm ? yokei_comm_enter(comm, status, comm_out) : status;
+    if (comm) status = yokei_comm_enter(comm, status, comm_out);
+    if (comm && !status) yokei_comm_record(comm);
+    return status;
 }
 
 yoke_status yoke_comm_split(yoke_comm *comm, int color, int key, const struct yoke_comm_config *config, yoke_comm **comm_out)

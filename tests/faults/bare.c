@@ -68,7 +68,7 @@ static bool are_busy(struct trial *t)
             snprintf(path, sizeof path, "%s/%s", t->folder, name);
             if (yokei_flight_read(path, &file)) continue;
             t->pids[r] = file->pid;
-            n += atomic_load(&file->n_operations) > 10;
+            n += atomic_load(&file->n_comms) && atomic_load(&file->n_operations) > 10; /* of its own, not of the start */
             free(file);
         }
         if (n == t->n_ranks) return true;

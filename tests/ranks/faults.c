@@ -50,7 +50,7 @@ static int wait_until_busy(const char *folder, const struct yokei_flight_file *f
         int n = 0;
         for (int r = 0; r < RANKS; r++) {
             if (!files[r] && yokei_flight_open(folder, r, &files[r])) continue;
-            n += atomic_load(&files[r]->n_operations) > 20;
+            n += atomic_load(&files[r]->n_comms) && atomic_load(&files[r]->n_operations) > 20; /* of its own, not of the start */
         }
         if (n == RANKS) return 1;
     }
