@@ -124,7 +124,7 @@ const struct cli_verb cli_verb_table[] = {
       .example = "yoke run -n 2 -- hello", .description = "Used by yoke info --check.", .run = cli_hello },
     { "manual", CLI_MANUAL, .summary = "Write a manual page, or the shell completion", .example = "yoke manual --name=run | man -l -",
       .description = "Used while Yoke is built.", .run = cli_manual },
-    { NULL },
+    { .name = NULL },
 };
 
 const struct cli_verb *cli_verb_of(uint32_t bit)
