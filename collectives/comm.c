@@ -41,6 +41,19 @@ static yoke_status read_algorithm(const char *name, int *algorithm_out)
                      near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
+static yoke_status read_check(enum yoke_check *check)
+{
+    static const char *const names[] = { "header", "off", "full", NULL };
+    const char *text = getenv("YOKE_CHECK");
+    if (!text || !*text || *check) return YOKE_OK;
+    for (int i = 0; names[i]; i++)
+        if (!strcmp(text, names[i])) {
+            *check = (enum yoke_check)i;
+            return YOKE_OK;
+        }
+    return yoke_fail(YOKE_ECONFIG, "YOKE_CHECK=%s: one of off, header, full", text);
+}
+
 static yoke_status configure(yoke_comm *comm, const struct yoke_comm_config *config)
 {
     const struct yoke_comm_config defaults = YOKE_COMM_CONFIG_INIT;
@@ -49,9 +62,9 @@ static yoke_status configure(yoke_comm *comm, const struct yoke_comm_config *con
         return yoke_fail(YOKE_EINVAL, "yoke_comm_create: the configuration's size is %zu, not %zu: use YOKE_COMM_CONFIG_INIT",
                          config->size, sizeof *config);
     if ((unsigned)config->accum > YOKE_ACCUM_NATIVE || (unsigned)config->reproducible > YOKE_REPRODUCIBLE_SHAPE ||
-        (unsigned)config->wait > YOKE_WAIT_SLEEP || config->timeout_ms < 0 ||
+        (unsigned)config->wait > YOKE_WAIT_SLEEP || (unsigned)config->check > YOKE_CHECK_FULL || config->timeout_ms < 0 ||
         config->stall_ms < 0)
-        return yoke_fail(YOKE_EINVAL, "yoke_comm_create: accum, reproducible, wait, timeout_ms or stall_ms is out of range");
+        return yoke_fail(YOKE_EINVAL, "yoke_comm_create: accum, reproducible, wait, check, timeout_ms or stall_ms is out of range");
     int64_t chunk = (int64_t)config->chunk_bytes, no_shared = config->no_shared;
     comm->timeout_ms = config->timeout_ms;
     comm->stall_ms = config->stall_ms;
@@ -68,7 +81,8 @@ static yoke_status configure(yoke_comm *comm, const struct yoke_comm_config *con
     comm->chunk_bytes = chunk ? (size_t)chunk / 64 * 64 : DEFAULT_CHUNK_BYTES;
     comm->accum = config->accum;
     comm->reproducible = config->reproducible;
-    comm->no_check = config->no_check;
+    comm->check = config->check;
+    YOKE_TRY(read_check(&comm->check));
     comm->no_shared = no_shared != 0;
     const char *costs = config->costs ? config->costs : getenv("YOKE_COSTS");
     comm->costs_given = costs && *costs;
@@ -86,7 +100,7 @@ struct yoke_comm_config yokei_comm_config(const yoke_comm *comm, const char *nam
         .size = sizeof(struct yoke_comm_config), .name = name, .accum = comm->accum, .wait = comm->wait_policy,
         .timeout_ms = comm->timeout_ms, .stall_ms = comm->stall_ms, .chunk_bytes = comm->chunk_is_forced ? comm->chunk_bytes : 0,
         .algorithm = comm->forced_algorithm < 0 ? "auto" : yokei_algorithm((unsigned)comm->forced_algorithm)->name,
-        .reproducible = comm->reproducible, .no_check = comm->no_check, .no_shared = comm->no_shared,
+        .reproducible = comm->reproducible, .check = comm->check, .no_shared = comm->no_shared,
     };
 }
 
@@ -132,6 +146,7 @@ void yokei_comm_free(yoke_comm *comm)
     yokei_free_allocations(comm);
     yokei_shm_destroy(comm);
     yokei_setup_undo(comm);
+    yokei_inject_end(comm);
     free(comm->peers);
     free(comm->set_rank);
     free(comm->inputs);
@@ -149,6 +164,7 @@ static yoke_status prepare(yoke_comm *comm, const struct yoke_comm_config *confi
     comm->pair_recv = calloc(size, sizeof comm->pair_recv[0]);
     if (!comm->pair_send || !comm->pair_recv) return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory for %zu ranks", size);
     YOKE_TRY(configure(comm, config));
+    YOKE_TRY(yokei_inject_begin(comm));
     yokei_wait_init(&comm->wait, YOKEI_WAIT_YIELD, 1, 1); /* until it is known who is on this host */
     YOKE_TRY(make_lanes(comm));
     if (!comm->no_shared && comm->size > 1) yokei_shm_create(comm); /* without it messages go over MPI */
@@ -221,6 +237,7 @@ yoke_status yoke_comm_create(MPI_Comm mpi_comm, yoke_device *device, const struc
         *comm_out = NULL;
         return yoke_fail(status, "yoke_comm_create: %s", text);
     }
+    yokei_inject_wrap(*comm_out); /* what was measured is as it is */
     return YOKE_OK;
 }
 

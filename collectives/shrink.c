@@ -187,6 +187,7 @@ yoke_status yoke_comm_shrink(yoke_comm *comm, const int without[], int n_without
         /* Before it is entered: what fails in it from here on is its own. */
         status = shrink(comm, without, n_without, shrunk, status);
         if (!status) yokei_costs_inherit(shrunk, comm);
+        if (!status) yokei_inject_wrap(shrunk);
         if (!status) record(comm);
         status = yokei_comm_enter(shrunk, status, comm_out);
     }

@@ -142,7 +142,7 @@ void yokei_shm_ring_all(const yoke_comm *comm)
 bool yokei_shm_alarm(yoke_comm *comm, int r, const struct yokei_control *message)
 {
     struct yokei_segment *segment = comm->peers[r].segment;
-    if (!segment || comm->peers[r].transport != &yokei_shm_transport) return false;
+    if (!segment || comm->peers[r].beneath != &yokei_shm_transport) return false;
     uint32_t nothing = 0;
     if (atomic_compare_exchange_strong(&segment->alarm, &nothing, 1)) {
         segment->said = *message;

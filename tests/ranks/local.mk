@@ -1,7 +1,7 @@
 # tests/ranks: what several ranks do together. tests/ranks/run N PROGRAM prints one TAP stream and ends in time.
 EXTRA_DIST += tests/ranks/run
 ranks_programs = tests/ranks/reductions tests/ranks/moves tests/ranks/split tests/ranks/explain tests/ranks/mismatch tests/ranks/devices tests/ranks/verdicts \
-	tests/ranks/agent tests/ranks/victim tests/ranks/faults tests/ranks/property
+	tests/ranks/agent tests/ranks/victim tests/ranks/faults tests/ranks/property tests/ranks/inject
 check_PROGRAMS += $(ranks_programs)
 RANKS_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
 RANKS_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS) -lm
@@ -23,6 +23,9 @@ tests_ranks_property_LDADD = $(RANKS_LDADD)
 tests_ranks_mismatch_SOURCES = tests/ranks/ranks.h tests/ranks/mismatch.c
 tests_ranks_mismatch_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_mismatch_LDADD = $(RANKS_LDADD)
+tests_ranks_inject_SOURCES = tests/ranks/ranks.h tests/ranks/inject.c
+tests_ranks_inject_CFLAGS = $(RANKS_CFLAGS)
+tests_ranks_inject_LDADD = $(RANKS_LDADD)
 tests_ranks_victim_SOURCES = tests/ranks/ranks.h tests/ranks/victim.c
 tests_ranks_victim_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_victim_LDADD = $(RANKS_LDADD)
@@ -68,6 +71,9 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/mismatch' \
 	'$(top_srcdir)/tests/ranks/run -a 4 tests/ranks/mismatch' \
 	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/mismatch apart' \
+	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/inject' \
+	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/inject' \
+	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/inject apart' \
 	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/verdicts' \
 	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/verdicts apart' \
 	tests/ranks/faults
