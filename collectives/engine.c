@@ -265,7 +265,9 @@ static yoke_status lane_finish(struct yokei_op *op, struct yokei_lane *lane, boo
         YOKE_TRY(yokei_stage_store_ready(comm, lane, done_out));
         if (!*done_out) return YOKE_OK;
     }
-    return yokei_mpi_transport.drained(comm, lane, done_out);
+    YOKE_TRY(yokei_mpi_transport.drained(comm, lane, done_out));
+    if (!*done_out) op->waits_for = lane->undrained;
+    return YOKE_OK;
 }
 
 static yoke_status lane_work(struct yokei_op *op, struct yokei_lane *lane, bool *moved)

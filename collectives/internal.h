@@ -136,6 +136,7 @@ struct yokei_lane {
     bool own_fetched, result_pending;
     bool checked;                 /* the message that the step waits for is here and is right */
     struct yokei_mpi_lane *mpi;   /* transport/mpi.c */
+    int undrained;                /* the rank that has not taken yet what the lane sent last */
     uint32_t shm_at;              /* transport/shm.c: the send slot that comes next */
     uint32_t epoch;               /* rounds through shared memory so far, the same on all ranks */
     int seen;                     /* ranks below this one have come to where the step waits for them */

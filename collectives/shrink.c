@@ -103,7 +103,7 @@ static void map_members(yoke_comm *comm)
     int gone = -1;
     for (int r = 0; r < comm->size; r++) {
         struct yokei_peer *peer = &comm->peers[r];
-        peer->transport = &yokei_shm_transport;
+        peer->transport = peer->beneath = &yokei_shm_transport;
         yokei_map_record(comm, r);
         if (r != comm->rank && (!peer->flight || !yokei_shm_map(comm, r)) && gone < 0) gone = r;
     }

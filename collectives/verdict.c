@@ -323,7 +323,8 @@ static void judge(yoke_comm *comm, struct yokei_op *op, uint64_t now)
     const int rank = op->waits_for >= 0 ? chain_end(comm, op->waits_for, now, &inside) : comm->rank;
     if (!inside && rank != comm->rank) comm->suspect.looked_ns = 0;
     const uint64_t seen = inside || rank == comm->rank ? watch_suspect(comm, rank, now) : 0;
-    if (idle < stall || judge_lost(comm, op, idle)) return;
+    const uint64_t timeout = (uint64_t)comm->timeout_ms * MS; /* may be the shorter one */
+    if (idle < YOKE_MIN(stall, timeout) || judge_lost(comm, op, idle)) return;
     const struct yokei_flight_file *file = comm->peers[rank].flight;
     char what[256], who[192], here[160], did[600];
     if (inside || rank == comm->rank) {
@@ -334,7 +335,7 @@ static void judge(yoke_comm *comm, struct yokei_op *op, uint64_t now)
         return;
     }
     const bool busy = file && atomic_load(&file->state) == YOKEI_RANK_BUSY;
-    if (idle > (uint64_t)comm->timeout_ms * MS) {
+    if (idle > timeout) {
         yokei_text(what, sizeof what, "has not called for %.1f s (timeout_ms %lld)", (double)idle * 1e-9,
                    (long long)comm->timeout_ms);
         blame(comm, op, YOKE_ETIMEOUT, rank, what);

@@ -13,6 +13,7 @@ struct yokei_mpi_lane {
     char *memory; /* YOKEI_SLOTS to send from, one to receive into */
     size_t message_bytes, memory_bytes;
     MPI_Request sends[YOKEI_SLOTS], receive;
+    int to[YOKEI_SLOTS];
     int at;        /* send slot that comes next */
     bool posted, arrived;
     int received_bytes;
@@ -104,6 +105,7 @@ static yoke_status mpi_post(yoke_comm *comm, struct yokei_lane *lane, int to, si
     const int code = PMPI_Isend(m->memory + (size_t)m->at * m->message_bytes, (int)bytes, MPI_BYTE, comm->set_rank[to],
                                 tag_of(comm, lane->id), comm->set->mpi, &m->sends[m->at]);
     if (code) return mpi_error(comm, code, "MPI_Isend", to);
+    m->to[m->at] = to;
     m->at = (m->at + 1) % YOKEI_SLOTS;
     return YOKE_OK;
 }
@@ -151,9 +153,11 @@ static yoke_status mpi_drained(yoke_comm *comm, struct yokei_lane *lane, bool *d
         int complete = 0;
         if (!comm->broken_ns) {
             const int code = PMPI_Test(&m->sends[i], &complete, MPI_STATUS_IGNORE);
-            if (code) mpi_error(comm, code, "MPI_Test of a send", -1);
+            if (code) mpi_error(comm, code, "MPI_Test of a send", m->to[i]);
         }
-        if (!complete) *drained_out = false;
+        if (complete) continue;
+        *drained_out = false;
+        lane->undrained = m->to[i];
     }
     return YOKE_OK;
 }

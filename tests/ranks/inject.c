@@ -4,21 +4,12 @@
  * and in bounded time, in an error that names the two ranks, and no call before it returned a wrong result.
  *   tests/ranks/inject [apart] [TRIALS [SEED]]     apart: as if each rank were on a host of its own
  */
-#include <time.h>
-
 #include "tests/ranks/ranks.h"
 
 enum { LARGEST = 200000, STALL_MS = 400, TIMEOUT_MS = 1500, N_CALLS = 60 };
 
 static float send_buffer[LARGEST], recv_buffer[LARGEST];
-static uint64_t state;
 static int n_alarms;
-
-static uint32_t draw(uint32_t below) /* the same on all ranks */
-{
-    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
-    return (uint32_t)(state >> 32) % below;
-}
 
 static void count_alarms(void *context, yoke_log_level level, const char *text)
 {
@@ -167,10 +158,7 @@ int main(int argc, char **argv)
     ranks_start();
     argc -= apart, argv += apart;
     const int trials = argc > 1 ? atoi(argv[1]) : getenv("YOKE_SOAK") ? 50 : 2;
-    state = argc > 2 ? (uint64_t)atoll(argv[2]) : (uint64_t)time(NULL);
-    PMPI_Bcast(&state, 8, MPI_BYTE, 0, ranks_world);
-    if (ranks_rank == 0) printf("# seed %llu\n", (unsigned long long)state);
-    state = state * 2654435761u + 88172645463325252ull;
+    begin_drawing(argc > 2 ? argv[2] : NULL);
     if (apart && mkdtemp(folder)) setenv("YOKE_RUN_DIR", folder, 1);
     yoke_log_set(count_alarms, NULL, YOKE_LOG_WARN);
     for (int over_mpi = apart; over_mpi < 2; over_mpi++)

@@ -1,7 +1,8 @@
 # tests/ranks: what several ranks do together. tests/ranks/run N PROGRAM prints one TAP stream and ends in time.
 EXTRA_DIST += tests/ranks/run
 ranks_programs = tests/ranks/reductions tests/ranks/moves tests/ranks/split tests/ranks/explain tests/ranks/mismatch tests/ranks/devices tests/ranks/verdicts \
-	tests/ranks/agent tests/ranks/victim tests/ranks/faults tests/ranks/property tests/ranks/inject
+	tests/ranks/agent tests/ranks/victim tests/ranks/faults tests/ranks/property tests/ranks/inject \
+	tests/ranks/illegal
 check_PROGRAMS += $(ranks_programs)
 RANKS_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
 RANKS_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS) -lm
@@ -17,7 +18,7 @@ tests_ranks_split_LDADD = $(RANKS_LDADD)
 tests_ranks_explain_SOURCES = tests/ranks/ranks.h tests/ranks/explain.c
 tests_ranks_explain_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_explain_LDADD = $(RANKS_LDADD)
-tests_ranks_property_SOURCES = tests/ranks/ranks.h tests/ranks/property.c
+tests_ranks_property_SOURCES = tests/ranks/ranks.h tests/ranks/calls.h tests/ranks/property.c
 tests_ranks_property_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_property_LDADD = $(RANKS_LDADD)
 tests_ranks_mismatch_SOURCES = tests/ranks/ranks.h tests/ranks/mismatch.c
@@ -26,6 +27,9 @@ tests_ranks_mismatch_LDADD = $(RANKS_LDADD)
 tests_ranks_inject_SOURCES = tests/ranks/ranks.h tests/ranks/inject.c
 tests_ranks_inject_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_inject_LDADD = $(RANKS_LDADD)
+tests_ranks_illegal_SOURCES = tests/ranks/ranks.h tests/ranks/calls.h tests/ranks/illegal.c
+tests_ranks_illegal_CFLAGS = $(RANKS_CFLAGS)
+tests_ranks_illegal_LDADD = $(RANKS_LDADD)
 tests_ranks_victim_SOURCES = tests/ranks/ranks.h tests/ranks/victim.c
 tests_ranks_victim_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_victim_LDADD = $(RANKS_LDADD)
@@ -74,6 +78,10 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/inject' \
 	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/inject' \
 	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/inject apart' \
+	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/illegal $${YOKE_SOAK:+10}20' \
+	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/illegal $${YOKE_SOAK:+10}20' \
+	'$(top_srcdir)/tests/ranks/run -a 4 tests/ranks/illegal $${YOKE_SOAK:+10}10' \
+	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/illegal apart $${YOKE_SOAK:+10}15' \
 	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/verdicts' \
 	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/verdicts apart' \
 	tests/ranks/faults
