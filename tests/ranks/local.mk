@@ -2,7 +2,7 @@
 EXTRA_DIST += tests/ranks/run
 ranks_programs = tests/ranks/reductions tests/ranks/moves tests/ranks/split tests/ranks/explain tests/ranks/mismatch tests/ranks/devices tests/ranks/verdicts \
 	tests/ranks/agent tests/ranks/victim tests/ranks/faults tests/ranks/property tests/ranks/inject \
-	tests/ranks/illegal
+	tests/ranks/illegal tests/ranks/threads
 check_PROGRAMS += $(ranks_programs)
 RANKS_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
 RANKS_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS) -lm
@@ -30,6 +30,9 @@ tests_ranks_inject_LDADD = $(RANKS_LDADD)
 tests_ranks_illegal_SOURCES = tests/ranks/ranks.h tests/ranks/calls.h tests/ranks/illegal.c
 tests_ranks_illegal_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_illegal_LDADD = $(RANKS_LDADD)
+tests_ranks_threads_SOURCES = tests/ranks/ranks.h tests/ranks/threads.c
+tests_ranks_threads_CFLAGS = $(RANKS_CFLAGS) -pthread
+tests_ranks_threads_LDADD = $(RANKS_LDADD) -lpthread
 tests_ranks_victim_SOURCES = tests/ranks/ranks.h tests/ranks/victim.c
 tests_ranks_victim_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_victim_LDADD = $(RANKS_LDADD)
@@ -82,6 +85,8 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/illegal $${YOKE_SOAK:+10}20' \
 	'$(top_srcdir)/tests/ranks/run -a 4 tests/ranks/illegal $${YOKE_SOAK:+10}10' \
 	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/illegal apart $${YOKE_SOAK:+10}15' \
+	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/threads opencl:0' \
+	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/threads host' \
 	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/verdicts' \
 	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/verdicts apart' \
 	tests/ranks/faults
