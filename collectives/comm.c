@@ -167,7 +167,8 @@ static yoke_status prepare(yoke_comm *comm, const struct yoke_comm_config *confi
     YOKE_TRY(yokei_inject_begin(comm));
     yokei_wait_init(&comm->wait, YOKEI_WAIT_YIELD, 1, 1); /* until it is known who is on this host */
     YOKE_TRY(make_lanes(comm));
-    if (!comm->no_shared && comm->size > 1) yokei_shm_create(comm); /* without it messages go over MPI */
+    /* Without it messages go over MPI. */
+    if (!comm->no_shared && comm->size > 1 && yokei_shm_create(comm)) yokei_text(comm->no_segment, sizeof comm->no_segment, "%s", yoke_last_error());
     return YOKE_OK;
 }
 
@@ -196,8 +197,27 @@ yoke_status yokei_comm_new(int rank, int size, yoke_device *device, const struct
     return prepare(comm, config);
 }
 
+/* One line where ranks of one host share no memory, though they were not told so. */
+static void tell_of_no_memory(const yoke_comm *comm)
+{
+    const char *why = "";
+    int at = -1, here = 0;
+    for (int r = comm->size - 1; r >= 0; r--) {
+        here += comm->peers[r].flight != NULL;
+        if (comm->peers[r].info.reason[0]) at = r, why = comm->peers[r].info.reason;
+    }
+    if (comm->rank || comm->no_shared || comm->all_shared || comm->size == 1) return;
+    if (at >= 0)
+        yoke_log(YOKE_LOG_WARN, "communicator \"%s\": rank %d has no memory to share (%s): messages of ranks of one host go over MPI, which is slower",
+                 comm->name, at, why);
+    else if (here == comm->size)
+        yoke_log(YOKE_LOG_WARN, "communicator \"%s\": its ranks are on one host but cannot map each other's memory (/proc/PID/fd): messages go over "
+                 "MPI, which is slower", comm->name);
+}
+
 yoke_status yokei_comm_enter(yoke_comm *comm, yoke_status status, yoke_comm **comm_out)
 {
+    if (!status) tell_of_no_memory(comm);
     if (!status) yokei_wait_init(&comm->wait, (enum yokei_wait_policy)comm->wait_policy, comm->n_on_host, comm->n_cores);
     if (!status && !comm->all_shared && comm->size > 1) status = yokei_mpi_control_begin(comm);
     if (status) {
@@ -311,6 +331,10 @@ yoke_status yoke_mpi_start(MPI_Comm *world_out)
     int initialised = 0, level = 0, size = 0;
     PMPI_Initialized(&initialised);
     if (!initialised) {
+        const char *ranks = getenv("MPI_LOCALNRANKS"), *rank = getenv("MPI_LOCALRANKID");
+        char note[512];
+        YOKE_TRY(yokei_make_room(ranks ? atoi(ranks) : 1, note, sizeof note));
+        if (*note && (!rank || !atoi(rank))) yoke_log(YOKE_LOG_WARN, "%s", note);
         const int code = PMPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
         if (code) return yoke_fail(YOKE_EBACKEND, "MPI_Init_thread failed with code %d", code);
     }

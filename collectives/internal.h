@@ -219,7 +219,7 @@ struct yokei_peer_info {
     uint32_t draw;           /* rank 0's becomes the uid of the communicator */
     uint32_t next_context;
     int32_t status;          /* what failed on this rank so far */
-    char reason[192];
+    char reason[192];        /* of that, or, without a failure, why there is no segment */
     /* The configuration, compared. */
     uint32_t version, accum, reproducible, check, staged;
     int32_t algorithm;
@@ -354,6 +354,7 @@ struct yoke_comm {
     struct yokei_header recent[YOKEI_RECENT]; /* of the calls begun, by sequence */
     struct yokei_segment *segment; /* this rank's shared slots */
     int segment_fd;
+    char no_segment[128];     /* why there is none */
     uint64_t segment_nonce;
     struct yokei_mpi_control *control;
     struct yokei_inject *inject; /* NULL: messages are left alone */

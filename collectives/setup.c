@@ -128,7 +128,7 @@ void yokei_describe_self(yoke_comm *comm, struct yokei_peer_info *info, yoke_sta
     if (!sched_getaffinity(0, sizeof cores, &cores)) memcpy(info->cores, &cores, YOKE_MIN(sizeof cores, sizeof info->cores));
     memcpy(info->host, p->host, sizeof info->host);
     memcpy(info->name, comm->name, sizeof info->name);
-    if (status) yokei_text(info->reason, sizeof info->reason, "%s", yoke_last_error());
+    yokei_text(info->reason, sizeof info->reason, "%s", status ? yoke_last_error() : comm->no_segment);
 }
 
 /* Where the ranks meet: in MPI's communicator of the process set, or in one of ours. */

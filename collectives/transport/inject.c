@@ -143,7 +143,7 @@ void yokei_inject_wrap(yoke_comm *comm)
 void yokei_inject_end(yoke_comm *comm)
 {
     if (!comm->inject) return;
-    for (size_t i = 0; i < (size_t)comm->size * (YOKEI_LANES + 1); i++) free(comm->inject->streams[i].copy);
+    for (size_t i = 0; i < (size_t)comm->room * (YOKEI_LANES + 1); i++) free(comm->inject->streams[i].copy);
     free(comm->inject->streams);
     free(comm->inject);
     comm->inject = NULL;

@@ -234,7 +234,7 @@ yoke_status yokei_shm_create(yoke_comm *comm)
     const struct yokei_layout l = comm->layout = layout_of(comm);
     int fd = memfd_create("yoke-slots", MFD_CLOEXEC);
     if (fd < 0) return yoke_fail(YOKE_EIO, "shared memory: memfd_create: %s", strerror(errno));
-    int error = fchmod(fd, 0600) ? errno : posix_fallocate(fd, 0, (off_t)l.bytes);
+    int error = fchmod(fd, 0600) ? errno : yokei_file_reserve(fd, l.bytes);
     void *memory = error ? MAP_FAILED : mmap(NULL, l.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     uint64_t nonce;
     if (memory == MAP_FAILED || getrandom(&nonce, sizeof nonce, 0) != sizeof nonce) {

@@ -59,7 +59,8 @@ struct yoke_comm_config {
 #define YOKE_COMM_CONFIG_INIT { sizeof(struct yoke_comm_config), NULL, YOKE_ACCUM_F32, YOKE_WAIT_AUTO, 0, 0, 0, NULL, YOKE_REPRODUCIBLE_RUN, NULL, YOKE_CHECK_HEADER, false }
 
 /**
- * Start MPI in a process that has not started it itself, with threads where MPI offers them; *world_out gets a
+ * Start MPI in a process that has not started it itself, with threads where MPI offers them, and with UCX_POSIX_DIR set where
+ * /dev/shm is too small for it; *world_out gets a
  * communicator for yoke_comm_create. `yoke run` says how many ranks it started (YOKE_EXPECT_SIZE): fewer means that
  * another MPI's launcher started this program, and is YOKE_ECONFIG.
  * yoke_mpi_stop ends MPI, whoever started it, unless a collective failed: then MPI may not be finalised, and it does
