@@ -81,9 +81,8 @@ static uint32_t sum_of(const yoke_comm *comm, const struct yokei_header *header)
 
 void yokei_seal(yoke_comm *comm, struct yokei_lane *lane, int to, struct yokei_header *header)
 {
-    if (comm->check == YOKE_CHECK_OFF) return;
     header->number = ++comm->peers[to].sent[lane->id];
-    header->sum = sum_of(comm, header);
+    if (comm->check != YOKE_CHECK_OFF) header->sum = sum_of(comm, header);
 }
 
 yoke_status yokei_check_seal(yoke_comm *comm, struct yokei_lane *lane, int from, const struct yokei_header *here, const struct yokei_header *there,

@@ -93,4 +93,6 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/threads host' \
 	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/verdicts' \
 	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/verdicts apart' \
-	tests/ranks/faults
+	tests/ranks/faults \
+	'UCX_TLS=^cma tests/ranks/faults' \
+	'UCX_TLS=tcp,self tests/ranks/faults'
