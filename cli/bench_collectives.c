@@ -301,7 +301,7 @@ static void read_config(const struct cli_options *o, struct yoke_comm_config *co
     config->name = "bench";
     config->accum = !strcmp(cli_text(o, "accum"), "native") ? YOKE_ACCUM_NATIVE : YOKE_ACCUM_F32;
     config->reproducible = !strcmp(cli_text(o, "reproducible"), "shape") ? YOKE_REPRODUCIBLE_SHAPE : YOKE_REPRODUCIBLE_RUN;
-    config->no_check = cli_flag(o, "no-check");
+    config->check = cli_flag(o, "no-check") ? YOKE_CHECK_OFF : YOKE_CHECK_HEADER;
     for (size_t i = 0; i < YOKE_COUNT(waits); i++)
         if (!strcmp(cli_text(o, "wait"), waits[i])) config->wait = (enum yoke_wait)i;
 }
@@ -318,7 +318,7 @@ static yoke_status open_sides(struct bench *b, const struct cli_options *o)
     YOKE_TRY(bench_yoke_open(&b->yoke, b->spec, &config, b->shared, bytes));
     if (!b->beside || !strcmp(b->beside, "f32")) return YOKE_OK;
     config.name = "bench-beside";
-    if (!strcmp(b->beside, "unchecked")) config.no_check = true;
+    if (!strcmp(b->beside, "unchecked")) config.check = YOKE_CHECK_OFF;
     if (!strcmp(b->beside, "run")) config.reproducible = YOKE_REPRODUCIBLE_RUN;
     const bool private = !strcmp(b->beside, "host");
     return bench_yoke_open(&b->other, private ? "host" : b->spec, &config, b->shared && !private, bytes);

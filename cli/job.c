@@ -66,7 +66,8 @@ yoke_status cli_job_start(uint32_t verb, int argc, char **argv, struct cli_conte
                           struct cli_options **options_out, bool *heard_out)
 {
     MPI_Comm world;
-    *heard_out = number("PMI_RANK") > 0;
+    /* Under yoke run each says it in its record, of which one is shown: any of them may be the first to leave. */
+    *heard_out = number("PMI_RANK") > 0 && !getenv("YOKE_SUPERVISOR");
     YOKE_TRY(yoke_mpi_start(&world));
     *heard_out = false;
     PMPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);

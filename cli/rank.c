@@ -18,7 +18,6 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -110,12 +109,9 @@ static void prepare_environment(const struct agent *agent)
     /* UCX writes to stdout that a peer is gone and that messages are left: the ranks' records say it, and say it better. */
     set_unless_set("UCX_LOG_LEVEL", "fatal");
     set_unless_set("UCX_LOG_FILE", "stderr");
-    /* UCX reserves its receive buffers in /dev/shm, and writing past a full one is SIGBUS: containers have 64 MiB. */
-    struct statvfs fs;
-    if (!statvfs("/dev/shm", &fs) && (uint64_t)fs.f_bavail * fs.f_frsize < (uint64_t)agent->local_size * (64u << 20)) {
-        const char *folder = getenv("TMPDIR");
-        set_unless_set("UCX_POSIX_DIR", folder && *folder ? folder : "/tmp");
-    }
+    char note[512];
+    /* Where there is too little to start, yoke_mpi_start says so. */
+    if (!yokei_make_room(agent->local_size, note, sizeof note) && *note && agent->local_rank == 0) cli_note("%s", note);
     if (devices && *devices) {
         int n = 1;
         for (const char *c = devices; *c; c++) n += *c == ',';

@@ -40,7 +40,7 @@ static yoke_status make_part(struct yokei_allocation *a, int rank, int *fd_out, 
     const size_t bytes = mapped_bytes(a->bytes);
     const int fd = memfd_create("yoke-shared", MFD_CLOEXEC);
     if (fd < 0) return yoke_fail(YOKE_EIO, "yoke_comm_alloc: memfd_create: %s", strerror(errno));
-    int error = fchmod(fd, 0600) ? errno : posix_fallocate(fd, 0, (off_t)bytes);
+    int error = fchmod(fd, 0600) ? errno : yokei_file_reserve(fd, bytes);
     char *memory = error ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
     if (memory == MAP_FAILED) {
         if (!error) error = errno;

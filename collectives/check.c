@@ -36,7 +36,6 @@ void yokei_header_begin(yoke_comm *comm, struct yokei_op *op)
     if (op->slices && op->send_slices == op->slices) h->counts_hash = yokei_hash32(op->slices, ((size_t)comm->size + 1) * sizeof op->slices[0], 0);
     for (int i = 0; i < op->n_parts; i++) h->counts_hash = yokei_hash32(&op->parts[i].count, sizeof op->parts[i].count, h->counts_hash);
     if (last) {
-        h->last_sequence = last->sequence;
         h->last_count = last->count;
         h->last_root = last->root;
         h->last_kind = last->kind;
@@ -45,7 +44,7 @@ void yokei_header_begin(yoke_comm *comm, struct yokei_op *op)
         h->last_algorithm = last->algorithm;
     }
     comm->recent[h->sequence % YOKEI_RECENT] = *h;
-    comm->history = yokei_hash32(h, offsetof(struct yokei_header, last_sequence), comm->history);
+    comm->history = yokei_hash32(h, offsetof(struct yokei_header, last_root), comm->history);
 }
 
 void yokei_header_transfer(yoke_comm *comm, struct yokei_transfer *transfer, uint32_t sequence)
@@ -71,9 +70,50 @@ static void call_text(const struct yokei_header *h, char *text, size_t bytes)
                    (unsigned long long)h->count, yoke_dtype_name((yoke_dtype)h->dtype), what, root);
 }
 
+/* ---- whether a message is whole, and the next one ---- */
+
+static uint32_t sum_of(const yoke_comm *comm, const struct yokei_header *header)
+{
+    const uint32_t sum = yokei_hash32(header, offsetof(struct yokei_header, sum), HEADER_MAGIC);
+    return comm->check == YOKE_CHECK_FULL ? yokei_hash32(header + 1, header->bytes, sum) : sum;
+}
+
+void yokei_seal(yoke_comm *comm, struct yokei_lane *lane, int to, struct yokei_header *header)
+{
+    header->number = ++comm->peers[to].sent[lane->id];
+    if (comm->check != YOKE_CHECK_OFF) header->sum = sum_of(comm, header);
+}
+
+yoke_status yokei_check_seal(yoke_comm *comm, struct yokei_lane *lane, int from, const struct yokei_header *here, const struct yokei_header *there,
+                             size_t bytes)
+{
+    struct yokei_peer *peer = &comm->peers[from];
+    if (comm->check == YOKE_CHECK_OFF) return YOKE_OK;
+    const uint32_t expected = peer->received[lane->id] + 1;
+    const bool whole = bytes >= sizeof *there && bytes - sizeof *there == there->bytes && sum_of(comm, there) == there->sum;
+    if (whole && there->number == expected) {
+        peer->received[lane->id] = expected;
+        return YOKE_OK;
+    }
+    char call[128], what[96];
+    call_text(here, call, sizeof call);
+    if (!whole)
+        yokei_text(what, sizeof what, "was damaged on its way");
+    else if ((int32_t)(there->number - expected) < 0)
+        yokei_text(what, sizeof what, "arrived twice (number %u after %u)", there->number, expected - 1);
+    else
+        yokei_text(what, sizeof what, "came without the one before it (number %u after %u)", there->number, expected - 1);
+    return yokei_comm_fail(comm, YOKE_EDATA, peer->info.world_rank,
+                           "communicator \"%s\": %s: a message of %zu bytes from rank %d (host %s) to rank %d (host %s) %s; memory or network "
+                           "can not be trusted", comm->name, call, bytes, from, peer->info.host, comm->rank,
+                           comm->peers[comm->rank].info.host, what);
+}
+
+/* ---- whether the calls match ---- */
+
 static void last_call(const struct yokei_header *h, struct yokei_header *last)
 {
-    *last = (struct yokei_header){ .sequence = h->last_sequence, .kind = h->last_kind, .dtype = h->last_dtype,
+    *last = (struct yokei_header){ .sequence = h->sequence - 1, .kind = h->last_kind, .dtype = h->last_dtype,
                                    .reduction = h->last_reduction, .root = h->last_root, .count = h->last_count };
 }
 
@@ -116,12 +156,12 @@ static yoke_status mismatch(yoke_comm *comm, int other, const struct yokei_heade
 
 yoke_status yokei_check(yoke_comm *comm, int from, const struct yokei_header *here, const struct yokei_header *there)
 {
-    if (!memcmp(here, there, offsetof(struct yokei_header, bytes))) return YOKE_OK;
+    if (!memcmp(here, there, offsetof(struct yokei_header, number))) return YOKE_OK;
     if (there->magic != HEADER_MAGIC)
         return yokei_comm_fail(comm, YOKE_EMISMATCH, comm->peers[from].info.world_rank,
                                "communicator \"%s\": rank %d sent a message that is none of this version of Yoke's",
                                comm->name, from);
-    return comm->no_check ? YOKE_OK : mismatch(comm, from, here, there);
+    return comm->check == YOKE_CHECK_OFF ? YOKE_OK : mismatch(comm, from, here, there);
 }
 
 yoke_status yokei_check_probe(yoke_comm *comm, int from, const struct yokei_header *there)
@@ -146,10 +186,29 @@ static bool recorded_call(const yoke_comm *comm, const struct yokei_flight_file 
     return false;
 }
 
+bool yokei_has_done(const yoke_comm *comm, int other, uint32_t sequence)
+{
+    const struct yokei_peer *peer = &comm->peers[other];
+    if (!sequence) return false;
+    if (!peer->flight) {
+        const int32_t ahead = (int32_t)(peer->view_sequence - sequence);
+        return peer->view_ns && peer->view_sequence && (ahead > 0 || (!ahead && peer->view_state == YOKEI_RANK_OUTSIDE));
+    }
+    const uint64_t n = atomic_load_explicit(&peer->flight->n_operations, memory_order_acquire);
+    for (uint64_t back = 1; back <= n && back <= YOKEI_RECENT; back++) {
+        const struct yokei_flight_entry *e = &peer->flight->entries[(n - back) % YOKEI_FLIGHT_ENTRIES];
+        const uint32_t state = atomic_load_explicit(&e->state, memory_order_acquire);
+        if (!state || e->comm != comm->uid || e->algorithm == YOKEI_PAIRS) continue;
+        const int32_t ahead = (int32_t)(e->sequence - sequence);
+        return ahead > 0 || (!ahead && state == 2); /* the newest one says it */
+    }
+    return false;
+}
+
 yoke_status yokei_check_record(yoke_comm *comm, int other)
 {
     const struct yokei_flight_file *file = comm->peers[other].flight;
-    if (comm->no_check) return YOKE_OK;
+    if (comm->check == YOKE_CHECK_OFF) return YOKE_OK;
     const uint32_t newest = comm->sequence;
     for (uint32_t s = newest > YOKEI_RECENT / 2 ? newest - YOKEI_RECENT / 2 : 1; s <= newest; s++) {
         const struct yokei_header *here = recent(comm, s);
@@ -164,7 +223,7 @@ yoke_status yokei_check_record(yoke_comm *comm, int other)
 yoke_status yokei_check_post(yoke_comm *comm, const struct yokei_op *op, int other)
 {
     const struct yokei_post *post = yokei_shm_post_at(comm, other, op->number);
-    if (post->history == op->history || comm->no_check) return YOKE_OK;
+    if (post->history == op->history || comm->check == YOKE_CHECK_OFF) return YOKE_OK;
     return yokei_check(comm, other, &op->header, &post->header);
 }
 

@@ -41,6 +41,19 @@ static yoke_status read_algorithm(const char *name, int *algorithm_out)
                      near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
+static yoke_status read_check(enum yoke_check *check)
+{
+    static const char *const names[] = { "header", "off", "full", NULL };
+    const char *text = getenv("YOKE_CHECK");
+    if (!text || !*text || *check) return YOKE_OK;
+    for (int i = 0; names[i]; i++)
+        if (!strcmp(text, names[i])) {
+            *check = (enum yoke_check)i;
+            return YOKE_OK;
+        }
+    return yoke_fail(YOKE_ECONFIG, "YOKE_CHECK=%s: one of off, header, full", text);
+}
+
 static yoke_status configure(yoke_comm *comm, const struct yoke_comm_config *config)
 {
     const struct yoke_comm_config defaults = YOKE_COMM_CONFIG_INIT;
@@ -49,9 +62,9 @@ static yoke_status configure(yoke_comm *comm, const struct yoke_comm_config *con
         return yoke_fail(YOKE_EINVAL, "yoke_comm_create: the configuration's size is %zu, not %zu: use YOKE_COMM_CONFIG_INIT",
                          config->size, sizeof *config);
     if ((unsigned)config->accum > YOKE_ACCUM_NATIVE || (unsigned)config->reproducible > YOKE_REPRODUCIBLE_SHAPE ||
-        (unsigned)config->wait > YOKE_WAIT_SLEEP || config->timeout_ms < 0 ||
+        (unsigned)config->wait > YOKE_WAIT_SLEEP || (unsigned)config->check > YOKE_CHECK_FULL || config->timeout_ms < 0 ||
         config->stall_ms < 0)
-        return yoke_fail(YOKE_EINVAL, "yoke_comm_create: accum, reproducible, wait, timeout_ms or stall_ms is out of range");
+        return yoke_fail(YOKE_EINVAL, "yoke_comm_create: accum, reproducible, wait, check, timeout_ms or stall_ms is out of range");
     int64_t chunk = (int64_t)config->chunk_bytes, no_shared = config->no_shared;
     comm->timeout_ms = config->timeout_ms;
     comm->stall_ms = config->stall_ms;
@@ -68,7 +81,8 @@ static yoke_status configure(yoke_comm *comm, const struct yoke_comm_config *con
     comm->chunk_bytes = chunk ? (size_t)chunk / 64 * 64 : DEFAULT_CHUNK_BYTES;
     comm->accum = config->accum;
     comm->reproducible = config->reproducible;
-    comm->no_check = config->no_check;
+    comm->check = config->check;
+    YOKE_TRY(read_check(&comm->check));
     comm->no_shared = no_shared != 0;
     const char *costs = config->costs ? config->costs : getenv("YOKE_COSTS");
     comm->costs_given = costs && *costs;
@@ -86,7 +100,7 @@ struct yoke_comm_config yokei_comm_config(const yoke_comm *comm, const char *nam
         .size = sizeof(struct yoke_comm_config), .name = name, .accum = comm->accum, .wait = comm->wait_policy,
         .timeout_ms = comm->timeout_ms, .stall_ms = comm->stall_ms, .chunk_bytes = comm->chunk_is_forced ? comm->chunk_bytes : 0,
         .algorithm = comm->forced_algorithm < 0 ? "auto" : yokei_algorithm_name((unsigned)comm->forced_algorithm),
-        .reproducible = comm->reproducible, .no_check = comm->no_check, .no_shared = comm->no_shared,
+        .reproducible = comm->reproducible, .check = comm->check, .no_shared = comm->no_shared,
     };
 }
 
@@ -132,6 +146,7 @@ void yokei_comm_free(yoke_comm *comm)
     yokei_free_allocations(comm);
     yokei_shm_destroy(comm);
     yokei_setup_undo(comm);
+    yokei_inject_end(comm);
     free(comm->peers);
     free(comm->set_rank);
     free(comm->inputs);
@@ -149,9 +164,11 @@ static yoke_status prepare(yoke_comm *comm, const struct yoke_comm_config *confi
     comm->pair_recv = calloc(size, sizeof comm->pair_recv[0]);
     if (!comm->pair_send || !comm->pair_recv) return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory for %zu ranks", size);
     YOKE_TRY(configure(comm, config));
+    YOKE_TRY(yokei_inject_begin(comm));
     yokei_wait_init(&comm->wait, YOKEI_WAIT_YIELD, 1, 1); /* until it is known who is on this host */
     YOKE_TRY(make_lanes(comm));
-    if (!comm->no_shared && comm->size > 1) yokei_shm_create(comm); /* without it messages go over MPI */
+    /* Without it messages go over MPI. */
+    if (!comm->no_shared && comm->size > 1 && yokei_shm_create(comm)) yokei_text(comm->no_segment, sizeof comm->no_segment, "%s", yoke_last_error());
     return YOKE_OK;
 }
 
@@ -191,8 +208,27 @@ yoke_status yokei_comm_new(int rank, int size, yoke_device *device, const struct
     return prepare(comm, config);
 }
 
+/* One line where ranks of one host share no memory, though they were not told so. */
+static void tell_of_no_memory(const yoke_comm *comm)
+{
+    const char *why = "";
+    int at = -1, here = 0;
+    for (int r = comm->size - 1; r >= 0; r--) {
+        here += comm->peers[r].flight != NULL;
+        if (comm->peers[r].info.reason[0]) at = r, why = comm->peers[r].info.reason;
+    }
+    if (comm->rank || comm->no_shared || comm->all_shared || comm->size == 1) return;
+    if (at >= 0)
+        yoke_log(YOKE_LOG_WARN, "communicator \"%s\": rank %d has no memory to share (%s): messages of ranks of one host go over MPI, which is slower",
+                 comm->name, at, why);
+    else if (here == comm->size)
+        yoke_log(YOKE_LOG_WARN, "communicator \"%s\": its ranks are on one host but cannot map each other's memory (/proc/PID/fd): messages go over "
+                 "MPI, which is slower", comm->name);
+}
+
 yoke_status yokei_comm_enter(yoke_comm *comm, yoke_status status, yoke_comm **comm_out)
 {
+    if (!status) tell_of_no_memory(comm);
     if (!status) yokei_wait_init(&comm->wait, (enum yokei_wait_policy)comm->wait_policy, comm->n_on_host, comm->n_cores);
     if (!status && !comm->all_shared && comm->size > 1) status = yokei_mpi_control_begin(comm);
     if (status) {
@@ -232,6 +268,7 @@ yoke_status yoke_comm_create(MPI_Comm mpi_comm, yoke_device *device, const struc
         *comm_out = NULL;
         return yoke_fail(status, "yoke_comm_create: %s", text);
     }
+    yokei_inject_wrap(*comm_out); /* what was measured is as it is */
     yokei_comm_record(*comm_out);
     return YOKE_OK;
 }
@@ -306,6 +343,10 @@ yoke_status yoke_mpi_start(MPI_Comm *world_out)
     int initialised = 0, level = 0, size = 0;
     PMPI_Initialized(&initialised);
     if (!initialised) {
+        const char *ranks = getenv("MPI_LOCALNRANKS"), *rank = getenv("MPI_LOCALRANKID");
+        char note[512];
+        YOKE_TRY(yokei_make_room(ranks ? atoi(ranks) : 1, note, sizeof note));
+        if (*note && (!rank || !atoi(rank))) yoke_log(YOKE_LOG_WARN, "%s", note);
         const int code = PMPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
         if (code) return yoke_fail(YOKE_EBACKEND, "MPI_Init_thread failed with code %d", code);
     }

@@ -183,7 +183,7 @@ static struct known *known_costs;
 /* Of the ranks and of what the measurement hangs on; equal on all of them. Who knows it has measured it with all the others. */
 static uint64_t key_of(const yoke_comm *comm)
 {
-    const uint64_t facts[4] = { (uint64_t)comm->all_shared, comm->chunk_is_forced ? comm->chunk_bytes : 0, comm->wait_policy, comm->no_check };
+    const uint64_t facts[4] = { (uint64_t)comm->all_shared, comm->chunk_is_forced ? comm->chunk_bytes : 0, comm->wait_policy, comm->check };
     uint64_t key = yokei_hash(facts, sizeof facts, 0);
     for (int r = 0; r < comm->size; r++) key = yokei_hash(&comm->peers[r].info.nonce, sizeof comm->peers[r].info.nonce, key);
     return key;

@@ -173,12 +173,14 @@ void yokei_end_all(yoke_comm *comm)
 
 /* ---- steps ---- */
 
-static yoke_status check_message(struct yokei_op *op, const struct yokei_step *step, const struct yokei_header *message,
-                                 size_t bytes)
+static yoke_status check_message(struct yokei_op *op, struct yokei_lane *lane, const struct yokei_header *message, size_t bytes)
 {
     yoke_comm *comm = op->comm;
+    const struct yokei_step *step = &lane->step;
+    YOKE_TRY(yokei_check_seal(comm, lane, step->from, step->header, message, bytes));
     YOKE_TRY(yokei_check(comm, step->from, step->header, message));
     const size_t expected = step->n * yoke_dtype_bytes(step->in);
+    lane->checked = true;
     if (bytes == sizeof *message + expected && message->bytes == expected) return YOKE_OK;
     return yokei_comm_fail(comm, YOKE_EMISMATCH, comm->peers[step->from].info.world_rank,
                            "communicator \"%s\": %s #%u: rank %d sent %u bytes where rank %d expects %zu; the ranks' "
@@ -252,7 +254,7 @@ static yoke_status lane_step(struct yokei_op *op, struct yokei_lane *lane, bool 
             waits_for(op, step->from);
             return YOKE_OK;
         }
-        YOKE_TRY(check_message(op, step, message, bytes));
+        if (!lane->checked) YOKE_TRY(check_message(op, lane, message, bytes));
     }
     if (op->staged && step->own) YOKE_TRY(yokei_stage_fetch(comm, lane, &ready));
     if (ready && op->staged && step->store) YOKE_TRY(yokei_stage_store_ready(comm, lane, &ready));
@@ -271,6 +273,7 @@ static yoke_status lane_step(struct yokei_op *op, struct yokei_lane *lane, bool 
         const size_t payload = step->n * yoke_dtype_bytes(step->out);
         memcpy(header, step->header, sizeof *header);
         header->bytes = (uint32_t)payload;
+        yokei_seal(comm, lane, step->to, header);
         YOKE_TRY(comm->peers[step->to].transport->post(comm, lane, step->to, sizeof *header + payload));
     }
     if (message) comm->peers[step->from].transport->release(comm, lane, step->from);
@@ -287,7 +290,9 @@ static yoke_status lane_finish(struct yokei_op *op, struct yokei_lane *lane, boo
         YOKE_TRY(yokei_stage_store_ready(comm, lane, done_out));
         if (!*done_out) return YOKE_OK;
     }
-    return yokei_mpi_transport.drained(comm, lane, done_out);
+    YOKE_TRY(yokei_mpi_transport.drained(comm, lane, done_out));
+    if (!*done_out) op->waits_for = lane->undrained;
+    return YOKE_OK;
 }
 
 static yoke_status lane_work(struct yokei_op *op, struct yokei_lane *lane, bool *moved)
@@ -297,7 +302,7 @@ static yoke_status lane_work(struct yokei_op *op, struct yokei_lane *lane, bool 
         if (lane->phase == YOKEI_LANE_NEXT) {
             lane->step = (struct yokei_step){ .from = -1, .to = -1, .dtype = op->dtype, .in = op->dtype,
                                               .out = op->dtype, .header = &op->header, .wait_rank = -1 };
-            lane->own_fetched = false;
+            lane->own_fetched = lane->checked = false;
             lane->phase = op->algorithm->next(op, lane, &lane->step) ? YOKEI_LANE_WORK : YOKEI_LANE_STORING;
             if (lane->phase == YOKEI_LANE_WORK && op->staged && lane->step.own)
                 YOKE_TRY(yokei_stage_fetch(op->comm, lane, &(bool){ false })); /* set out early */

@@ -62,7 +62,7 @@ static int64_t clock_offset(void)
 static yoke_status map_for_writing(int fd, const char *name, int rank, struct yokei_flight_file **file_out)
 {
     /* A full disk is an error here, not a fault at the first write. */
-    int error = posix_fallocate(fd, 0, sizeof(struct yokei_flight_file));
+    int error = yokei_file_reserve(fd, sizeof(struct yokei_flight_file));
     if (error)
         return yoke_fail(YOKE_EIO, "flight record %s: no room for %zu bytes: %s", name, sizeof(struct yokei_flight_file),
                          strerror(error));

@@ -172,6 +172,13 @@ void yokei_agent_verdict_text(const struct yokei_agent_verdict *verdict, char *t
 /** One line on what a rank does or last did: "in all_reduce #17 of \"world\", step 3, waits for rank 1 since 2.3 s". */
 void yokei_flight_describe(const struct yokei_flight_file *file, char *text_out, size_t bytes);
 
+/**
+ * Where /dev/shm is too small for MPI's messages between so many ranks: let them go through files in $TMPDIR instead, in this
+ * process's environment, and say so in note_out (else empty). To be called before MPI starts. YOKE_EIO where not even MPI can
+ * start: it would end by a bus error.
+ */
+yoke_status yokei_make_room(int ranks_on_host, char *note_out, size_t bytes);
+
 /** The state letter of /proc/PID/stat ('T' stopped, 'Z' ended) and its start time; '\0' when there is no such process. */
 char yokei_process_state(int pid, uint64_t *start_time_out);
 

@@ -52,12 +52,13 @@ struct yokei_header {
     uint64_t count;
     uint32_t history;  /* of all collectives before this one */
     /* The call before this one: named when `history` differs. */
-    uint32_t last_sequence;
-    uint64_t last_count;
     int32_t last_root;
+    uint64_t last_count;
     uint8_t last_kind, last_dtype, last_reduction, last_algorithm;
-    uint32_t zero;
-    uint32_t bytes;    /* of this message behind the header; the only field that differs between its messages */
+    /* What differs between the messages of one call. */
+    uint32_t number;   /* of those from this rank to that one in this lane, from 1 */
+    uint32_t bytes;    /* behind the header */
+    uint32_t sum;      /* of all before it; with YOKE_CHECK_FULL of what is behind it too */
 };
 _Static_assert(sizeof(struct yokei_header) == 64, "the header of a message has 64 bytes");
 
@@ -133,7 +134,9 @@ struct yokei_lane {
     void *own_copy, *result_copy;
     yoke_event *own_event, *result_event;
     bool own_fetched, result_pending;
+    bool checked;                 /* the message that the step waits for is here and is right */
     struct yokei_mpi_lane *mpi;   /* transport/mpi.c */
+    int undrained;                /* the rank that has not taken yet what the lane sent last */
     uint32_t shm_at;              /* transport/shm.c: the send slot that comes next */
     uint32_t epoch;               /* rounds through shared memory so far, the same on all ranks */
     int seen;                     /* ranks below this one have come to where the step waits for them */
@@ -222,9 +225,9 @@ struct yokei_peer_info {
     uint32_t draw;           /* rank 0's becomes the uid of the communicator */
     uint32_t next_context;
     int32_t status;          /* what failed on this rank so far */
-    char reason[192];
+    char reason[192];        /* of that, or, without a failure, why there is no segment */
     /* The configuration, compared. */
-    uint32_t version, accum, reproducible, no_check, staged;
+    uint32_t version, accum, reproducible, check, staged;
     int32_t algorithm;
     int64_t timeout_ms, stall_ms;
     uint64_t chunk_bytes;
@@ -244,7 +247,8 @@ struct yokei_shrink_post {
 struct yokei_peer {
     struct yokei_peer_info info;
     const struct yokei_flight_file *flight; /* NULL: on another host */
-    const struct yokei_transport *transport;
+    const struct yokei_transport *transport, *beneath; /* the second is what transport/inject.c lies around, else the same */
+    uint32_t sent[YOKEI_LANES + 1], received[YOKEI_LANES + 1]; /* messages, per lane */
     void *segment;                           /* its shared slots, mapped; NULL: none */
     uint32_t taken[YOKEI_LANES + 1];         /* messages read from there, per lane */
     uint32_t pair_sent, pair_received;       /* sequence numbers of send and recv */
@@ -270,7 +274,7 @@ struct yokei_transport {
     /* Whether all that the lane sent is on its way without help from this rank. */
     yoke_status (*drained)(yoke_comm *comm, struct yokei_lane *lane, bool *drained_out);
 };
-extern const struct yokei_transport yokei_mpi_transport, yokei_shm_transport;
+extern const struct yokei_transport yokei_mpi_transport, yokei_shm_transport, yokei_inject_transport;
 
 /** What the parts of collectives take: the worst of all ranks, all of them at work at once. 0: not measured. */
 struct yokei_costs {
@@ -334,7 +338,8 @@ struct yoke_comm {
     size_t chunk_bytes;       /* of a message's data, at most; a multiple of 64 */
     bool chunk_is_forced;
     int forced_algorithm;     /* -1: chosen by size */
-    bool no_check, no_shared;
+    bool no_shared;
+    enum yoke_check check;
     bool all_shared;           /* every pair of ranks shares slots */
     bool any_staged;           /* some rank's device memory is not seen by its host */
     uint32_t n_shared;         /* collectives through shared memory so far */
@@ -356,8 +361,10 @@ struct yoke_comm {
     struct yokei_header recent[YOKEI_RECENT]; /* of the calls begun, by sequence */
     struct yokei_segment *segment; /* this rank's shared slots */
     int segment_fd;
+    char no_segment[128];     /* why there is none */
     uint64_t segment_nonce;
     struct yokei_mpi_control *control;
+    struct yokei_inject *inject; /* NULL: messages are left alone */
     atomic_int error;         /* yoke_status, sticky */
     char error_text[1024];
     int culprit;              /* rank of the job that the error names */
@@ -459,6 +466,13 @@ uint32_t yokei_hash32(const void *data, size_t bytes, uint32_t seed);
 /** Compare what came from `from` with what was called here; on a mismatch the communicator fails, and that is returned. */
 yoke_status yokei_check(yoke_comm *comm, int from, const struct yokei_header *here, const struct yokei_header *there);
 
+/** Number the message that goes to `to`, and put the sum under it. */
+void yokei_seal(yoke_comm *comm, struct yokei_lane *lane, int to, struct yokei_header *header);
+/** Whether what came from `from` is whole, and the next one: else the communicator fails with YOKE_EDATA. `here`: the call that waits for it. */
+yoke_status yokei_check_seal(yoke_comm *comm, struct yokei_lane *lane, int from, const struct yokei_header *here, const struct yokei_header *there,
+                             size_t bytes);
+/** Whether the record of a rank of this host, or its answer to a probe, says that it has done its part of call `sequence`. */
+bool yokei_has_done(const yoke_comm *comm, int other, uint32_t sequence);
 /** The same for a call that a waiting rank asks about: compared when it was made here too. */
 yoke_status yokei_check_probe(yoke_comm *comm, int from, const struct yokei_header *there);
 /** The same by the flight record of a rank of this host. */
@@ -582,5 +596,12 @@ _Atomic uint64_t *yokei_shm_decision_at(const yoke_comm *comm);
 void yokei_shm_ring_all(const yoke_comm *comm);
 void yokei_shm_close_fd(yoke_comm *comm);                      /* all peers have mapped it */
 void yokei_shm_destroy(yoke_comm *comm);
+
+/* ---- transport/inject.c: faults on purpose, for tests ---- */
+/** Read YOKE_INJECT; comm->inject stays NULL where it is unset or names other ranks. YOKE_ECONFIG. */
+yoke_status yokei_inject_begin(yoke_comm *comm);
+/** Lie around the transports that were chosen. */
+void yokei_inject_wrap(yoke_comm *comm);
+void yokei_inject_end(yoke_comm *comm);
 
 #endif

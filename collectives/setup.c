@@ -114,7 +114,7 @@ void yokei_describe_self(yoke_comm *comm, struct yokei_peer_info *info, yoke_sta
         .nonce = p->nonce, .start_time = p->start_time, .pid = getpid(), .world_rank = p->world_rank,
         .flight_fd = p->flight_fd, .segment_fd = comm->segment_fd, .segment_nonce = comm->segment_nonce,
         .next_context = comm->set->next_context, .status = status, .version = YOKE_VERSION_MAJOR << 16 | YOKE_VERSION_MINOR,
-        .accum = comm->accum, .reproducible = comm->reproducible, .no_check = comm->no_check,
+        .accum = comm->accum, .reproducible = comm->reproducible, .check = comm->check,
         .staged = comm->device && !yoke_device_info(comm->device)->host_visible, .algorithm = comm->forced_algorithm,
         .timeout_ms = comm->timeout_ms, .stall_ms = comm->stall_ms,
         .chunk_bytes = comm->chunk_is_forced ? comm->chunk_bytes : 0, .n_cores = p->n_cores,
@@ -128,7 +128,7 @@ void yokei_describe_self(yoke_comm *comm, struct yokei_peer_info *info, yoke_sta
     if (!sched_getaffinity(0, sizeof cores, &cores)) memcpy(info->cores, &cores, YOKE_MIN(sizeof cores, sizeof info->cores));
     memcpy(info->host, p->host, sizeof info->host);
     memcpy(info->name, comm->name, sizeof info->name);
-    if (status) yokei_text(info->reason, sizeof info->reason, "%s", yoke_last_error());
+    yokei_text(info->reason, sizeof info->reason, "%s", status ? yoke_last_error() : comm->no_segment);
 }
 
 /* Where the ranks meet: in MPI's communicator of the process set, or in one of ours. */
@@ -161,7 +161,7 @@ static yoke_status compare(const yoke_comm *comm, int r)
     const struct { const char *what; long long a, b; } fields[] = {
         { "version", a->version, b->version },          { "accum", a->accum, b->accum },
         { "reproducible", a->reproducible, b->reproducible },
-        { "no_check", a->no_check, b->no_check },       { "algorithm", a->algorithm, b->algorithm },
+        { "check", a->check, b->check },       { "algorithm", a->algorithm, b->algorithm },
         { "timeout_ms", a->timeout_ms, b->timeout_ms }, { "stall_ms", a->stall_ms, b->stall_ms },
         { "costs (as a hash)", a->costs, b->costs },
         { "chunk_bytes", (long long)a->chunk_bytes, (long long)b->chunk_bytes },
@@ -213,7 +213,7 @@ static void choose_transports(yoke_comm *comm, const char *mine, const char *see
     for (size_t r = 0; r < size; r++) {
         struct yokei_peer *peer = &comm->peers[r];
         const int both = sees[r * width + rank] & mine[r];
-        peer->transport = both & SEES_SLOTS ? &yokei_shm_transport : &yokei_mpi_transport;
+        peer->transport = peer->beneath = both & SEES_SLOTS ? &yokei_shm_transport : &yokei_mpi_transport;
         /* A record that only one of two sees would leave the other without word from it. */
         if (r != rank && peer->flight && !(both & SEES_RECORD)) {
             yokei_flight_close(peer->flight);

@@ -103,7 +103,7 @@ static void map_members(yoke_comm *comm)
     int gone = -1;
     for (int r = 0; r < comm->size; r++) {
         struct yokei_peer *peer = &comm->peers[r];
-        peer->transport = &yokei_shm_transport;
+        peer->transport = peer->beneath = &yokei_shm_transport;
         yokei_map_record(comm, r);
         if (r != comm->rank && (!peer->flight || !yokei_shm_map(comm, r)) && gone < 0) gone = r;
     }
@@ -187,6 +187,7 @@ yoke_status yoke_comm_shrink(yoke_comm *comm, const int without[], int n_without
         /* Before it is entered: what fails in it from here on is its own. */
         status = shrink(comm, without, n_without, shrunk, status);
         if (!status) yokei_costs_inherit(shrunk, comm);
+        if (!status) yokei_inject_wrap(shrunk);
         if (!status) record(comm);
         status = yokei_comm_enter(shrunk, status, comm_out);
         if (!status) yokei_comm_record(shrunk);

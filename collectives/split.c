@@ -36,6 +36,7 @@ static yoke_status make(yoke_comm *parent, const struct yoke_comm_config *config
     status = yokei_setup_within(comm, parent, members, status);
     if (comm && !status) yokei_costs_inherit(comm, parent);
     if (comm) status = yokei_comm_enter(comm, status, comm_out);
+    if (comm && !status) yokei_inject_wrap(comm);
     if (comm && !status) yokei_comm_record(comm);
     return status;
 }

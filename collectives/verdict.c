@@ -87,6 +87,7 @@ static void fill_state(const yoke_comm *comm, struct yokei_control *message)
     message->state = op ? YOKEI_RANK_INSIDE : YOKEI_RANK_OUTSIDE;
     message->waits_for = op ? op->waits_for : -1;
     if (op) message->header = op->header;
+    else if (comm->sequence) message->header = comm->recent[comm->sequence % YOKEI_RECENT];
 }
 
 void yokei_control_arrived(yoke_comm *comm, const struct yokei_control *message)
@@ -286,6 +287,30 @@ static uint64_t watch_suspect(yoke_comm *comm, int rank, uint64_t now)
     return comm->suspect.seen_ns;
 }
 
+/*
+ * The rank that this one waits for has done its part of the call already: what it sent is lost, or lies where only it can push
+ * it. It does push when it is inside another call of this communicator, and in shared memory there is nothing to push.
+ */
+static bool judge_lost(yoke_comm *comm, struct yokei_op *op, uint64_t idle)
+{
+    const int rank = op->waits_for;
+    if (rank < 0 || !yokei_has_done(comm, rank, op->header.sequence)) return false;
+    const struct yokei_peer *peer = &comm->peers[rank];
+    const bool inside = peer->flight ? atomic_load(&peer->flight->state) == YOKEI_RANK_INSIDE && atomic_load(&peer->flight->comm) == comm->uid
+                                     : peer->view_state == YOKEI_RANK_INSIDE;
+    const bool pushed = inside || peer->beneath == &yokei_shm_transport;
+    char what[256], who[192], here[160];
+    yokei_text(what, sizeof what, "has done its part of this call, but rank %d waits for a message between the two since %.1f s (%s %lld)", comm->rank,
+               (double)idle * 1e-9, pushed ? "stall_ms" : "timeout_ms", (long long)(pushed ? comm->stall_ms : comm->timeout_ms));
+    if (idle > (uint64_t)(pushed ? comm->stall_ms : comm->timeout_ms) * MS) return blame(comm, op, YOKE_ETIMEOUT, rank, what);
+    if (op->warned) return true;
+    op->warned = true;
+    here_text(comm, op, here, sizeof here);
+    rank_text(comm, rank, who, sizeof who);
+    yoke_log(YOKE_LOG_WARN, "%s: %s %s", here, who, what);
+    return true;
+}
+
 /* Nothing moved for long, and nobody is known to be dead: who holds it up, and is that an error yet? */
 static void judge(yoke_comm *comm, struct yokei_op *op, uint64_t now)
 {
@@ -298,7 +323,8 @@ static void judge(yoke_comm *comm, struct yokei_op *op, uint64_t now)
     const int rank = op->waits_for >= 0 ? chain_end(comm, op->waits_for, now, &inside) : comm->rank;
     if (!inside && rank != comm->rank) comm->suspect.looked_ns = 0;
     const uint64_t seen = inside || rank == comm->rank ? watch_suspect(comm, rank, now) : 0;
-    if (idle < stall) return;
+    const uint64_t timeout = (uint64_t)comm->timeout_ms * MS; /* may be the shorter one */
+    if (idle < YOKE_MIN(stall, timeout) || judge_lost(comm, op, idle)) return;
     const struct yokei_flight_file *file = comm->peers[rank].flight;
     char what[256], who[192], here[160], did[600];
     if (inside || rank == comm->rank) {
@@ -309,7 +335,7 @@ static void judge(yoke_comm *comm, struct yokei_op *op, uint64_t now)
         return;
     }
     const bool busy = file && atomic_load(&file->state) == YOKEI_RANK_BUSY;
-    if (idle > (uint64_t)comm->timeout_ms * MS) {
+    if (idle > timeout) {
         yokei_text(what, sizeof what, "has not called for %.1f s (timeout_ms %lld)", (double)idle * 1e-9,
                    (long long)comm->timeout_ms);
         blame(comm, op, YOKE_ETIMEOUT, rank, what);

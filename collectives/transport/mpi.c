@@ -13,11 +13,21 @@ struct yokei_mpi_lane {
     char *memory; /* YOKEI_SLOTS to send from, one to receive into */
     size_t message_bytes, memory_bytes;
     MPI_Request sends[YOKEI_SLOTS], receive;
+    int to[YOKEI_SLOTS];
     int at;        /* send slot that comes next */
     bool posted, arrived;
     int received_bytes;
     struct yokei_mpi_lane *next_leaked;
 };
+
+/*
+ * Behind each message: its number again. When a peer dies in the middle of a long message over TCP, MPICH 4.0 completes the
+ * receive without an error, and the room holds what came until then, and the message before behind it.
+ */
+struct trailer {
+    uint32_t number, mark;
+};
+static const uint32_t TRAILER_MARK = 0x594b5452u; /* "YKTR" */
 
 enum { CONTROL_SENDS = 64 };
 struct yokei_mpi_control {
@@ -53,7 +63,7 @@ yoke_status yokei_mpi_lane_begin(yoke_comm *comm, struct yokei_lane *lane, size_
 {
     struct yokei_mpi_lane *m = calloc(1, sizeof *m);
     if (!m) return yoke_fail(YOKE_ENOMEM, "communicator \"%s\": no memory for a lane", comm->name);
-    m->message_bytes = (message_bytes + 63) / 64 * 64;
+    m->message_bytes = (message_bytes + sizeof(struct trailer) + 63) / 64 * 64;
     m->memory_bytes = m->message_bytes * (YOKEI_SLOTS + 1);
     m->memory = mmap(NULL, m->memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (m->memory == MAP_FAILED) {
@@ -101,10 +111,29 @@ static yoke_status mpi_reserve(yoke_comm *comm, struct yokei_lane *lane, int to,
 static yoke_status mpi_post(yoke_comm *comm, struct yokei_lane *lane, int to, size_t bytes)
 {
     struct yokei_mpi_lane *m = lane->mpi;
-    const int code = PMPI_Isend(m->memory + (size_t)m->at * m->message_bytes, (int)bytes, MPI_BYTE, comm->set_rank[to],
+    char *room = m->memory + (size_t)m->at * m->message_bytes;
+    const struct trailer trailer = { ((const struct yokei_header *)(void *)room)->number, TRAILER_MARK };
+    memcpy(room + bytes, &trailer, sizeof trailer);
+    const int code = PMPI_Isend(room, (int)(bytes + sizeof trailer), MPI_BYTE, comm->set_rank[to],
                                 tag_of(comm, lane->id), comm->set->mpi, &m->sends[m->at]);
     if (code) return mpi_error(comm, code, "MPI_Isend", to);
+    m->to[m->at] = to;
     m->at = (m->at + 1) % YOKEI_SLOTS;
+    return YOKE_OK;
+}
+
+static bool is_whole(const char *room, size_t room_bytes, int bytes)
+{
+    struct trailer trailer;
+    if (bytes < (int)(sizeof(struct yokei_header) + sizeof trailer) || (size_t)bytes > room_bytes) return false;
+    memcpy(&trailer, room + bytes - sizeof trailer, sizeof trailer);
+    return trailer.mark == TRAILER_MARK && trailer.number == ((const struct yokei_header *)(const void *)room)->number;
+}
+
+static yoke_status torn(yoke_comm *comm, int from)
+{
+    comm->broken_ns = yokei_now_ns();
+    yokei_text(comm->broken_text, sizeof comm->broken_text, "a message from rank %d to rank %d was cut off", from, comm->rank);
     return YOKE_OK;
 }
 
@@ -115,6 +144,7 @@ static yoke_status mpi_poll(yoke_comm *comm, struct yokei_lane *lane, int from, 
     *message_out = NULL;
     if (comm->broken_ns) return YOKE_OK;
     if (!m->posted) {
+        memset(room, 0, sizeof(struct yokei_header));
         /* At full size, whatever is expected: what a rank sends that made another call fits and is looked at. */
         const int code = PMPI_Irecv(room, (int)m->message_bytes, MPI_BYTE, comm->set_rank[from], tag_of(comm, lane->id),
                                     comm->set->mpi, &m->receive);
@@ -129,10 +159,11 @@ static yoke_status mpi_poll(yoke_comm *comm, struct yokei_lane *lane, int from, 
         if (code) return mpi_error(comm, code, "MPI_Test of a receive", from);
         if (!complete) return YOKE_OK;
         PMPI_Get_count(&status, MPI_BYTE, &m->received_bytes);
+        if (!is_whole(room, m->message_bytes, m->received_bytes)) return torn(comm, from);
         m->arrived = true;
     }
     *message_out = room;
-    *bytes_out = (size_t)m->received_bytes;
+    *bytes_out = (size_t)m->received_bytes - sizeof(struct trailer);
     return YOKE_OK;
 }
 
@@ -151,9 +182,11 @@ static yoke_status mpi_drained(yoke_comm *comm, struct yokei_lane *lane, bool *d
         int complete = 0;
         if (!comm->broken_ns) {
             const int code = PMPI_Test(&m->sends[i], &complete, MPI_STATUS_IGNORE);
-            if (code) mpi_error(comm, code, "MPI_Test of a send", -1);
+            if (code) mpi_error(comm, code, "MPI_Test of a send", m->to[i]);
         }
-        if (!complete) *drained_out = false;
+        if (complete) continue;
+        *drained_out = false;
+        lane->undrained = m->to[i];
     }
     return YOKE_OK;
 }

@@ -142,7 +142,7 @@ void yokei_shm_ring_all(const yoke_comm *comm)
 bool yokei_shm_alarm(yoke_comm *comm, int r, const struct yokei_control *message)
 {
     struct yokei_segment *segment = comm->peers[r].segment;
-    if (!segment || comm->peers[r].transport != &yokei_shm_transport) return false;
+    if (!segment || comm->peers[r].beneath != &yokei_shm_transport) return false;
     uint32_t nothing = 0;
     if (atomic_compare_exchange_strong(&segment->alarm, &nothing, 1)) {
         segment->said = *message;
@@ -234,7 +234,7 @@ yoke_status yokei_shm_create(yoke_comm *comm)
     const struct yokei_layout l = comm->layout = layout_of(comm);
     int fd = memfd_create("yoke-slots", MFD_CLOEXEC);
     if (fd < 0) return yoke_fail(YOKE_EIO, "shared memory: memfd_create: %s", strerror(errno));
-    int error = fchmod(fd, 0600) ? errno : posix_fallocate(fd, 0, (off_t)l.bytes);
+    int error = fchmod(fd, 0600) ? errno : yokei_file_reserve(fd, l.bytes);
     void *memory = error ? MAP_FAILED : mmap(NULL, l.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     uint64_t nonce;
     if (memory == MAP_FAILED || getrandom(&nonce, sizeof nonce, 0) != sizeof nonce) {

@@ -53,6 +53,8 @@ double yokei_normal(struct yokei_philox_key key, uint64_t index);
 yoke_status yokei_file_read(const char *path, size_t limit, void **data_out, size_t *bytes_out);
 /** Write a file so that it is there whole or not at all: temporary name beside it, fsync, rename, fsync of the folder. */
 yoke_status yokei_file_write(const char *path, const void *data, size_t bytes);
+/** Give a file all its room now. 0, or the error: ENOSPC on a full disk, EFBIG past the process's limit (without its signal). */
+int yokei_file_reserve(int fd, size_t bytes);
 /** Make a folder and its parents (mode 0777 & ~umask). */
 yoke_status yokei_make_folder(const char *path);
 /** XXH3, 64 bits. */

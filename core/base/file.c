@@ -6,10 +6,13 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -109,6 +112,19 @@ yoke_status yokei_make_folder(const char *path)
         *p = end;
         if (!end) return YOKE_OK;
     }
+}
+
+int yokei_file_reserve(int fd, size_t bytes)
+{
+    const struct timespec now = { 0 };
+    sigset_t limit, was;
+    sigemptyset(&limit);
+    sigaddset(&limit, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &limit, &was);
+    const int error = posix_fallocate(fd, 0, (off_t)bytes);
+    if (error == EFBIG && !sigismember(&was, SIGXFSZ)) sigtimedwait(&limit, NULL, &now);
+    pthread_sigmask(SIG_SETMASK, &was, NULL);
+    return error;
 }
 
 uint64_t yokei_hash(const void *data, size_t bytes, uint64_t seed) { return XXH3_64bits_withSeed(data, bytes, seed); }

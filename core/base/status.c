@@ -21,7 +21,7 @@ static const struct {
     [YOKE_EBACKEND] = { "YOKE_EBACKEND", "the vendor's driver or library failed", 12 },
     [YOKE_ECOMPILE] = { "YOKE_ECOMPILE", "a device program did not compile", 12 },
     [YOKE_EIO] = { "YOKE_EIO", "a file could not be read or written", 13 },
-    [YOKE_EDATA] = { "YOKE_EDATA", "a data file or checkpoint is missing or corrupt", 11 },
+    [YOKE_EDATA] = { "YOKE_EDATA", "a data file, a checkpoint or a message between ranks is missing or corrupt", 11 },
     [YOKE_ECONFIG] = { "YOKE_ECONFIG", "a configuration or plan is wrong", 10 },
     [YOKE_EMISMATCH] = { "YOKE_EMISMATCH", "the ranks' calls or configurations do not match", 14 },
     [YOKE_ETIMEOUT] = { "YOKE_ETIMEOUT", "a rank made no progress in time", 15 },

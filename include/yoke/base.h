@@ -42,7 +42,7 @@ typedef enum yoke_status {
     YOKE_EBACKEND,     /* the vendor's driver or library reported an error; its text is quoted */
     YOKE_ECOMPILE,     /* a device program did not compile; the compiler's log is quoted */
     YOKE_EIO,          /* a file could not be read or written (full disk included) */
-    YOKE_EDATA,        /* a data file or checkpoint is missing, truncated or corrupt */
+    YOKE_EDATA,        /* a data file or checkpoint is missing, truncated or corrupt; a message was damaged, lost or doubled */
     YOKE_ECONFIG,      /* a configuration or plan is wrong */
     YOKE_EMISMATCH,    /* ranks called different collectives, or were configured differently */
     YOKE_ETIMEOUT,     /* a rank made no progress, or did not call, in the stated time */

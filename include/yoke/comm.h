@@ -33,6 +33,12 @@ enum yoke_reproducible {
     YOKE_REPRODUCIBLE_SHAPE,   /* each element is ((x0 + x1) + x2) + …, rounded once: the same bits whatever the count, its
                                   place, the chunks, the number of hosts, and the devices; accum is f32 then */
 };
+enum yoke_check {
+    YOKE_CHECK_HEADER = 0, /* every message says which call it belongs to and is numbered; both under a checksum: calls that
+                              differ, and messages that are lost, doubled or damaged in these 64 bytes, are errors */
+    YOKE_CHECK_OFF,        /* none of it: for measurements */
+    YOKE_CHECK_FULL,       /* the data of messages is under the checksum too: for memory or networks that are in doubt */
+};
 enum yoke_wait { YOKE_WAIT_AUTO = 0, YOKE_WAIT_SPIN, YOKE_WAIT_YIELD, YOKE_WAIT_SLEEP };
 
 /** Zero means the default everywhere. Compared between the ranks at creation. */
@@ -47,13 +53,14 @@ struct yoke_comm_config {
     const char *algorithm; /* of all_reduce: oneshot, slices, direct, ring, exchange, chain, doubling; YOKE_ALGORITHM */
     enum yoke_reproducible reproducible;
     const char *costs;     /* the cost model, as yoke_comm_explain gives it; NULL: YOKE_COSTS, else measured at creation */
-    bool no_check;         /* leave out the call check */
+    enum yoke_check check; /* default YOKE_CHECK=off|header|full, else header */
     bool no_shared;        /* messages over MPI also between ranks that could share memory; YOKE_NO_SHARED=1 */
 };
-#define YOKE_COMM_CONFIG_INIT { sizeof(struct yoke_comm_config), NULL, YOKE_ACCUM_F32, YOKE_WAIT_AUTO, 0, 0, 0, NULL, YOKE_REPRODUCIBLE_RUN, NULL, false, false }
+#define YOKE_COMM_CONFIG_INIT { sizeof(struct yoke_comm_config), NULL, YOKE_ACCUM_F32, YOKE_WAIT_AUTO, 0, 0, 0, NULL, YOKE_REPRODUCIBLE_RUN, NULL, YOKE_CHECK_HEADER, false }
 
 /**
- * Start MPI in a process that has not started it itself, with threads where MPI offers them; *world_out gets a
+ * Start MPI in a process that has not started it itself, with threads where MPI offers them, and with UCX_POSIX_DIR set where
+ * /dev/shm is too small for it; *world_out gets a
  * communicator for yoke_comm_create. `yoke run` says how many ranks it started (YOKE_EXPECT_SIZE): fewer means that
  * another MPI's launcher started this program, and is YOKE_ECONFIG.
  * yoke_mpi_stop ends MPI, whoever started it, unless a collective failed: then MPI may not be finalised, and it does
@@ -127,7 +134,7 @@ yoke_status yoke_comm_free(yoke_comm *comm, void *memory);
  * recv[i] = op over all ranks of send[i]. In place: send == recv.
  * Types:  all; avg not of integers, whose sums and products wrap around. Rounds: see yoke_accum; avg is the sum / p, in f32 (f64 of
  *         f64): exact where the average is.
- * Errors: YOKE_EINVAL, YOKE_EUNSUPPORTED, YOKE_EMISMATCH, YOKE_ETIMEOUT, YOKE_EDEAD, YOKE_EABORTED
+ * Errors: YOKE_EINVAL, YOKE_EUNSUPPORTED, YOKE_EMISMATCH, YOKE_EDATA (see yoke_check), YOKE_ETIMEOUT, YOKE_EDEAD, YOKE_EABORTED
  * Bound:  f32: gamma(p - 1) sum |x|; 16-bit with accum f32: u |ref| more; native: (p - 1) u sum |x|
  */
 yoke_status yoke_all_reduce(const void *send, void *recv, size_t count, yoke_dtype dtype, yoke_reduction op,

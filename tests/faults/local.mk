@@ -1,5 +1,5 @@
 # tests/faults: jobs that are harmed, machines that are wrong, words that are misspelt.
-EXTRA_DIST += tests/faults/usage tests/faults/shrink tests/faults/trace
+EXTRA_DIST += tests/faults/usage tests/faults/shrink tests/faults/trace tests/faults/room
 check_PROGRAMS += tests/faults/victim tests/faults/leaver tests/faults/survivor tests/faults/harm tests/faults/bare
 tests_faults_victim_SOURCES = tests/faults/victim.c
 tests_faults_victim_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
@@ -18,6 +18,7 @@ YOKE_TESTS += \
 	"$(top_srcdir)/tests/faults/usage ./yoke" \
 	"$(top_srcdir)/tests/faults/trace ./yoke tests/faults/victim" \
 	"tests/faults/bare ./yoke tests/faults/victim $${YOKE_SOAK:+10}20" \
+	"$(top_srcdir)/tests/faults/room ./yoke $(top_srcdir)/tests/ranks/run tests/ranks/property" \
 	"tests/faults/harm ./yoke tests/faults/victim kill $${YOKE_SOAK:+10}20" \
 	"tests/faults/harm ./yoke tests/faults/victim stop $${YOKE_SOAK:+10}20" \
 	"tests/faults/harm ./yoke tests/faults/victim agent 4" \

@@ -2,7 +2,8 @@
 /*
  * Kill and stop ranks at random moments: all the others return YOKE_EDEAD with a text that names the rank, in the stated
  * time, and nothing is left behind. Starts mpiexec with agents itself; no MPI here.
- *   tests/ranks/faults [TRIALS]     TRIALS of each of: killed over shared memory, killed over MPI, stopped
+ *   tests/ranks/faults [TRIALS]     TRIALS of each of: killed and stopped, over shared memory and over MPI, while small and
+ *                                   middling messages, 16 MiB, or mostly nothing is in flight
  */
 #include <dirent.h>
 #include <errno.h>
@@ -27,7 +28,7 @@ static uint32_t draw(uint32_t below)
     return (uint32_t)(seed >> 33) % below;
 }
 
-static pid_t start_job(const char *folder, const char *kind)
+static pid_t start_job(const char *folder, const char *kind, const char *load)
 {
     const pid_t pid = fork();
     if (pid) return pid;
@@ -39,7 +40,7 @@ static pid_t start_job(const char *folder, const char *kind)
     const int null = open("/dev/null", O_RDWR);
     dup2(null, 0), dup2(null, 1), dup2(null, 2);
     setpgid(0, 0);
-    execlp(mpiexec ? mpiexec : "mpiexec.mpich", "mpiexec", "-n", n, "tests/ranks/agent", "tests/ranks/victim", "30", kind, (char *)NULL);
+    execlp(mpiexec ? mpiexec : "mpiexec.mpich", "mpiexec", "-n", n, "tests/ranks/agent", "tests/ranks/victim", "60", kind, load, (char *)NULL);
     _exit(127);
 }
 
@@ -123,13 +124,13 @@ static int end_job(pid_t job, const int pids[RANKS])
     return gone && !left;
 }
 
-static void trial(const char *what, const char *kind, int signal, double limit)
+static void trial(const char *kind, const char *load, int signal, double limit)
 {
     char folder[64] = "/tmp/yoke-faults.XXXXXX";
     const struct yokei_flight_file *files[RANKS] = { NULL };
     int pids[RANKS] = { 0 }, ok = mkdtemp(folder) != NULL;
     const int shm_before = left_in_shm();
-    const pid_t job = ok ? start_job(folder, kind) : -1;
+    const pid_t job = ok ? start_job(folder, kind, load) : -1;
     const int victim = (int)draw(RANKS);
     double slowest = 0;
     ok = ok && wait_until_busy(folder, files);
@@ -149,19 +150,23 @@ static void trial(const char *what, const char *kind, int signal, double limit)
     const int removed = remove_folder(folder) && left_in_shm() <= shm_before;
     n_tests++;
     n_failed += !(ok && clean && removed);
-    printf("%sok %d - rank %d of %d %s, named by all others after %.3f s%s%s\n", ok && clean && removed ? "" : "not ", n_tests,
-           victim, RANKS, what, slowest, clean ? "" : ", processes were left", removed ? "" : ", files were left");
+    printf("%sok %d - rank %d of %d %s, %s load over %s, named by all others after %.3f s%s%s\n", ok && clean && removed ? "" : "not ", n_tests,
+           victim, RANKS, signal == SIGKILL ? "killed" : "stopped", load, kind, slowest, clean ? "" : ", processes were left", removed ? "" : ", files were left");
     fflush(stdout);
 }
 
 int main(int argc, char **argv)
 {
-    const int trials = argc > 1 ? atoi(argv[1]) : getenv("YOKE_SOAK") ? 20 : 4;
+    const int trials = argc > 1 ? atoi(argv[1]) : getenv("YOKE_SOAK") ? 100 : 1;
     seed = getenv("YOKE_SEED") ? strtoull(getenv("YOKE_SEED"), NULL, 10) : yokei_now_ns();
     printf("# YOKE_SEED=%llu\n", (unsigned long long)seed);
-    for (int i = 0; i < trials; i++) trial("killed, over shared memory", "shm", SIGKILL, 0.5);
-    for (int i = 0; i < trials; i++) trial("killed, over MPI", "mpi", SIGKILL, 0.5);
-    for (int i = 0; i < trials; i++) trial("stopped", i % 2 ? "mpi" : "shm", SIGSTOP, 2.0);
+    static const char *const kinds[] = { "shm", "mpi" }, *const loads[] = { "mixed", "large", "idle" };
+    for (int k = 0; k < 2; k++)
+        for (int l = 0; l < 3; l++)
+            for (int i = 0; i < trials; i++) {
+                trial(kinds[k], loads[l], SIGKILL, 0.5);
+                trial(kinds[k], loads[l], SIGSTOP, 2.0);
+            }
     printf("1..%d\n", n_tests);
     return n_failed != 0;
 }

@@ -1,7 +1,8 @@
 # tests/ranks: what several ranks do together. tests/ranks/run N PROGRAM prints one TAP stream and ends in time.
 EXTRA_DIST += tests/ranks/run
 ranks_programs = tests/ranks/reductions tests/ranks/moves tests/ranks/groups tests/ranks/split tests/ranks/explain tests/ranks/mismatch tests/ranks/devices tests/ranks/verdicts \
-	tests/ranks/agent tests/ranks/victim tests/ranks/faults tests/ranks/property
+	tests/ranks/agent tests/ranks/victim tests/ranks/faults tests/ranks/property tests/ranks/inject \
+	tests/ranks/illegal tests/ranks/threads tests/ranks/room
 check_PROGRAMS += $(ranks_programs)
 RANKS_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
 RANKS_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS) -lm
@@ -20,12 +21,24 @@ tests_ranks_explain_LDADD = $(RANKS_LDADD)
 tests_ranks_groups_SOURCES = tests/ranks/ranks.h tests/ranks/groups.c
 tests_ranks_groups_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_groups_LDADD = $(RANKS_LDADD)
-tests_ranks_property_SOURCES = tests/ranks/ranks.h tests/ranks/property.c
+tests_ranks_property_SOURCES = tests/ranks/ranks.h tests/ranks/calls.h tests/ranks/property.c
 tests_ranks_property_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_property_LDADD = $(RANKS_LDADD)
 tests_ranks_mismatch_SOURCES = tests/ranks/ranks.h tests/ranks/mismatch.c
 tests_ranks_mismatch_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_mismatch_LDADD = $(RANKS_LDADD)
+tests_ranks_inject_SOURCES = tests/ranks/ranks.h tests/ranks/inject.c
+tests_ranks_inject_CFLAGS = $(RANKS_CFLAGS)
+tests_ranks_inject_LDADD = $(RANKS_LDADD)
+tests_ranks_illegal_SOURCES = tests/ranks/ranks.h tests/ranks/calls.h tests/ranks/illegal.c
+tests_ranks_illegal_CFLAGS = $(RANKS_CFLAGS)
+tests_ranks_illegal_LDADD = $(RANKS_LDADD)
+tests_ranks_threads_SOURCES = tests/ranks/ranks.h tests/ranks/threads.c
+tests_ranks_threads_CFLAGS = $(RANKS_CFLAGS) -pthread
+tests_ranks_threads_LDADD = $(RANKS_LDADD) -lpthread
+tests_ranks_room_SOURCES = tests/ranks/ranks.h tests/ranks/room.c
+tests_ranks_room_CFLAGS = $(RANKS_CFLAGS)
+tests_ranks_room_LDADD = $(RANKS_LDADD)
 tests_ranks_victim_SOURCES = tests/ranks/ranks.h tests/ranks/victim.c
 tests_ranks_victim_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_victim_LDADD = $(RANKS_LDADD)
@@ -85,6 +98,18 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/mismatch' \
 	'$(top_srcdir)/tests/ranks/run -a 4 tests/ranks/mismatch' \
 	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/mismatch apart' \
+	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/inject' \
+	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/inject' \
+	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/inject apart' \
+	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/illegal $${YOKE_SOAK:+10}20' \
+	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/illegal $${YOKE_SOAK:+10}20' \
+	'$(top_srcdir)/tests/ranks/run -a 4 tests/ranks/illegal $${YOKE_SOAK:+10}10' \
+	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/illegal apart $${YOKE_SOAK:+10}15' \
+	'$(top_srcdir)/tests/ranks/run 3 tests/ranks/room' \
+	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/threads opencl:0' \
+	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/threads host' \
 	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/verdicts' \
 	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/verdicts apart' \
-	tests/ranks/faults
+	tests/ranks/faults \
+	'UCX_TLS=^cma tests/ranks/faults' \
+	'UCX_TLS=tcp,self tests/ranks/faults'

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <yoke/comm.h>
@@ -78,6 +79,22 @@ static inline int ranks_end(void)
         _exit(ranks_n_failed != 0);
     }
     return ranks_n_failed != 0;
+}
+
+/* The same random numbers on all ranks. The seed is rank 0's: of the command line, else of the clock; it is printed. */
+static uint64_t ranks_state __attribute__((unused));
+static inline uint32_t draw(uint32_t below)
+{
+    ranks_state ^= ranks_state << 13, ranks_state ^= ranks_state >> 7, ranks_state ^= ranks_state << 17;
+    return (uint32_t)(ranks_state >> 32) % below;
+}
+
+static inline void begin_drawing(const char *seed)
+{
+    ranks_state = seed ? (uint64_t)atoll(seed) : (uint64_t)time(NULL);
+    PMPI_Bcast(&ranks_state, 8, MPI_BYTE, 0, ranks_world);
+    if (ranks_rank == 0) printf("# seed %llu\n", (unsigned long long)ranks_state);
+    ranks_state = ranks_state * 2654435761u + 88172645463325252ull;
 }
 
 /* Print where a call failed; for calls that a test needs to go on. */

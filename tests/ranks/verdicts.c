@@ -65,6 +65,27 @@ static int busy_is_no_warning(int late, int apart)
     return apart || n_warnings == 0;
 }
 
+/*
+ * A rank that comes after the others have waited for longer than stall_ms, and then stands still for a while because its
+ * messages are late: whoever looks at it then must not take the time before it came for time in which it stood still.
+ */
+static int late_is_not_stuck(int late)
+{
+    char spec[64];
+    snprintf(spec, sizeof spec, "rank=%d,delay=1:150ms", late);
+    setenv("YOKE_INJECT", spec, 1);
+    setenv("YOKE_NO_SHARED", "1", 1);
+    yoke_comm *comm;
+    RANKS_TRY(create(400, 60000, &comm));
+    unsetenv("YOKE_NO_SHARED");
+    unsetenv("YOKE_INJECT");
+    if (ranks_rank == late) usleep(900000);
+    RANKS_TRY(reduce(comm, 100));
+    RANKS_TRY(reduce(comm, 100));
+    RANKS_TRY(yoke_comm_destroy(comm));
+    return 1;
+}
+
 /* A rank that does not come at all: all others return in time and name it, and it learns so when it comes. */
 static int absent_is_named(int absent)
 {
@@ -132,6 +153,7 @@ int main(int argc, char **argv)
     const char *how = apart ? "apart" : "on one host";
     ranks_check(late_is_waited_for(ranks_size - 1), "a late rank is waited for, with one warning, %s", how);
     ranks_check(busy_is_no_warning(1, apart), "a rank that said it is busy is no reason for a warning, %s", how);
+    for (int r = 0; r < ranks_size; r++) ranks_check(late_is_not_stuck(r), "rank %d comes late and is slow then: it is not called stuck, %s", r, how);
     for (int r = 0; r < ranks_size; r += 2) ranks_check(absent_is_named(r), "rank %d does not call and is named by all, %s", r, how);
     for (int r = 0; r < ranks_size; r++) ranks_check(abort_reaches_all(r), "an abort by another thread of rank %d ends all waits, %s", r, how);
     if (apart) {
