@@ -28,7 +28,7 @@ static yoke_status read_number(const char *variable, int64_t least, int64_t *val
 
 static yoke_status read_algorithm(const char *name, int *algorithm_out)
 {
-    static const char *const names[] = { "oneshot", "slices", "direct", "ring", "exchange", "chain", "doubling", NULL };
+    static const char *const names[] = { "oneshot", "slices", "direct", "ring", "exchange", "chain", "doubling", "hierarchy", NULL };
     *algorithm_out = -1;
     if (!name || !*name) name = getenv("YOKE_ALGORITHM");
     if (!name || !*name || !strcmp(name, "auto")) return YOKE_OK;
@@ -37,7 +37,7 @@ static yoke_status read_algorithm(const char *name, int *algorithm_out)
             if (!strcmp(yokei_algorithm_name(id), name)) *algorithm_out = (int)id;
     if (*algorithm_out >= 0) return YOKE_OK;
     const char *near = yokei_nearest(name, names);
-    return yoke_fail(YOKE_ECONFIG, "algorithm '%s': one of oneshot, slices, direct, ring, exchange, chain, doubling%s%s%s", name,
+    return yoke_fail(YOKE_ECONFIG, "algorithm '%s': one of oneshot, slices, direct, ring, exchange, chain, doubling, hierarchy%s%s%s", name,
                      near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
@@ -148,6 +148,7 @@ static yoke_status prepare(yoke_comm *comm, const struct yoke_comm_config *confi
     comm->pair_send = calloc(size, sizeof comm->pair_send[0]);
     comm->pair_recv = calloc(size, sizeof comm->pair_recv[0]);
     if (!comm->pair_send || !comm->pair_recv) return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory for %zu ranks", size);
+    YOKE_TRY(yokei_hosts_begin(comm));
     YOKE_TRY(configure(comm, config));
     yokei_wait_init(&comm->wait, YOKEI_WAIT_YIELD, 1, 1); /* until it is known who is on this host */
     YOKE_TRY(make_lanes(comm));

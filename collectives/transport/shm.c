@@ -135,8 +135,8 @@ static void ring(struct yokei_segment *segment)
 void yokei_shm_ring_all(const yoke_comm *comm)
 {
     atomic_thread_fence(memory_order_seq_cst);
-    for (int r = 0; r < comm->size; r++)
-        if (r != comm->rank) wake(comm->peers[r].segment);
+    for (int i = 0; i < comm->n_local; i++)
+        if (comm->local[i] != comm->rank) wake(comm->peers[comm->local[i]].segment);
 }
 
 bool yokei_shm_alarm(yoke_comm *comm, int r, const struct yokei_control *message)

@@ -44,7 +44,7 @@ struct yoke_comm_config {
     int64_t timeout_ms;    /* a rank that is alive but has not called; default 600000, YOKE_TIMEOUT_MS */
     int64_t stall_ms;      /* a rank that entered and makes no progress; default 10000, YOKE_STALL_MS */
     size_t chunk_bytes;    /* of the pipelines; default chosen by size, YOKE_CHUNK_BYTES */
-    const char *algorithm; /* of all_reduce: oneshot, slices, direct, ring, exchange, chain, doubling; YOKE_ALGORITHM */
+    const char *algorithm; /* of all_reduce: oneshot, slices, direct, ring, exchange, chain, doubling, hierarchy; YOKE_ALGORITHM */
     enum yoke_reproducible reproducible;
     const char *costs;     /* the cost model, as yoke_comm_explain gives it; NULL: YOKE_COSTS, else measured at creation */
     bool no_check;         /* leave out the call check */

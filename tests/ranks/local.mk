@@ -84,7 +84,7 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/mismatch' \
 	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/mismatch' \
 	'$(top_srcdir)/tests/ranks/run -a 4 tests/ranks/mismatch' \
-	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/mismatch apart' \
+	'$(top_srcdir)/tests/ranks/run -a -H abc 3 tests/ranks/mismatch' \
 	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/verdicts' \
-	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/verdicts apart' \
+	'$(top_srcdir)/tests/ranks/run -a -H abc 3 tests/ranks/verdicts' \
 	tests/ranks/faults
