@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Communicators: creation, destruction, abort; and the start and stop of MPI. */
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -301,12 +302,28 @@ yoke_status yoke_comm_busy(yoke_comm *comm, const char *what)
     return YOKE_OK;
 }
 
+/*
+ * Over tcp UCX sends what is longer than a few KiB only when the receiver has asked for it, and both sides must be looking at the
+ * network for that. Where ranks share cores, or sum while they wait, they do not look all the time, and the wire stands still: over
+ * 1 Gbit/s all_reduce of 32 MiB took 1.25 times as long. Our messages have a buffer waiting, so they may as well be sent at
+ * once. An RDMA adapter moves long messages without either side, and keeps UCX's own choice.
+ */
+static void send_at_once(void)
+{
+    DIR *adapters = opendir("/sys/class/infiniband");
+    bool any = false;
+    for (struct dirent *entry; adapters && (entry = readdir(adapters));) any |= entry->d_name[0] != '.';
+    if (adapters) closedir(adapters);
+    if (!any) setenv("UCX_RNDV_THRESH", "512k", 0);
+}
+
 yoke_status yoke_mpi_start(MPI_Comm *world_out)
 {
     if (!world_out) return yoke_fail(YOKE_EINVAL, "yoke_mpi_start: a NULL argument");
     int initialised = 0, level = 0, size = 0;
     PMPI_Initialized(&initialised);
     if (!initialised) {
+        send_at_once();
         const int code = PMPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
         if (code) return yoke_fail(YOKE_EBACKEND, "MPI_Init_thread failed with code %d", code);
     }

@@ -167,10 +167,10 @@ static bool plan_hierarchy(struct yokei_op *op)
     op->unit = most < 16 ? 1 : 16;
     const size_t length = columns * most / op->unit * op->unit, whole = op->crossing == YOKEI_CROSS_PARTS ? yokei_longest_slice(op) : op->count;
     const size_t step = columns * op->unit, least = LEAST_CROSSING / yoke_dtype_bytes(op->dtype) / op->unit * step;
-    const size_t even_share = ((whole + YOKEI_SHARED_LANES - 1) / YOKEI_SHARED_LANES + step - 1) / step * step;
+    const size_t even_share = ((whole + YOKEI_CROSS_LANES - 1) / YOKEI_CROSS_LANES + step - 1) / step * step;
     op->chunk = YOKE_MIN(YOKE_MAX(YOKE_MAX(even_share, least), step), length / step * step);
     op->n_rounds = YOKE_MAX((whole + op->chunk - 1) / op->chunk, 1);
-    op->n_lanes = (int)YOKE_MIN(op->n_rounds, (size_t)YOKEI_SHARED_LANES);
+    op->n_lanes = (int)YOKE_MIN(op->n_rounds, (size_t)YOKEI_CROSS_LANES);
     return true;
 }
 

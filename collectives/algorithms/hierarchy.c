@@ -335,7 +335,8 @@ static void take_results(const struct yokei_op *op, struct yokei_lane *lane)
         const int column = (yokei_own_place(comm) + i) % comm->hosts.least; /* each begins with another, so that they do not meet */
         size_t n;
         const size_t at = slice_of(op, &c, column, &n);
-        if (column != yokei_own_place(comm)) yokei_copy((char *)op->recv + (c.base + at) * bytes, result_of(op, lane, comm->local[column], 0), n * bytes, yokei_is_long(op));
+        if (column != yokei_own_place(comm))
+            yokei_copy((char *)op->recv + (c.base + at) * bytes, result_of(op, lane, comm->local[column], 0), n * bytes, yokei_is_long(op));
     }
 }
 

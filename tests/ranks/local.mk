@@ -65,9 +65,17 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run 3 tests/ranks/property $${YOKE_SOAK:+10}900' \
 	'$(top_srcdir)/tests/ranks/run 5 tests/ranks/property $${YOKE_SOAK:+10}600' \
 	'$(top_srcdir)/tests/ranks/run 8 tests/ranks/property $${YOKE_SOAK:+10}400' \
+	'$(top_srcdir)/tests/ranks/run -H aabb 4 tests/ranks/reductions 3000000' \
+	'$(top_srcdir)/tests/ranks/run -H aaab 4 tests/ranks/reductions' \
+	'$(top_srcdir)/tests/ranks/run -H abcabc 6 tests/ranks/reductions 1000000' \
+	'$(top_srcdir)/tests/ranks/run -H aabbcc 6 tests/ranks/reductions' \
+	'$(top_srcdir)/tests/ranks/run -H abab 4 tests/ranks/property $${YOKE_SOAK:+10}400' \
+	'$(top_srcdir)/tests/ranks/run -H aaabbc 6 tests/ranks/property $${YOKE_SOAK:+10}400' \
+	'$(top_srcdir)/tests/ranks/run -H aaaabbbb 8 tests/ranks/property $${YOKE_SOAK:+10}300' \
 	'$(top_srcdir)/tests/ranks/run 1 tests/ranks/moves' \
 	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/moves' \
 	'$(top_srcdir)/tests/ranks/run 5 tests/ranks/moves' \
+	'$(top_srcdir)/tests/ranks/run -H aaaabb 6 tests/ranks/moves' \
 	'$(top_srcdir)/tests/ranks/run 8 tests/ranks/moves' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/explain' \
 	'$(top_srcdir)/tests/ranks/run -a 4 tests/ranks/explain' \
@@ -85,6 +93,8 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/mismatch' \
 	'$(top_srcdir)/tests/ranks/run -a 4 tests/ranks/mismatch' \
 	'$(top_srcdir)/tests/ranks/run -a -H abc 3 tests/ranks/mismatch' \
+	'$(top_srcdir)/tests/ranks/run -a -H aabb 4 tests/ranks/mismatch' \
 	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/verdicts' \
 	'$(top_srcdir)/tests/ranks/run -a -H abc 3 tests/ranks/verdicts' \
+	'$(top_srcdir)/tests/ranks/run -a -H abba 4 tests/ranks/verdicts' \
 	tests/ranks/faults
