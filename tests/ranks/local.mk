@@ -66,9 +66,8 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run 5 tests/ranks/property $${YOKE_SOAK:+10}600' \
 	'$(top_srcdir)/tests/ranks/run 8 tests/ranks/property $${YOKE_SOAK:+10}400' \
 	'$(top_srcdir)/tests/ranks/run -H aabb 4 tests/ranks/reductions 3000000' \
-	'$(top_srcdir)/tests/ranks/run -H aaab 4 tests/ranks/reductions' \
 	'$(top_srcdir)/tests/ranks/run -H abcabc 6 tests/ranks/reductions 1000000' \
-	'$(top_srcdir)/tests/ranks/run -H aabbcc 6 tests/ranks/reductions' \
+	'$(top_srcdir)/tests/ranks/run -H aabbc 5 tests/ranks/reductions' \
 	'$(top_srcdir)/tests/ranks/run -H abab 4 tests/ranks/property $${YOKE_SOAK:+10}400' \
 	'$(top_srcdir)/tests/ranks/run -H aaabbc 6 tests/ranks/property $${YOKE_SOAK:+10}400' \
 	'$(top_srcdir)/tests/ranks/run -H aaaabbbb 8 tests/ranks/property $${YOKE_SOAK:+10}300' \
