@@ -224,6 +224,12 @@ void yokei_costs_inherit(yoke_comm *comm, const yoke_comm *parent)
     if (!parent->all_shared) comm->costs.oneshot_bytes = 0; /* then the rule without a measurement holds */
 }
 
+/*
+ * Ranks that have come past the last of these calls use the communicator, and may have made it fail before this one has its result.
+ * Then it is made all the same, as it is on theirs, and the next call has the error.
+ */
+static yoke_status unless_failed_later(const yoke_comm *comm, yoke_status status) { return atomic_load(&comm->error) ? YOKE_OK : status; }
+
 yoke_status yokei_costs_begin(yoke_comm *comm)
 {
     if (comm->costs_given || comm->size == 1) return YOKE_OK;
@@ -231,10 +237,12 @@ yoke_status yokei_costs_begin(yoke_comm *comm)
     const struct yokei_costs *before = find(key);
     /* A rank that could not remember measures again, and so must all. */
     float unknown = !before;
-    YOKE_TRY(yokei_reduce_on_host(comm, &unknown, 1, YOKE_F32, YOKE_MAX));
+    const yoke_status status = yokei_reduce_on_host(comm, &unknown, 1, YOKE_F32, YOKE_MAX);
+    if (status) return unless_failed_later(comm, status);
     struct yokei_costs costs = before ? *before : (struct yokei_costs){ 0 };
     if (unknown != 0) {
-        YOKE_TRY(measure(comm, &costs));
+        const yoke_status measured = measure(comm, &costs);
+        if (measured) return unless_failed_later(comm, measured);
         if (!before) remember(key, &costs);
     }
     pthread_mutex_lock(&yokei_process.lock);

@@ -9,7 +9,7 @@ static const struct yokei_algorithm *const algorithms[YOKEI_N_ALGORITHMS] = {
     [YOKEI_CHAIN] = &yokei_chain, [YOKEI_DISSEMINATION] = &yokei_dissemination,
     [YOKEI_PAIRS] = &yokei_pairs, [YOKEI_ONESHOT] = &yokei_oneshot, [YOKEI_SLICES] = &yokei_slices,
     [YOKEI_LINEAR] = &yokei_linear, [YOKEI_DIRECT] = &yokei_direct,
-    [YOKEI_EXCHANGE] = &yokei_exchange,
+    [YOKEI_EXCHANGE] = &yokei_exchange, [YOKEI_HIERARCHY] = &yokei_hierarchy,
 };
 
 const struct yokei_algorithm *yokei_algorithm(unsigned id) { return id < YOKEI_N_ALGORITHMS ? algorithms[id] : NULL; }
@@ -213,29 +213,46 @@ static void compute(const struct yokei_op *op, struct yokei_lane *lane, const vo
     });
 }
 
-/* A step through shared memory: wait for counters, work, move the own counter on. */
-static yoke_status shared_step(struct yokei_op *op, struct yokei_lane *lane, bool *done_out)
+/* Whether the ranks of this host have come to where the step needs them. */
+static yoke_status counters_ready(struct yokei_op *op, struct yokei_lane *lane, bool *ready_out)
 {
     yoke_comm *comm = op->comm;
     const struct yokei_step *step = &lane->step;
-    for (int q = lane->seen; q < comm->size && step->wait; q++) {
-        lane->seen = q;
+    *ready_out = true;
+    for (; lane->seen < step->n_wait; lane->seen++) {
+        const int q = comm->local[lane->seen];
         if (q == comm->rank || (step->wait_rank >= 0 && q != step->wait_rank)) continue;
         const uint32_t at = atomic_load_explicit(yokei_shm_counter_at(comm, q, lane, step->wait, step->until), memory_order_acquire);
         if ((int32_t)(at - step->until) < 0) {
             waits_for(op, q);
-            return YOKE_OK;
+            *ready_out = false;
+            /* What is on its way to other hosts may need a push, and nobody else gives it. */
+            return comm->all_shared ? YOKE_OK : yokei_mpi_transport.drained(comm, lane, &(bool){ false });
         }
         if (step->wait == YOKEI_POSTED && step->until == op->number) YOKE_TRY(yokei_check_post(comm, op, q));
     }
-    lane->seen = 0;
-    step->work(op, lane);
-    if (step->tell) {
-        atomic_store_explicit(yokei_shm_counter_at(comm, comm->rank, lane, step->tell, step->value), step->value, memory_order_release);
-        yokei_shm_ring_all(comm);
-    }
-    *done_out = true;
     return YOKE_OK;
+}
+
+/* Whether staging of device memory is ready for the step. */
+static yoke_status staging_ready(struct yokei_op *op, struct yokei_lane *lane, bool *ready_out)
+{
+    *ready_out = true;
+    if (!op->staged) return YOKE_OK;
+    if (lane->step.own) YOKE_TRY(yokei_stage_fetch(op->comm, lane, ready_out));
+    if (*ready_out && lane->step.store) YOKE_TRY(yokei_stage_store_ready(op->comm, lane, ready_out));
+    return YOKE_OK;
+}
+
+static yoke_status post_message(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_header *message)
+{
+    yoke_comm *comm = op->comm;
+    const struct yokei_step *step = &lane->step;
+    const size_t payload = step->n * yoke_dtype_bytes(step->out);
+    memcpy(message, step->header, sizeof *message);
+    message->bytes = (uint32_t)payload;
+    yokei_seal(comm, lane, step->to, message);
+    return comm->peers[step->to].transport->post(comm, lane, step->to, sizeof *message + payload);
 }
 
 /* Do the lane's step when all that it needs is there; *done_out false: not yet. */
@@ -247,7 +264,8 @@ static yoke_status lane_step(struct yokei_op *op, struct yokei_lane *lane, bool 
     void *room = NULL;
     size_t bytes = 0;
     bool ready = true;
-    if (step->work) return shared_step(op, lane, done_out);
+    if (step->wait) YOKE_TRY(counters_ready(op, lane, &ready));
+    if (!ready) return YOKE_OK;
     if (step->from >= 0) {
         YOKE_TRY(comm->peers[step->from].transport->poll(comm, lane, step->from, &message, &bytes));
         if (!message) {
@@ -256,8 +274,7 @@ static yoke_status lane_step(struct yokei_op *op, struct yokei_lane *lane, bool 
         }
         if (!lane->checked) YOKE_TRY(check_message(op, lane, message, bytes));
     }
-    if (op->staged && step->own) YOKE_TRY(yokei_stage_fetch(comm, lane, &ready));
-    if (ready && op->staged && step->store) YOKE_TRY(yokei_stage_store_ready(comm, lane, &ready));
+    YOKE_TRY(staging_ready(op, lane, &ready));
     if (!ready) return YOKE_OK;
     if (step->to >= 0) {
         YOKE_TRY(comm->peers[step->to].transport->reserve(comm, lane, step->to, &room));
@@ -266,18 +283,17 @@ static yoke_status lane_step(struct yokei_op *op, struct yokei_lane *lane, bool 
             return YOKE_OK;
         }
     }
-    compute(op, lane, message ? (const char *)message + sizeof(struct yokei_header) : NULL,
-            room ? (char *)room + sizeof(struct yokei_header) : NULL);
-    if (room) {
-        struct yokei_header *header = room;
-        const size_t payload = step->n * yoke_dtype_bytes(step->out);
-        memcpy(header, step->header, sizeof *header);
-        header->bytes = (uint32_t)payload;
-        yokei_seal(comm, lane, step->to, header);
-        YOKE_TRY(comm->peers[step->to].transport->post(comm, lane, step->to, sizeof *header + payload));
-    }
+    lane->message = message ? (const char *)message + sizeof(struct yokei_header) : NULL;
+    lane->room = room ? (char *)room + sizeof(struct yokei_header) : NULL;
+    if (step->work) step->work(op, lane);
+    else compute(op, lane, lane->message, lane->room);
+    if (room) YOKE_TRY(post_message(op, lane, room));
     if (message) comm->peers[step->from].transport->release(comm, lane, step->from);
     if (op->staged && step->store) YOKE_TRY(yokei_stage_store(comm, lane));
+    if (step->tell) {
+        atomic_store_explicit(yokei_shm_counter_at(comm, comm->rank, lane, step->tell, step->value), step->value, memory_order_release);
+        yokei_shm_ring_all(comm);
+    }
     *done_out = true;
     return YOKE_OK;
 }
@@ -300,8 +316,9 @@ static yoke_status lane_work(struct yokei_op *op, struct yokei_lane *lane, bool 
     while (lane->phase != YOKEI_LANE_DONE) {
         bool done = false;
         if (lane->phase == YOKEI_LANE_NEXT) {
-            lane->step = (struct yokei_step){ .from = -1, .to = -1, .dtype = op->dtype, .in = op->dtype,
-                                              .out = op->dtype, .header = &op->header, .wait_rank = -1 };
+            lane->step = (struct yokei_step){ .from = -1, .to = -1, .dtype = op->dtype, .in = op->dtype, .out = op->dtype,
+                                              .header = &op->header, .n_wait = op->comm->n_local, .wait_rank = -1 };
+            lane->seen = 0;
             lane->own_fetched = lane->checked = false;
             lane->phase = op->algorithm->next(op, lane, &lane->step) ? YOKEI_LANE_WORK : YOKEI_LANE_STORING;
             if (lane->phase == YOKEI_LANE_WORK && op->staged && lane->step.own)
@@ -331,7 +348,6 @@ static void op_begin(struct yokei_op *op)
         struct yokei_lane *lane = op->lanes[i];
         lane->phase = YOKEI_LANE_NEXT;
         lane->round = op->transfers ? 0 : (size_t)i;
-        lane->seen = 0;
         lane->stage = 0;
     }
     if (op->n_parts) yokei_fuse_pack(op);

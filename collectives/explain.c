@@ -65,6 +65,25 @@ static double predict_messages(const struct yokei_op *op, const struct amounts *
     return steps * c->message_us + at_rate(bytes, c->message_gbps) + at_rate(sums ? 2 * a->own * wide : 0, c->sum_gbps);
 }
 
+/* Between hosts what all of a host's ranks send; inside them only the sums, which are the larger part of the work there. */
+static double predict_hierarchy(const struct yokei_op *op, const struct amounts *a)
+{
+    const struct yokei_costs *c = &op->comm->costs;
+    const double hosts = op->comm->hosts.n, wide = (double)yoke_dtype_bytes(op->wire) / (double)yoke_dtype_bytes(op->dtype);
+    const bool sums = op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE_SCATTER || op->kind == YOKEI_REDUCE;
+    double steps = hosts - 1, bytes = a->all * wide; /* chain */
+    switch (op->crossing) {
+    case YOKEI_CROSS_LEADERS:
+    case YOKEI_CROSS_SWAP: steps = 1, bytes *= hosts - 1; break;
+    case YOKEI_CROSS_RING: steps = 2 * (hosts - 1), bytes *= 2 * (hosts - 1) / hosts; break;
+    case YOKEI_CROSS_PARTS: bytes *= (hosts - 1) / hosts; break;
+    case YOKEI_CROSS_CHAIN:
+        if (op->kind == YOKEI_ALL_REDUCE) steps *= 2;
+        break;
+    }
+    return steps * c->message_us + 2 * c->sync_us + at_rate(bytes, c->message_gbps) + at_rate(sums ? 2 * a->own * wide : 0, c->sum_gbps);
+}
+
 static double predict(const struct yokei_op *op)
 {
     const yoke_comm *comm = op->comm;
@@ -72,6 +91,7 @@ static double predict(const struct yokei_op *op)
     const bool slices = op->kind == YOKEI_ALL_GATHER || op->kind == YOKEI_GATHER;
     const struct amounts a = { .p = p, .all = (double)op->count * unit, .own = (double)op->count * unit / (slices ? p : 1) };
     if (comm->size == 1) return 0;
+    if (op->algorithm == &yokei_hierarchy) return predict_hierarchy(op, &a);
     return op->algorithm->announces ? predict_shared(op, &a) : predict_messages(op, &a);
 }
 
@@ -91,6 +111,12 @@ static void explain(const struct yokei_op *op, char *text, size_t bytes)
                    comm->size, forced);
     } else if (op->algorithm == &yokei_slices) {
         yokei_text(text, bytes, "all %d ranks share memory; too long for one shot: each works on its slice of chunks that stay in the caches%s", comm->size, forced);
+    } else if (op->algorithm == &yokei_hierarchy) {
+        static const char *const ways[] = { [YOKEI_CROSS_LEADERS] = "one message between their leaders", [YOKEI_CROSS_SWAP] = "sums are swapped between them",
+                                            [YOKEI_CROSS_RING] = "sums go around in a ring of them", [YOKEI_CROSS_CHAIN] = "data goes along a chain of them",
+                                            [YOKEI_CROSS_PARTS] = "each slice crosses once" };
+        yokei_text(text, bytes, "%d hosts of %d to %d ranks that share memory: %s%s", comm->hosts.n, comm->hosts.least, comm->hosts.most,
+                   ways[op->crossing], forced);
     } else {
         const char *where = comm->all_shared ? comm->any_staged ? "device memory is staged: messages" : "messages"
                                              : "not all ranks share memory: messages";
@@ -121,7 +147,7 @@ yoke_status yoke_comm_explain(yoke_comm *comm, const char *collective, size_t co
     pthread_mutex_lock(&yokei_process.lock);
     const yoke_status status = yokei_op_new(comm, (enum yokei_kind)kind, &op);
     if (!status) {
-        op->count = count * (each ? (size_t)comm->size : 1);
+        op->count = kind == YOKEI_BARRIER ? 0 : count * (each ? (size_t)comm->size : 1);
         op->dtype = dtype;
         op->reduction = reduction;
         op->root = kind == YOKEI_BROADCAST || kind == YOKEI_REDUCE || kind == YOKEI_GATHER || kind == YOKEI_SCATTER ? 0 : -1;

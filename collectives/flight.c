@@ -27,7 +27,7 @@ const char *yokei_kind_name(unsigned kind) { return kind < YOKEI_N_KINDS ? kind_
 static const char *const algorithm_names[YOKEI_N_ALGORITHMS] = {
     [YOKEI_RING] = "ring",       [YOKEI_DOUBLING] = "doubling", [YOKEI_CHAIN] = "chain",   [YOKEI_DISSEMINATION] = "dissemination",
     [YOKEI_PAIRS] = "pairs",     [YOKEI_ONESHOT] = "oneshot",   [YOKEI_SLICES] = "slices", [YOKEI_LINEAR] = "linear",
-    [YOKEI_DIRECT] = "direct",   [YOKEI_EXCHANGE] = "exchange",
+    [YOKEI_DIRECT] = "direct",   [YOKEI_EXCHANGE] = "exchange", [YOKEI_HIERARCHY] = "hierarchy",
 };
 
 const char *yokei_algorithm_name(unsigned id) { return id < YOKEI_N_ALGORITHMS ? algorithm_names[id] : "?"; }

@@ -126,7 +126,7 @@ const char *yokei_kind_name(unsigned kind);
 /** And of algorithms ("ring"). */
 enum yokei_algorithm_id {
     YOKEI_RING, YOKEI_DOUBLING, YOKEI_CHAIN, YOKEI_DISSEMINATION, YOKEI_PAIRS, YOKEI_ONESHOT, YOKEI_SLICES, YOKEI_LINEAR,
-    YOKEI_DIRECT, YOKEI_EXCHANGE, YOKEI_N_ALGORITHMS
+    YOKEI_DIRECT, YOKEI_EXCHANGE, YOKEI_HIERARCHY, YOKEI_N_ALGORITHMS
 };
 const char *yokei_algorithm_name(unsigned id);
 

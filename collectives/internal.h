@@ -35,6 +35,9 @@ enum {
     YOKEI_PAIR_CHUNK = 64 << 10,
     /* Collectives through shared memory, all of whose ranks see each other's segments. */
     YOKEI_SHARED_LANES = 4,          /* of the lanes */
+    /* Towards other hosts more: what is in flight must keep the wire busy while ranks wait for a core. Over 1 Gbit/s, 4 ranks a host on
+       2 cores, 8 lanes were 1.3 times as fast as 4. */
+    YOKEI_CROSS_LANES = 8,
     YOKEI_STAGE_BYTES = 256 << 10,   /* per lane: what a rank shows its peers, and as much again for what it computed */
     YOKEI_ONESHOT_BYTES = 64 << 10,  /* of a rank's data in one piece, at most */
     YOKEI_INLINE_BYTES = 48,         /* that lie beside the announcement */
@@ -85,8 +88,8 @@ struct yokei_allocation {
     char **base;
 };
 
-/** How far a rank has come in one lane, by rounds. Only its owner writes it. */
-enum yokei_counter { YOKEI_NOTHING, YOKEI_POSTED, YOKEI_STAGED, YOKEI_REDUCED, YOKEI_PASSED, YOKEI_N_COUNTERS };
+/** How far a rank has come in one lane, by rounds; GIVEN: by numbers of collectives. Only its owner writes it. */
+enum yokei_counter { YOKEI_NOTHING, YOKEI_POSTED, YOKEI_STAGED, YOKEI_REDUCED, YOKEI_PASSED, YOKEI_GIVEN, YOKEI_N_COUNTERS };
 struct yokei_counters {
     _Alignas(64) _Atomic uint32_t at[YOKEI_N_COUNTERS];
 };
@@ -109,14 +112,16 @@ struct yokei_step {
     bool canonical;      /* several ranks compute this result: NaN gets one bit pattern, for equal bits */
     const struct yokei_header *header;
     /*
-     * Through shared memory instead of messages, where `work` is set: wait until `wait` of all ranks (of wait_rank alone, where
-     * that is >= 0) has come to `until`; do the work; let the own `tell` be `value`.
+     * Through shared memory: wait until `wait` of the first n_wait ranks of this host (of wait_rank alone, where that is >= 0) has
+     * come to `until`; do the work; let the own `tell` be `value`. `work` takes the place of combining: where there is a message
+     * too, it finds what came in lane->message, and writes what goes to lane->room.
      */
     void (*work)(const struct yokei_op *op, struct yokei_lane *lane);
     enum yokei_counter wait, tell;
     uint32_t until, value;
-    int wait_rank;
+    int n_wait, wait_rank;
     size_t round;        /* that the work is for */
+    int hop;             /* which part of it */
 };
 
 enum yokei_lane_phase { YOKEI_LANE_NEXT, YOKEI_LANE_WORK, YOKEI_LANE_STORING, YOKEI_LANE_DONE };
@@ -139,7 +144,9 @@ struct yokei_lane {
     int undrained;                /* the rank that has not taken yet what the lane sent last */
     uint32_t shm_at;              /* transport/shm.c: the send slot that comes next */
     uint32_t epoch;               /* rounds through shared memory so far, the same on all ranks */
-    int seen;                     /* ranks below this one have come to where the step waits for them */
+    int seen;                     /* of the ranks of this host, so many have come to where the step waits for them */
+    const void *message;          /* for `work`: the data that came, NULL: none; and where the data goes that is sent */
+    void *room;
 };
 
 /** One transfer of a send, a recv or a group of them. */
@@ -167,9 +174,12 @@ struct yokei_algorithm {
     bool announces; /* goes through shared memory, and begins with an announcement */
 };
 extern const struct yokei_algorithm yokei_ring, yokei_doubling, yokei_chain, yokei_dissemination, yokei_pairs, yokei_oneshot,
-    yokei_slices, yokei_linear, yokei_direct, yokei_exchange;
+    yokei_slices, yokei_linear, yokei_direct, yokei_exchange, yokei_hierarchy;
 const struct yokei_algorithm *yokei_algorithm(unsigned id);
 enum yokei_algorithm_id yokei_algorithm_id(const struct yokei_algorithm *algorithm);
+
+/** How data crosses from host to host in YOKEI_HIERARCHY: see algorithms/hierarchy.c. */
+enum yokei_crossing { YOKEI_CROSS_LEADERS, YOKEI_CROSS_SWAP, YOKEI_CROSS_RING, YOKEI_CROSS_CHAIN, YOKEI_CROSS_PARTS };
 
 struct yokei_op {
     struct yokei_op *next; /* in the communicator's queue, or its list of free ones */
@@ -189,7 +199,9 @@ struct yokei_op {
     const struct yokei_algorithm *algorithm;
     uint32_t number;        /* of the collectives through shared memory; 0: it is none */
     uint32_t history;       /* of the communicator's calls, this one included */
-    size_t shown_bytes;     /* of YOKEI_ONESHOT: what each rank shows, at most */
+    size_t shown_bytes;     /* of YOKEI_ONESHOT, and among leaders: what each rank shows, at most */
+    enum yokei_crossing crossing; /* of YOKEI_HIERARCHY */
+    size_t unit;            /* of YOKEI_HIERARCHY: slices of a chunk begin at multiples of so many elements */
     struct yokei_header header;
     struct yokei_lane **lanes, **pair_lanes; /* pair_lanes: owned by the operation, of sends and receives */
     int n_lanes, n_lanes_done;
@@ -258,6 +270,15 @@ struct yokei_peer {
     uint64_t view_ns;
     int32_t view_waits_for, view_state;
     uint32_t view_sequence;
+};
+
+/** Which ranks see each other's memory: the same on all ranks. Hosts are numbered by their lowest rank. */
+struct yokei_hosts {
+    int n;                   /* 0: the ranks form no such groups, because some see others that do not see each other */
+    int least, most;         /* ranks on a host */
+    bool in_order;           /* host by host the ranks follow each other */
+    int *of, *at;            /* [size] a rank's host, and its place on it */
+    int *first, *ranks;      /* the ranks of host h are ranks[first[h]..first[h + 1]), ascending */
 };
 
 /** How messages get from one rank to another. A lane has at most one message at a time in each function's hands. */
@@ -341,6 +362,9 @@ struct yoke_comm {
     bool no_shared;
     enum yoke_check check;
     bool all_shared;           /* every pair of ranks shares slots */
+    struct yokei_hosts hosts;
+    const int *local;          /* [n_local] the ranks whose memory this one sees, itself included; alone, where hosts.n is 0 */
+    int n_local;
     bool any_staged;           /* some rank's device memory is not seen by its host */
     uint32_t n_shared;         /* collectives through shared memory so far */
     uint32_t n_shrinks;        /* calls of yoke_comm_shrink so far */
@@ -430,6 +454,14 @@ void yokei_count_host(yoke_comm *comm);
 /** Leave the process set and unmap the peers. */
 void yokei_setup_undo(yoke_comm *comm);
 
+/* ---- hosts.c ---- */
+yoke_status yokei_hosts_begin(yoke_comm *comm); /* room for them; until more is known, the rank is alone */
+void yokei_hosts_end(yoke_comm *comm);
+/** Group the ranks: a sees b's segment where sees[a * width + b] has `bit`. The same input on all ranks. */
+void yokei_hosts_find(yoke_comm *comm, const char *sees, size_t width, int bit);
+/** All ranks are on one host. */
+void yokei_hosts_one(yoke_comm *comm);
+
 /* ---- sum.c: the arithmetic, the same on every rank ---- */
 /** The type in which partial results of a reduction travel. */
 yoke_dtype yokei_wire_dtype(yoke_dtype dtype, yoke_reduction reduction, enum yoke_accum accum);
@@ -446,11 +478,18 @@ struct yokei_combine {
     yoke_dtype out_dtype[3];
 };
 void yokei_combine(const struct yokei_combine *c);
-/** out[..][i] = in[0][i] OP in[1][i] OP …, from the left, rounded once; NaN is the quiet one without payload. */
+/**
+ * out[..][i] = in[0][i] OP in[1][i] OP …, from the left, rounded once; NaN is the quiet one without payload.
+ * A sum may be made in parts: with `partial` the outputs are of type `wire`, and avg does not divide yet; the first n_wire inputs
+ * are such.
+ */
 struct yokei_fold {
     size_t n;
     yoke_reduction reduction; /* avg: the sum / size */
     yoke_dtype dtype;         /* of inputs and outputs */
+    yoke_dtype wire;
+    int n_wire;
+    bool partial;
     int n_in, n_out, size;    /* at least one input */
     const void *const *in;
     void *const *out;         /* may be an input, at the same place */
@@ -489,10 +528,14 @@ void yokei_plan(struct yokei_op *op, const size_t counts[], const size_t send_co
 bool yokei_is_long(const struct yokei_op *op);
 /** Elements of the longest slice. */
 size_t yokei_longest_slice(const struct yokei_op *op);
-/** slices.c: the steps of its rounds, once lane->stage has come to n_first. */
+/** slices.c: step lane->stage of the first two of lane 0, which announce and look at the announcements of this host's ranks. */
+void yokei_announce_step(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step);
+/** The steps of its rounds, once lane->stage has come to n_first. */
 bool yokei_slices_round(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step, int n_first);
-/** oneshot.c: bytes that a rank shows at most, the same on all ranks. */
+/** oneshot.c: bytes that a rank shows at most, the same on all ranks; its first step, in which it announces and shows. */
 size_t yokei_shown_bytes(const struct yokei_op *op);
+void yokei_show_step(const struct yokei_op *op, struct yokei_step *step);
+char *yokei_shown_by(const struct yokei_op *op, int r);
 
 /* ---- costs.c: the cost model ---- */
 yoke_status yokei_costs_read(const char *text, struct yokei_costs *costs);

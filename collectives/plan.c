@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which algorithm an operation runs, in which chunks, on how many lanes. Only facts that all ranks share may decide. */
-#include "collectives/internal.h"
+#include "collectives/algorithms/hierarchy.h"
 
 /* In shared memory 64 KiB was fastest at every size: the chunks in flight stay in the cores' own caches. */
 enum { SMALL_BYTES = 16 << 10, LEAST_SHARED_CHUNK = 16 << 10, SHARED_CHUNK = 64 << 10, LEAST_CHUNK = 64 << 10 };
 enum { ONESHOT_OWN_CORES = 16 << 10, STAGED_LEAST = 32 << 10 };
+enum { SWAP_BYTES = 64 << 10, LEAST_CROSSING = 8 << 10 };
 
 static void plan_chunks(struct yokei_op *op, size_t longest)
 {
@@ -101,6 +102,78 @@ static void plan_shared(struct yokei_op *op)
     plan_stages(op);
 }
 
+/* ---- several hosts, some of whose ranks share memory ---- */
+
+static bool may_be_hierarchical(const struct yokei_op *op)
+{
+    const yoke_comm *comm = op->comm;
+    if (comm->hosts.n < 2 || comm->hosts.most < 2 || (comm->any_staged && !op->on_host)) return false;
+    switch (op->kind) {
+    case YOKEI_ALL_REDUCE: return comm->forced_algorithm < 0 || comm->forced_algorithm == YOKEI_HIERARCHY;
+    case YOKEI_REDUCE:
+    case YOKEI_BROADCAST:
+    case YOKEI_REDUCE_SCATTER:
+    case YOKEI_ALL_GATHER:
+    case YOKEI_BARRIER:
+    case YOKEI_DESTROY: return true;
+    default: return false; /* nothing is gained: each element crosses once anyway */
+    }
+}
+
+/* How it crosses; false: no way of the hierarchy's keeps the order of the ranks. */
+static bool choose_crossing(struct yokei_op *op)
+{
+    const yoke_comm *comm = op->comm;
+    op->shown_bytes = yokei_shown_bytes(op);
+    op->crossing = YOKEI_CROSS_LEADERS;
+    if (yokei_leaders_fit(op)) return true;
+    op->crossing = YOKEI_CROSS_CHAIN;
+    if (op->kind == YOKEI_BROADCAST) return true;
+    if (yokei_reduces(op) && comm->reproducible) return comm->hosts.in_order && op->kind != YOKEI_REDUCE_SCATTER;
+    if (op->kind == YOKEI_ALL_REDUCE) {
+        const bool swaps = comm->hosts.n == 2 || op->count * yoke_dtype_bytes(op->wire) <= SWAP_BYTES;
+        op->crossing = swaps ? YOKEI_CROSS_SWAP : YOKEI_CROSS_RING;
+    } else if (op->kind != YOKEI_REDUCE) {
+        op->crossing = YOKEI_CROSS_PARTS;
+    }
+    return true;
+}
+
+/* The elements of a slice at most: they fit into a message, and into both halves of the stage. */
+static size_t most_of_slice(const struct yokei_op *op)
+{
+    const yoke_comm *comm = op->comm;
+    const size_t bytes = yoke_dtype_bytes(op->dtype), wire = YOKE_MAX(yoke_dtype_bytes(op->wire), bytes), size = (size_t)comm->size;
+    const bool in_parts = op->crossing == YOKEI_CROSS_PARTS;
+    const size_t shown = in_parts ? (op->kind == YOKEI_ALL_GATHER ? 1 : size) : (size_t)comm->hosts.least;
+    const size_t seats = in_parts ? yokei_parts_seats(op) : op->crossing == YOKEI_CROSS_SWAP ? (size_t)comm->hosts.n + 1 : 1;
+    return YOKE_MIN(YOKE_MIN(comm->chunk_bytes, YOKEI_STAGE_BYTES / seats) / wire, YOKEI_STAGE_BYTES / (shown * bytes));
+}
+
+/* True: planned. */
+static bool plan_hierarchy(struct yokei_op *op)
+{
+    const yoke_comm *comm = op->comm;
+    if (!may_be_hierarchical(op) || !choose_crossing(op)) return false;
+    if (op->crossing == YOKEI_CROSS_LEADERS) {
+        op->algorithm = &yokei_hierarchy;
+        op->n_rounds = 1;
+        op->n_lanes = 1;
+        return true;
+    }
+    const size_t most = most_of_slice(op), columns = op->crossing == YOKEI_CROSS_PARTS ? 1 : (size_t)comm->hosts.least;
+    if (!most) return false;
+    op->algorithm = &yokei_hierarchy;
+    op->unit = most < 16 ? 1 : 16;
+    const size_t length = columns * most / op->unit * op->unit, whole = op->crossing == YOKEI_CROSS_PARTS ? yokei_longest_slice(op) : op->count;
+    const size_t step = columns * op->unit, least = LEAST_CROSSING / yoke_dtype_bytes(op->dtype) / op->unit * step;
+    const size_t even_share = ((whole + YOKEI_CROSS_LANES - 1) / YOKEI_CROSS_LANES + step - 1) / step * step;
+    op->chunk = YOKE_MIN(YOKE_MAX(YOKE_MAX(even_share, least), step), length / step * step);
+    op->n_rounds = YOKE_MAX((whole + op->chunk - 1) / op->chunk, 1);
+    op->n_lanes = (int)YOKE_MIN(op->n_rounds, (size_t)YOKEI_CROSS_LANES);
+    return true;
+}
+
 static void plan_messages(struct yokei_op *op)
 {
     const yoke_comm *comm = op->comm;
@@ -168,6 +241,6 @@ void yokei_plan(struct yokei_op *op, const size_t counts[], const size_t send_co
     if (has_slices(op->kind)) plan_slices(op, counts, send_counts);
     if (may_share(op))
         plan_shared(op);
-    else
+    else if (!plan_hierarchy(op))
         plan_messages(op);
 }

@@ -206,10 +206,7 @@ enum { SEES_RECORD = 1, SEES_SLOTS = 2 };
 static void choose_transports(yoke_comm *comm, const char *mine, const char *sees, size_t width)
 {
     const size_t size = (size_t)comm->size, rank = (size_t)comm->rank;
-    int all = SEES_SLOTS;
-    for (size_t a = 0; a < size; a++)
-        for (size_t b = 0; b < size; b++) all &= a == b ? all : sees[a * width + b];
-    comm->all_shared = all != 0;
+    yokei_hosts_find(comm, sees, width, SEES_SLOTS);
     for (size_t r = 0; r < size; r++) {
         struct yokei_peer *peer = &comm->peers[r];
         const int both = sees[r * width + rank] & mine[r];
@@ -352,5 +349,6 @@ void yokei_setup_undo(yoke_comm *comm)
 {
     for (int r = 0; r < comm->size && comm->peers; r++)
         if (r != comm->rank) yokei_flight_close(comm->peers[r].flight);
+    yokei_hosts_end(comm);
     leave_set(comm);
 }

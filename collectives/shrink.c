@@ -93,7 +93,7 @@ static yoke_status fill_in(yoke_comm *comm, const yoke_comm *old, uint32_t numbe
         comm->set_rank[comm->size++] = old->set_rank[r];
     }
     YOKE_TRY(yokei_agree(comm));
-    comm->all_shared = comm->size > 1;
+    yokei_hosts_one(comm);
     return YOKE_OK;
 }
 

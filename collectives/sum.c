@@ -187,7 +187,7 @@ void yokei_copy(void *target, const void *source, size_t bytes, bool stream)
 /* A block of the result to the outputs from number `first` on. */
 static void put(const struct kernels *k, const struct yokei_fold *f, int first, size_t at, const void *result, size_t n)
 {
-    const size_t bytes = yoke_dtype_bytes(f->dtype);
+    const size_t bytes = yoke_dtype_bytes(f->partial ? f->wire : f->dtype);
     for (int o = first; o < f->n_out; o++) {
         char *to = (char *)f->out[o] + at * bytes;
         if (f->stream >> YOKE_MIN(o, 31) & 1) k->stream(to, result, n * bytes);
@@ -212,37 +212,44 @@ static void fold_pair(const struct kernels *k, const struct yokei_fold *f)
 /* f32 sums of two ranks on shared memory run at the memory's speed only without a detour. Returns the elements done. */
 static size_t fold_pair_stream(const struct kernels *k, const struct yokei_fold *f)
 {
-    const unsigned all = (1u << f->n_out) - 1;
+    const unsigned all = (1u << f->n_out) - 1; /* of f32 parts and wholes are alike */
     if (!k->pair_f32_stream || f->dtype != YOKE_F32 || f->reduction != YOKE_SUM || f->n_in != 2 || f->n_out > 2 || (f->stream & all) != all) return 0;
     for (int o = 0; o < f->n_out; o++)
         if ((uintptr_t)f->out[o] % 64) return 0;
     return k->pair_f32_stream(f->in[0], f->in[1], f->out[0], f->n_out > 1 ? f->out[1] : NULL, f->n);
 }
 
+/* One block: the inputs from the left into `sum`. */
+static void fold_block(const struct kernels *k, const struct yokei_fold *f, yoke_dtype compute, size_t at, size_t n, void *sum)
+{
+    _Alignas(64) double room_a[BLOCK], room_b[BLOCK];
+    const void *so_far = operand(k, f->in[0], f->n_wire > 0 ? f->wire : f->dtype, compute, at, n, room_a);
+    for (int i = 1; i < f->n_in; i++) {
+        k->op[compute][f->reduction](so_far, operand(k, f->in[i], i < f->n_wire ? f->wire : f->dtype, compute, at, n, room_b), sum, n);
+        so_far = sum;
+    }
+    if (f->n_in == 1) convert(k, compute, so_far, compute, sum, n);
+    if (f->reduction == YOKE_AVG && !f->partial) (compute == YOKE_F64 ? k->divide_f64 : k->divide_f32)(sum, f->size, n);
+    if (is_float(compute)) (compute == YOKE_F64 ? k->canonical_f64 : k->canonical_f32)(sum, n);
+}
+
 void yokei_fold(const struct yokei_fold *f)
 {
     const struct kernels *k = kernels();
-    _Alignas(64) double room_a[BLOCK], room_b[BLOCK], sum[BLOCK];
-    const yoke_dtype compute = is_narrow(f->dtype) ? YOKE_F32 : f->dtype;
-    binary *const op = k->op[compute][f->reduction];
-    if (is_narrow(f->dtype) && f->n_in == 2 && f->n_out && f->reduction == YOKE_SUM) {
+    _Alignas(64) double sum[BLOCK], narrowed[BLOCK];
+    const yoke_dtype compute = is_narrow(f->dtype) ? YOKE_F32 : f->dtype, out = f->partial ? f->wire : f->dtype;
+    const bool in_parts = f->partial || f->n_wire;
+    if (is_narrow(f->dtype) && f->n_in == 2 && f->n_out && f->reduction == YOKE_SUM && !in_parts) {
         fold_pair(k, f);
         return;
     }
     for (size_t at = f->n_out ? fold_pair_stream(k, f) : 0; at < f->n; at += BLOCK) {
         const size_t n = YOKE_MIN((size_t)BLOCK, f->n - at);
-        const void *so_far = operand(k, f->in[0], f->dtype, compute, at, n, room_a);
-        for (int i = 1; i < f->n_in; i++) {
-            op(so_far, operand(k, f->in[i], f->dtype, compute, at, n, room_b), sum, n);
-            so_far = sum;
-        }
-        if (f->n_in == 1) convert(k, compute, so_far, compute, sum, n);
-        if (f->reduction == YOKE_AVG) (compute == YOKE_F64 ? k->divide_f64 : k->divide_f32)(sum, f->size, n);
-        if (is_float(compute)) (compute == YOKE_F64 ? k->canonical_f64 : k->canonical_f32)(sum, n);
+        fold_block(k, f, compute, at, n, sum);
         const void *result = sum;
-        if (compute != f->dtype) {
-            convert(k, compute, sum, f->dtype, room_a, n);
-            result = room_a;
+        if (compute != out) {
+            convert(k, compute, sum, out, narrowed, n);
+            result = narrowed;
         }
         put(k, f, 0, at, result, n);
     }

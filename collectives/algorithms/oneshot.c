@@ -29,7 +29,7 @@ static bool shows(const struct yokei_op *op)
     return op->kind != YOKEI_BARRIER && op->kind != YOKEI_DESTROY;
 }
 
-static char *shown_by(const struct yokei_op *op, int r)
+char *yokei_shown_by(const struct yokei_op *op, int r)
 {
     return op->shown_bytes <= YOKEI_INLINE_BYTES ? yokei_shm_post_at(op->comm, r, op->number)->data
                                                  : yokei_shm_oneshot_at(op->comm, r, op->number);
@@ -48,14 +48,14 @@ static void show(const struct yokei_op *op, struct yokei_lane *lane)
 {
     (void)lane;
     yokei_announce(op);
-    if (shows(op)) yokei_copy(shown_by(op, op->comm->rank), op->send, own_bytes(op), false);
+    if (shows(op)) yokei_copy(yokei_shown_by(op, op->comm->rank), op->send, own_bytes(op), false);
 }
 
 static void sum(const struct yokei_op *op, size_t first, size_t n)
 {
     const yoke_comm *comm = op->comm;
     const size_t at = first * yoke_dtype_bytes(op->dtype);
-    for (int q = 0; q < comm->size; q++) comm->inputs[q] = shown_by(op, q) + at;
+    for (int q = 0; q < comm->size; q++) comm->inputs[q] = yokei_shown_by(op, q) + at;
     yokei_fold(&(struct yokei_fold){ .n = n, .reduction = op->reduction, .dtype = op->dtype, .n_in = comm->size, .n_out = 1,
                                      .size = comm->size, .in = comm->inputs, .out = (void *const[]){ op->recv } });
 }
@@ -66,7 +66,7 @@ static void gather(const struct yokei_op *op)
     for (int q = 0; q < op->comm->size; q++) {
         char *place = (char *)op->recv + op->slices[q] * bytes;
         if (q != op->comm->rank || place != op->send)
-            yokei_copy(place, shown_by(op, q), (op->slices[q + 1] - op->slices[q]) * bytes, false);
+            yokei_copy(place, yokei_shown_by(op, q), (op->slices[q + 1] - op->slices[q]) * bytes, false);
     }
 }
 
@@ -87,19 +87,28 @@ static void take(const struct yokei_op *op, struct yokei_lane *lane)
         /* fallthrough */
     case YOKEI_ALL_GATHER: gather(op); return;
     case YOKEI_BROADCAST:
-        if (op->recv != op->send || !is_root) yokei_copy(op->recv, shown_by(op, op->root), op->count * bytes, false);
+        if (op->recv != op->send || !is_root) yokei_copy(op->recv, yokei_shown_by(op, op->root), op->count * bytes, false);
         return;
     case YOKEI_SCATTER:
-        yokei_copy(op->recv, shown_by(op, op->root) + op->slices[comm->rank] * bytes,
+        yokei_copy(op->recv, yokei_shown_by(op, op->root) + op->slices[comm->rank] * bytes,
                    (op->slices[comm->rank + 1] - op->slices[comm->rank]) * bytes, false);
         return;
     case YOKEI_ALL_TO_ALL:
         for (int q = 0; q < comm->size; q++) /* all slices are equal here */
-            yokei_copy((char *)op->recv + op->slices[q] * bytes, shown_by(op, q) + op->slices[comm->rank] * bytes,
+            yokei_copy((char *)op->recv + op->slices[q] * bytes, yokei_shown_by(op, q) + op->slices[comm->rank] * bytes,
                        (op->slices[q + 1] - op->slices[q]) * bytes, false);
         return;
     default: return;
     }
+}
+
+void yokei_show_step(const struct yokei_op *op, struct yokei_step *step)
+{
+    step->work = show;
+    step->wait = YOKEI_POSTED;
+    step->until = op->number - 1;
+    step->tell = YOKEI_POSTED;
+    step->value = op->number;
 }
 
 /* Whom a rank needs: everybody, or the root, or nobody. */
@@ -118,13 +127,7 @@ static void wait_for_needed(const struct yokei_op *op, struct yokei_step *step)
 static bool oneshot_next(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step)
 {
     switch (lane->stage++) {
-    case 0:
-        step->work = show;
-        step->wait = YOKEI_POSTED;
-        step->until = op->number - 1;
-        step->tell = YOKEI_POSTED;
-        step->value = op->number;
-        return true;
+    case 0: yokei_show_step(op, step); return true;
     case 1:
         step->work = take;
         wait_for_needed(op, step);

@@ -206,26 +206,23 @@ static void round_step(const struct yokei_op *op, struct yokei_lane *lane, int w
 }
 
 /* Lane 0 begins with the announcement, and looks at everybody's. */
-static bool first_steps(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step)
+void yokei_announce_step(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step)
 {
     step->wait = YOKEI_POSTED;
-    if (lane->stage == 0) {
-        step->work = announce;
-        step->until = op->number - 1;
-        step->tell = YOKEI_POSTED;
-        step->value = op->number;
-        return true;
-    }
-    step->work = nothing;
     step->until = op->number;
-    return lane->stage == 1;
+    step->work = nothing;
+    if (lane->stage > 0) return;
+    step->work = announce;
+    step->until = op->number - 1;
+    step->tell = YOKEI_POSTED;
+    step->value = op->number;
 }
 
 static bool slices_next(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step)
 {
     const int n_first = lane->id == 0 ? 2 : 0;
     if (lane->stage < n_first) {
-        first_steps(op, lane, step);
+        yokei_announce_step(op, lane, step);
         lane->stage++;
         return true;
     }

@@ -58,13 +58,13 @@ static struct yokei_layout layout_of(const yoke_comm *comm)
                               .pair_slot_bytes = up(sizeof(struct yokei_header) + YOKEI_PAIR_CHUNK, 4096) };
     l.posts = sizeof(struct yokei_segment);
     l.counters = l.posts + 2 * sizeof(struct yokei_post);
-    l.mailboxes = l.counters + YOKEI_SHARED_LANES * sizeof(struct yokei_counters);
+    l.mailboxes = l.counters + YOKEI_CROSS_LANES * sizeof(struct yokei_counters);
     l.flags = l.mailboxes + size * (YOKEI_LANES + 1) * sizeof(struct mailbox);
     l.slots = up(l.flags + (YOKEI_LANES + size) * YOKEI_SLOTS * sizeof(struct flag), 4096);
     l.pair_slots = l.slots + YOKEI_LANES * YOKEI_SLOTS * l.slot_bytes;
     l.oneshot = l.pair_slots + size * YOKEI_SLOTS * l.pair_slot_bytes;
     l.stages = l.oneshot + 2 * YOKEI_ONESHOT_BYTES;
-    l.bytes = l.stages + (size_t)YOKEI_SHARED_LANES * 2 * YOKEI_STAGE_BYTES;
+    l.bytes = l.stages + (size_t)YOKEI_CROSS_LANES * 2 * YOKEI_STAGE_BYTES;
     return l;
 }
 
@@ -135,8 +135,8 @@ static void ring(struct yokei_segment *segment)
 void yokei_shm_ring_all(const yoke_comm *comm)
 {
     atomic_thread_fence(memory_order_seq_cst);
-    for (int r = 0; r < comm->size; r++)
-        if (r != comm->rank) wake(comm->peers[r].segment);
+    for (int i = 0; i < comm->n_local; i++)
+        if (comm->local[i] != comm->rank) wake(comm->peers[comm->local[i]].segment);
 }
 
 bool yokei_shm_alarm(yoke_comm *comm, int r, const struct yokei_control *message)

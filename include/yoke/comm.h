@@ -50,7 +50,8 @@ struct yoke_comm_config {
     int64_t timeout_ms;    /* a rank that is alive but has not called; default 600000, YOKE_TIMEOUT_MS */
     int64_t stall_ms;      /* a rank that entered and makes no progress; default 10000, YOKE_STALL_MS */
     size_t chunk_bytes;    /* of the pipelines; default chosen by size, YOKE_CHUNK_BYTES */
-    const char *algorithm; /* of all_reduce: oneshot, slices, direct, ring, exchange, chain, doubling; YOKE_ALGORITHM */
+    const char *algorithm; /* of all_reduce: oneshot, slices, direct, ring, exchange, chain, doubling, hierarchy; YOKE_ALGORITHM.
+                              hierarchy is what ranks on several hosts use that share memory on some of them; elsewhere it is as if none were named */
     enum yoke_reproducible reproducible;
     const char *costs;     /* the cost model, as yoke_comm_explain gives it; NULL: YOKE_COSTS, else measured at creation */
     enum yoke_check check; /* default YOKE_CHECK=off|header|full, else header */
@@ -62,7 +63,8 @@ struct yoke_comm_config {
  * Start MPI in a process that has not started it itself, with threads where MPI offers them, and with UCX_POSIX_DIR set where
  * /dev/shm is too small for it; *world_out gets a
  * communicator for yoke_comm_create. `yoke run` says how many ranks it started (YOKE_EXPECT_SIZE): fewer means that
- * another MPI's launcher started this program, and is YOKE_ECONFIG.
+ * another MPI's launcher started this program, and is YOKE_ECONFIG. Sets UCX_RNDV_THRESH=512k before MPI starts, unless it is set
+ * or the host has an RDMA adapter: over tcp, messages that are sent without asking first are faster.
  * yoke_mpi_stop ends MPI, whoever started it, unless a collective failed: then MPI may not be finalised, and it does
  * nothing. Collective. Where MPI has threads it waits for MPI_Finalize for 3 s and then goes on without it, with a warning: the
  * process ends by _exit then, after its output is flushed, with the code that main returned or exit was given.

@@ -8,7 +8,7 @@
  *     the order that all ranks share, and where a rank is in another communicator; one that only comes earlier or later may do no harm
  *   YOKE_ETIMEOUT (has not called, after timeout_ms): a rank that does not call any more
  * and sequences without a deviation end well.
- *   tests/ranks/illegal [apart] [TRIALS [SEED]]     apart: as if each rank were on a host of its own
+ *   tests/ranks/illegal [TRIALS [SEED]]
  */
 #include "tests/ranks/calls.h"
 
@@ -205,13 +205,9 @@ static int run_trial(struct trial *t)
 int main(int argc, char **argv)
 {
     static struct trial trial;
-    char folder[] = "/tmp/yoke-apart.XXXXXX", path[128];
-    const int apart = argc > 1 && !strcmp(argv[1], "apart");
     ranks_start();
-    argc -= apart, argv += apart;
     const int trials = argc > 1 ? atoi(argv[1]) : 100;
     begin_drawing(argc > 2 ? argv[2] : NULL);
-    if (apart && mkdtemp(folder)) setenv("YOKE_RUN_DIR", folder, 1);
     const struct place world = { .size = ranks_size, .rank = ranks_rank };
     int n[N_HOWS] = { 0 }, bad[N_HOWS] = { 0 };
     for (int i = 0; i < trials; i++) {
@@ -226,7 +222,6 @@ int main(int argc, char **argv)
     }
     for (int h = 0; h < N_HOWS; h++)
         ranks_check(!bad[h], "%s of one rank%s: %d trials", hows[h], h ? " is an error on all" : ", and all is well", n[h]);
-    snprintf(path, sizeof path, "%s/flight-%05d.bin", folder, ranks_rank);
-    if (apart) ranks_check(!unlink(path) && !rmdir(folder), "nothing but the record is in the run directory");
+    if (ranks_hosts()) ranks_check(ranks_only_records(), "nothing but records is in the run directories");
     return ranks_end();
 }

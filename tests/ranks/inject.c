@@ -2,7 +2,7 @@
 /*
  * Messages that come late, never, twice, or changed (YOKE_INJECT): late ones change nothing; all others end, on every rank
  * and in bounded time, in an error that names the two ranks, and no call before it returned a wrong result.
- *   tests/ranks/inject [apart] [TRIALS [SEED]]     apart: as if each rank were on a host of its own
+ *   tests/ranks/inject [TRIALS [SEED]]
  */
 #include "tests/ranks/ranks.h"
 
@@ -153,25 +153,20 @@ static int refused(const char *variable, const char *text)
 
 int main(int argc, char **argv)
 {
-    char folder[] = "/tmp/yoke-apart.XXXXXX", path[128];
-    const int apart = argc > 1 && !strcmp(argv[1], "apart");
     ranks_start();
-    argc -= apart, argv += apart;
     const int trials = argc > 1 ? atoi(argv[1]) : getenv("YOKE_SOAK") ? 50 : 2;
     begin_drawing(argc > 2 ? argv[2] : NULL);
-    if (apart && mkdtemp(folder)) setenv("YOKE_RUN_DIR", folder, 1);
     yoke_log_set(count_alarms, NULL, YOKE_LOG_WARN);
-    for (int over_mpi = apart; over_mpi < 2; over_mpi++)
+    for (int over_mpi = ranks_hosts() != NULL; over_mpi < 2; over_mpi++)
         for (size_t f = 0; f < YOKE_COUNT(faults); f++) {
             int ok = 1;
             for (int t = 0; t < trials && ok; t++) ok = trial(&faults[f], (int)draw((uint32_t)ranks_size), over_mpi);
-            ranks_check(ok, "messages that are %s, over %s: %s, %d times", faults[f].name, apart ? "MPI between hosts" : over_mpi ? "MPI" : "shared slots",
+            ranks_check(ok, "messages that are %s, over %s: %s, %d times", faults[f].name, ranks_hosts() ? "MPI between hosts" : over_mpi ? "MPI" : "shared slots",
                         faults[f].harmless ? "right results without alarm" : "named on all ranks", trials);
         }
     static const char *const wrong[] = { "drop", "drop=2", "delay=0.5", "delay=0.5:7", "flip=0.1:tail", "rank=x", "lose=1", "seed=-1" };
     for (size_t i = 0; i < YOKE_COUNT(wrong); i++) ranks_check(refused("YOKE_INJECT", wrong[i]), "YOKE_INJECT=%s is refused", wrong[i]);
     ranks_check(refused("YOKE_CHECK", "data"), "YOKE_CHECK=data is refused");
-    snprintf(path, sizeof path, "%s/flight-%05d.bin", folder, ranks_rank);
-    if (apart) ranks_check(!unlink(path) && !rmdir(folder), "nothing but the record is in the run directory");
+    if (ranks_hosts()) ranks_check(ranks_only_records(), "nothing but records is in the run directories");
     return ranks_end();
 }

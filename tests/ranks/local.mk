@@ -78,9 +78,16 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run 3 tests/ranks/property $${YOKE_SOAK:+10}900' \
 	'$(top_srcdir)/tests/ranks/run 5 tests/ranks/property $${YOKE_SOAK:+10}600' \
 	'$(top_srcdir)/tests/ranks/run 8 tests/ranks/property $${YOKE_SOAK:+10}400' \
+	'$(top_srcdir)/tests/ranks/run -H aabb 4 tests/ranks/reductions 3000000' \
+	'$(top_srcdir)/tests/ranks/run -H abcabc 6 tests/ranks/reductions 1000000' \
+	'$(top_srcdir)/tests/ranks/run -H aabbc 5 tests/ranks/reductions' \
+	'$(top_srcdir)/tests/ranks/run -H abab 4 tests/ranks/property $${YOKE_SOAK:+10}400' \
+	'$(top_srcdir)/tests/ranks/run -H aaabbc 6 tests/ranks/property $${YOKE_SOAK:+10}400' \
+	'$(top_srcdir)/tests/ranks/run -H aaaabbbb 8 tests/ranks/property $${YOKE_SOAK:+10}300' \
 	'$(top_srcdir)/tests/ranks/run 1 tests/ranks/moves' \
 	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/moves' \
 	'$(top_srcdir)/tests/ranks/run 5 tests/ranks/moves' \
+	'$(top_srcdir)/tests/ranks/run -H aaaabb 6 tests/ranks/moves' \
 	'$(top_srcdir)/tests/ranks/run 8 tests/ranks/moves' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/explain' \
 	'$(top_srcdir)/tests/ranks/run -a 4 tests/ranks/explain' \
@@ -91,25 +98,31 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/split' \
 	'$(top_srcdir)/tests/ranks/run 5 tests/ranks/split' \
 	'$(top_srcdir)/tests/ranks/run 8 tests/ranks/split' \
-	'UCX_TLS=tcp,self $(top_srcdir)/tests/ranks/run -a 4 tests/ranks/split apart' \
+	'UCX_TLS=tcp,self $(top_srcdir)/tests/ranks/run -a -H abcd 4 tests/ranks/split' \
+	'$(top_srcdir)/tests/ranks/run -a -H aabab 5 tests/ranks/split' \
+	'$(top_srcdir)/tests/ranks/run -a -H aabb 4 tests/ranks/groups' \
+	'$(top_srcdir)/tests/ranks/run -a -H aabb 4 tests/ranks/explain' \
 	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/devices host opencl:0' \
 	'YOKE_OPENCL_ADDRESS=buffer $(top_srcdir)/tests/ranks/run 2 tests/ranks/devices opencl:0 reference' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/mismatch' \
 	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/mismatch' \
 	'$(top_srcdir)/tests/ranks/run -a 4 tests/ranks/mismatch' \
-	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/mismatch apart' \
+	'$(top_srcdir)/tests/ranks/run -a -H abc 3 tests/ranks/mismatch' \
+	'$(top_srcdir)/tests/ranks/run -a -H aabb 4 tests/ranks/mismatch' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/inject' \
 	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/inject' \
-	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/inject apart' \
+	'$(top_srcdir)/tests/ranks/run -a -H abc 3 tests/ranks/inject' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/illegal $${YOKE_SOAK:+10}20' \
 	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/illegal $${YOKE_SOAK:+10}20' \
 	'$(top_srcdir)/tests/ranks/run -a 4 tests/ranks/illegal $${YOKE_SOAK:+10}10' \
-	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/illegal apart $${YOKE_SOAK:+10}15' \
+	'$(top_srcdir)/tests/ranks/run -a -H aabb 4 tests/ranks/illegal $${YOKE_SOAK:+10}8' \
+	'$(top_srcdir)/tests/ranks/run -a -H abc 3 tests/ranks/illegal $${YOKE_SOAK:+10}15' \
 	'$(top_srcdir)/tests/ranks/run 3 tests/ranks/room' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/threads opencl:0' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/threads host' \
 	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/verdicts' \
-	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/verdicts apart' \
+	'$(top_srcdir)/tests/ranks/run -a -H abc 3 tests/ranks/verdicts' \
+	'$(top_srcdir)/tests/ranks/run -a -H abba 4 tests/ranks/verdicts' \
 	tests/ranks/faults \
 	'UCX_TLS=^cma tests/ranks/faults' \
 	'UCX_TLS=tcp,self tests/ranks/faults'

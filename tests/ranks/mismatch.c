@@ -2,7 +2,7 @@
 /*
  * The call check: one rank of every pair calls something else, and every rank gets YOKE_EMISMATCH, at the latest at its
  * next call, with a text that names both ranks and both calls.
- *   tests/ranks/mismatch [apart]     apart: as if each rank were on a host of its own
+ * On one host, and with tests/ranks/run -H on several, where messages go over MPI between hosts.
  */
 #include "tests/ranks/ranks.h"
 
@@ -67,20 +67,17 @@ static int all_ranks_know(enum kind kind, int odd, bool no_shared)
     return ok;
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-    char folder[] = "/tmp/yoke-apart.XXXXXX", path[128];
-    const int apart = argc > 1 && !strcmp(argv[1], "apart");
     ranks_start();
-    if (apart && mkdtemp(folder)) setenv("YOKE_RUN_DIR", folder, 1);
-    for (int v = apart; v < 2; v++)
+    const char *hosts = ranks_hosts();
+    for (int v = 0; v < 2; v++)
         for (int kind = 0; kind < N_KINDS; kind++) {
             int ok = 1;
             /* A lone rank against the others makes every pair of ranks differ in one of these. */
             for (int odd = 0; odd < ranks_size; odd++) ok &= all_ranks_know((enum kind)kind, odd, v);
-            ranks_check(ok, "a different %s of any rank is found by all, over %s", names[kind], apart ? "MPI between hosts" : v ? "MPI" : "shared memory");
+            ranks_check(ok, "a different %s of any rank is found by all, over %s, hosts %s", names[kind], v ? "MPI" : "shared memory", hosts ? hosts : "one");
         }
-    snprintf(path, sizeof path, "%s/flight-%05d.bin", folder, ranks_rank);
-    if (apart) ranks_check(!unlink(path) && !rmdir(folder), "nothing but the record is in the run directory");
+    if (hosts) ranks_check(ranks_only_records(), "nothing but records is in the run directories");
     return ranks_end();
 }

@@ -44,7 +44,7 @@ static int make_places(struct place places[])
     static const struct { const char *algorithm; bool no_shared; size_t chunk; enum yoke_accum accum; } kinds[] = {
         { NULL, false, 0, YOKE_ACCUM_F32 },   { NULL, true, 0, YOKE_ACCUM_F32 },       { "slices", false, 0, YOKE_ACCUM_F32 },
         { "ring", false, 0, YOKE_ACCUM_F32 }, { "chain", true, 1024, YOKE_ACCUM_F32 }, { "doubling", false, 4096, YOKE_ACCUM_NATIVE },
-        { "exchange", true, 2048, YOKE_ACCUM_F32 },
+        { "exchange", true, 2048, YOKE_ACCUM_F32 }, { "hierarchy", false, 8192, YOKE_ACCUM_NATIVE },
     };
     int n = 0;
     for (size_t k = 0; k < YOKE_COUNT(kinds); k++)
@@ -72,7 +72,7 @@ static int make_places(struct place places[])
 
 int main(int argc, char **argv)
 {
-    static struct place places[16];
+    static struct place places[18];
     struct call calls[IN_GROUP];
     const int wanted = argc > 1 ? atoi(argv[1]) : 1000;
     ranks_start();

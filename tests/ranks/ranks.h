@@ -3,6 +3,7 @@
 #ifndef TESTS_RANKS_RANKS_H
 #define TESTS_RANKS_RANKS_H
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,14 +25,42 @@ static inline void ranks_log(void *context, yoke_log_level level, const char *te
     fprintf(stderr, "# rank %d: %s\n", ranks_rank, text);
 }
 
+/* The layout of tests/ranks/run -H, NULL: none. Each host has a run directory of its own. */
+static inline const char *ranks_hosts(void) { return getenv("RANKS_HOSTS"); }
+
+static inline void ranks_run_dir(char *path, size_t bytes)
+{
+    snprintf(path, bytes, "%s/%c", getenv("RANKS_HOSTS_DIR"), ranks_hosts()[ranks_rank]);
+}
+
+static inline int ranks_same_host(int a, int b) { return !ranks_hosts() || ranks_hosts()[a] == ranks_hosts()[b]; }
+
 static inline void ranks_start(void)
 {
+    char path[4096];
     if (yoke_mpi_start(&ranks_world)) {
         printf("not ok 1 - MPI starts: %s\n1..1\n", yoke_last_error());
         exit(1);
     }
     PMPI_Comm_rank(ranks_world, &ranks_rank);
     PMPI_Comm_size(ranks_world, &ranks_size);
+    if (!ranks_hosts()) return;
+    ranks_run_dir(path, sizeof path);
+    setenv("YOKE_RUN_DIR", path, 1);
+}
+
+/* Whether the run directory holds nothing but the records of its host's ranks. */
+static inline int ranks_only_records(void)
+{
+    char path[4096];
+    int n_wanted = 0, n_found = 0;
+    ranks_run_dir(path, sizeof path);
+    for (int r = 0; r < ranks_size; r++) n_wanted += ranks_same_host(r, ranks_rank);
+    DIR *folder = opendir(path);
+    for (struct dirent *entry; folder && (entry = readdir(folder));)
+        if (entry->d_name[0] != '.') n_found += strncmp(entry->d_name, "flight-", 7) ? ranks_size : 1;
+    if (folder) closedir(folder);
+    return n_found == n_wanted;
 }
 
 /* Whether `ok` holds on all ranks; by MPI, so that what is tested does not judge itself. Waits politely. */

@@ -206,6 +206,7 @@ static void try_reproducible(struct buffers *b)
         { "shared memory", NULL, false, 0, YOKE_ACCUM_F32 },        { "slices", "slices", false, 0, YOKE_ACCUM_NATIVE },
         { "MPI", NULL, true, 0, YOKE_ACCUM_F32 },                   { "MPI, chunks of 192 bytes", NULL, true, 192, YOKE_ACCUM_NATIVE },
         { "MPI, chain, chunks of 1 KiB", "chain", true, 1024, YOKE_ACCUM_NATIVE },
+        { "hosts, chunks of 1 KiB", NULL, false, 1024, YOKE_ACCUM_NATIVE },
     };
     for (size_t w = 0; w < YOKE_COUNT(ways); w++) {
         struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
@@ -216,7 +217,7 @@ static void try_reproducible(struct buffers *b)
         config.accum = ways[w].accum;
         yoke_comm *comm;
         if (!ranks_check(!yoke_comm_create(ranks_world, NULL, &config, &comm), "a reproducible communicator, %s", ways[w].name)) return;
-        static const size_t counts[] = { 1, 10, 1009, 20011 };
+        static const size_t counts[] = { 1, 10, 1009, 20011, 48000 };
         static const yoke_reduction ops[] = { YOKE_SUM, YOKE_AVG, YOKE_PROD };
         int ok = 1;
         for (size_t d = 0; d < 4; d++)
@@ -232,11 +233,29 @@ static void try_reproducible(struct buffers *b)
     ranks_check(yoke_comm_create(ranks_world, NULL, &config, &comm) == YOKE_EINVAL, "reproducible by a ring is refused");
 }
 
+/* Whether the plan is what the layout asks for: several hosts, some of whose ranks share memory. */
+static int is_planned(yoke_comm *comm, bool no_shared)
+{
+    struct yoke_comm_plan plan;
+    int shares = 0, apart = 0;
+    for (int r = 1; r < ranks_size; r++)
+        for (int q = 0; q < r; q++) *(ranks_same_host(q, r) ? &shares : &apart) = 1;
+    const int wanted = shares && apart && !no_shared;
+    for (size_t count = 1; count < 2000000; count *= 41) {
+        RANKS_TRY(yoke_comm_explain(comm, "all_reduce", count, YOKE_F32, YOKE_SUM, &plan));
+        if ((strcmp(plan.algorithm, "hierarchy") == 0) != wanted) return 0;
+        RANKS_TRY(yoke_comm_explain(comm, "all_gather", count, YOKE_F32, YOKE_SUM, &plan));
+        if ((strcmp(plan.algorithm, "hierarchy") == 0) != wanted) return 0;
+    }
+    return 1;
+}
+
 static const struct variant { const char *name, *algorithm; bool no_shared; size_t chunk; } variants[] = {
     { "shared memory", NULL, false, 0 },
     { "shared memory, slices", "slices", false, 0 },
     { "shared memory, oneshot where it fits", "oneshot", false, 0 },
     { "shared memory, ring, chunks of 256 bytes", "ring", false, 256 },
+    { "hosts that share memory inside, chunks of 192 bytes", "hierarchy", false, 192 },
     { "MPI, chain", "chain", true, 0 },
     { "MPI, exchange, chunks of 512 bytes", "exchange", true, 512 },
     { "MPI, ring", "ring", true, 0 },
@@ -255,6 +274,7 @@ static void try_variant(const struct variant *variant, struct buffers *b)
     if (!ranks_check(!yoke_comm_create(ranks_world, NULL, &config, &comm), "a communicator over %s", variant->name)) return;
     for (size_t c = 0; c < YOKE_COUNT(counts); c++)
         ranks_check(all_types(comm, b, counts[c]), "all_reduce of %zu, every type and reduction, over %s", counts[c], variant->name);
+    if (!variant->algorithm) ranks_check(is_planned(comm, variant->no_shared), "planned by the hosts, over %s", variant->name);
     int ok = 1;
     for (size_t d = 0; d < YOKE_COUNT(dtypes); d++)
         for (int i = 0; i < 4; i++) ok &= reduce_scatter_is_exact(comm, b, 3 + 1000 * d, dtypes[d], i & 1, i & 2);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * yoke_comm_split: who is in which communicator, in which order; sums there, beside sums of the parent; errors in one color.
- *   tests/ranks/split [apart]     apart: as if each rank were on a host of its own
+ *   tests/ranks/split
  */
 #include <yoke/device.h>
 
@@ -118,13 +118,10 @@ static int of_device(const char *spec)
     return value == expected;
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
     ranks_start();
-    char folder[] = "/tmp/yoke-apart.XXXXXX", path[128];
-    const int apart = argc > 1 && !strcmp(argv[1], "apart");
-    if (apart && mkdtemp(folder)) setenv("YOKE_RUN_DIR", folder, 1);
-    const char *how = apart ? "over MPI between hosts" : "on one host";
+    const char *how = ranks_hosts() ? "on several hosts" : "on one host";
     yoke_comm *world = NULL;
     ranks_check(!yoke_comm_create(ranks_world, NULL, NULL, &world), "a parent is made, %s", how);
     for (int colors = 1; colors <= 3; colors++)
@@ -141,10 +138,7 @@ int main(int argc, char **argv)
     ranks_check(one_color_disagrees(world), "a color whose ranks disagree fails alone, %s", how);
     ranks_check(refusals(world), "bad arguments are refused on all ranks, and the parent goes on, %s", how);
     ranks_check(!yoke_comm_destroy(world), "the parent ends, %s", how);
-    if (!apart) ranks_check(of_device("host"), "a device's communicator");
-    if (apart) {
-        yokei_text(path, sizeof path, "%s/flight-%05d.bin", folder, ranks_rank);
-        ranks_check(!unlink(path) && !rmdir(folder), "nothing but the record is in the run directory");
-    }
+    if (!ranks_hosts()) ranks_check(of_device("host"), "a device's communicator");
+    if (ranks_hosts()) ranks_check(ranks_only_records(), "nothing but records is in the run directories");
     return ranks_end();
 }

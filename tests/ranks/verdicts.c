@@ -2,7 +2,7 @@
 /*
  * Waits that end: a late rank is waited for, then named; an abort from another thread reaches all; a failed
  * communicator leaves others alone. Three ranks or more.
- *   tests/ranks/verdicts [apart]     apart: as if each rank were on a host of its own
+ * On one host, and with tests/ranks/run -H on several.
  */
 #include <pthread.h>
 
@@ -48,7 +48,7 @@ static int late_is_waited_for(int late)
 }
 
 /* The same with an announcement: no warning where the records can be read. */
-static int busy_is_no_warning(int late, int apart)
+static int busy_is_no_warning(int late)
 {
     yoke_comm *comm;
     RANKS_TRY(create(50, 60000, &comm));
@@ -62,7 +62,7 @@ static int busy_is_no_warning(int late, int apart)
     }
     RANKS_TRY(reduce(comm, 100));
     RANKS_TRY(yoke_comm_destroy(comm));
-    return apart || n_warnings == 0;
+    return !ranks_same_host(ranks_rank, late) || n_warnings == 0;
 }
 
 /*
@@ -140,26 +140,17 @@ static int abort_reaches_all(int aborter)
     return ok;
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-    const int apart = argc > 1 && !strcmp(argv[1], "apart");
-    char folder[] = "/tmp/yoke-apart.XXXXXX";
     ranks_start();
-    if (apart) {
-        if (!mkdtemp(folder)) return 1;
-        setenv("YOKE_RUN_DIR", folder, 1);
-    }
     yoke_log_set(count_warnings, NULL, YOKE_LOG_WARN);
-    const char *how = apart ? "apart" : "on one host";
+    char how[80] = "on one host";
+    if (ranks_hosts()) snprintf(how, sizeof how, "on hosts %s", ranks_hosts());
     ranks_check(late_is_waited_for(ranks_size - 1), "a late rank is waited for, with one warning, %s", how);
-    ranks_check(busy_is_no_warning(1, apart), "a rank that said it is busy is no reason for a warning, %s", how);
+    ranks_check(busy_is_no_warning(1), "a rank that said it is busy is no reason for a warning, %s", how);
     for (int r = 0; r < ranks_size; r++) ranks_check(late_is_not_stuck(r), "rank %d comes late and is slow then: it is not called stuck, %s", r, how);
     for (int r = 0; r < ranks_size; r += 2) ranks_check(absent_is_named(r), "rank %d does not call and is named by all, %s", r, how);
     for (int r = 0; r < ranks_size; r++) ranks_check(abort_reaches_all(r), "an abort by another thread of rank %d ends all waits, %s", r, how);
-    if (apart) {
-        char path[128];
-        snprintf(path, sizeof path, "%s/flight-%05d.bin", folder, ranks_rank);
-        ranks_check(!unlink(path) && !rmdir(folder), "nothing but the record is in the run directory");
-    }
+    if (ranks_hosts()) ranks_check(ranks_only_records(), "nothing but records is in the run directories");
     return ranks_end();
 }

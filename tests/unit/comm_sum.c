@@ -124,6 +124,17 @@ static void fold(yoke_dtype dtype, yoke_reduction op, int n_in, size_t n, unsign
         if (op == YOKE_AVG) r = compute == YOKE_F64 ? r / n_in : (double)((float)r / (float)n_in);
         yokei_store(dtype, want, (int64_t)i, r);
     }
+    /* In two parts, the first of them unfinished and wide: the same bits. */
+    for (int split = 1; split < n_in; split++) {
+        static _Alignas(64) double part[ROOM], whole[ROOM];
+        const void *rest[5] = { part };
+        for (int k = split; k < n_in; k++) rest[k - split + 1] = in[k];
+        yokei_fold(&(struct yokei_fold){ .n = n, .reduction = op, .dtype = dtype, .wire = compute, .partial = true, .n_in = split, .n_out = 1, .size = n_in,
+                                         .in = operands, .out = (void *[]){ part } });
+        yokei_fold(&(struct yokei_fold){ .n = n, .reduction = op, .dtype = dtype, .wire = compute, .n_wire = 1, .n_in = n_in - split + 1, .n_out = 1, .size = n_in,
+                                         .in = rest, .out = (void *[]){ whole }, .stream = stream });
+        for (size_t i = 0; i < n; i++) assert_same(dtype, whole, want, i, "in two parts");
+    }
     memset(out, 0x5a, sizeof out);
     char *first = into >= 0 ? (char *)in[into] : (char *)out[0] + shift, *second = (char *)out[1] + shift;
     yokei_fold(&(struct yokei_fold){ .n = n, .reduction = op, .dtype = dtype, .n_in = n_in, .n_out = 2, .size = n_in, .in = operands,

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Collectives of ranks on several hosts, some of which share memory. The wire between the hosts is what is slow, so as little
+ * as possible crosses it: a host's ranks first make one of what they have, in shared memory, and only that goes to other hosts.
+ * A flat ring over 2 hosts of 4 ranks sends 1.75 n bytes each way to all_reduce n bytes; here it is n, the least there is.
+ *
+ * Every host has as many columns as the smallest host has ranks: column c is the c-th rank of each host, and looks after slice c
+ * of the data, on its host and towards the other hosts. So all ranks (but those beyond the columns) share the work of the sums
+ * and of the messages. As in `slices`, the data is worked on in rounds, one chunk each, which go to the lanes in turn:
+ *
+ *   show    each rank copies its chunk to its stage, where its host sees it
+ *   cross   column c adds up slice c of its host's chunks, and exchanges that with column c of the other hosts; the result
+ *           goes to its stage. How it crosses depends:
+ *             swap    each sends its sum to all others, and adds up what came in the order of the hosts: one latency, and
+ *                     the fewest bytes between two hosts
+ *             ring    among many hosts: the ring of ring.c over parts of the slice, in which a hop adds a host's ranks
+ *             chain   host after host adds its ranks to what came, and the result comes back; where the ranks follow each other
+ *                     host by host, each element is ((x0 + x1) + x2) + …, so this is what serves `reproducible`. Also for reduce,
+ *                     where the chain ends at the root's host, and broadcast, where it begins there
+ *   take    each rank copies the slices of all columns to the caller's buffer
+ *
+ * all_gather and reduce_scatter (hierarchy_parts.c) have other rounds, and what is small (leaders.c) has none. Messages never
+ * wait for each other in a circle: what a rank waits for in a round was sent before its sender waits for something later.
+ */
+#include "collectives/algorithms/hierarchy.h"
+
+/* The chunk of a round: so many elements from `base` on; slice c of it begins at c * pitch. */
+struct chunk {
+    size_t base, length, pitch;
+};
+
+static struct chunk chunk_of(const struct yokei_op *op, size_t round)
+{
+    const size_t columns = (size_t)op->comm->hosts.least;
+    struct chunk c = { .base = round * op->chunk };
+    c.length = YOKE_MIN(op->chunk, op->count - c.base);
+    c.pitch = ((c.length + columns - 1) / columns + op->unit - 1) / op->unit * op->unit;
+    return c;
+}
+
+/* Part `part` of `parts` of slice `column`: its first element within the chunk; *n_out elements. */
+static size_t part_of(const struct yokei_op *op, const struct chunk *c, int column, int part, int parts, size_t *n_out)
+{
+    const size_t from = YOKE_MIN((size_t)column * c->pitch, c->length), n = YOKE_MIN(c->pitch, c->length - from);
+    const size_t pitch = ((n + (size_t)parts - 1) / (size_t)parts + op->unit - 1) / op->unit * op->unit;
+    const size_t at = YOKE_MIN((size_t)part * pitch, n);
+    *n_out = YOKE_MIN(pitch, n - at);
+    return from + at;
+}
+
+static size_t slice_of(const struct yokei_op *op, const struct chunk *c, int column, size_t *n_out) { return part_of(op, c, column, 0, 1, n_out); }
+
+static bool is_column(const yoke_comm *comm) { return yokei_own_place(comm) < comm->hosts.least; }
+
+/* A piece of the own slice: this rank's own place in a round's chunk. */
+struct piece {
+    struct chunk chunk;
+    size_t at, n;  /* within the chunk */
+    size_t within; /* within the slice */
+};
+
+static struct piece piece_of(const struct yokei_op *op, size_t round, int part, int parts)
+{
+    struct piece p = { .chunk = chunk_of(op, round) };
+    const int column = yokei_own_place(op->comm);
+    p.at = part_of(op, &p.chunk, column, part, parts, &p.n);
+    p.within = p.at - YOKE_MIN((size_t)column * p.chunk.pitch, p.chunk.length);
+    return p;
+}
+
+/* ---- memory ---- */
+
+static char *result_of(const struct yokei_op *op, const struct yokei_lane *lane, int r, size_t within)
+{
+    return yokei_shm_stage_at(op->comm, r, lane, 1) + within * yoke_dtype_bytes(op->dtype);
+}
+
+/* Of `swap`: where the sum of a host lies, behind the result. */
+static char *seat_of(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p, int host)
+{
+    return yokei_shm_stage_at(op->comm, op->comm->rank, lane, 1) + (size_t)(1 + host) * p->chunk.pitch * yoke_dtype_bytes(op->wire);
+}
+
+static bool root_is_here(const struct yokei_op *op) { return op->comm->hosts.of[op->root] == yokei_own_host(op->comm); }
+
+/* Where a finished piece goes: to the stage for the others, to the own buffer, and on its way (room NULL: it ends here). */
+static int outputs(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p, void *out[3])
+{
+    int n = 0;
+    if (op->kind != YOKEI_REDUCE || op->root == op->comm->rank) out[n++] = (char *)op->recv + (p->chunk.base + p->at) * yoke_dtype_bytes(op->dtype);
+    if (op->kind != YOKEI_REDUCE || root_is_here(op)) out[n++] = result_of(op, lane, op->comm->rank, p->within);
+    if (lane->room) out[n++] = lane->room;
+    return n;
+}
+
+static bool streams(const struct yokei_op *op) { return (op->kind != YOKEI_REDUCE || op->root == op->comm->rank) && yokei_is_long(op); }
+
+static void show(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    const yoke_comm *comm = op->comm;
+    const struct chunk c = chunk_of(op, lane->step.round);
+    const size_t bytes = yoke_dtype_bytes(op->dtype);
+    if (op->kind == YOKEI_BROADCAST && op->root != comm->rank) return;
+    for (int column = 0; column < comm->hosts.least; column++) {
+        size_t n;
+        const size_t at = slice_of(op, &c, column, &n);
+        if (op->kind == YOKEI_BROADCAST || column != yokei_own_place(comm))
+            yokei_copy(yokei_shm_stage_at(comm, comm->rank, lane, 0) + at * bytes, (const char *)op->send + (c.base + at) * bytes, n * bytes, false);
+    }
+}
+
+/* ---- crossing: sums ---- */
+
+/* Add what came, if anything did, and this host's ranks in their order; to `out`, unfinished where it is `partial`. */
+static void add(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p, void *const out[], int n_out, bool partial)
+{
+    yoke_comm *comm = op->comm;
+    const size_t bytes = yoke_dtype_bytes(op->dtype);
+    int n = 0;
+    if (lane->message) comm->inputs[n++] = lane->message;
+    for (int i = 0; i < comm->n_local; i++)
+        comm->inputs[n++] = comm->local[i] == comm->rank ? (const char *)op->send + (p->chunk.base + p->at) * bytes
+                                                         : yokei_shm_stage_at(comm, comm->local[i], lane, 0) + p->at * bytes;
+    yokei_fold(&(struct yokei_fold){ .n = p->n, .reduction = op->reduction, .dtype = op->dtype, .wire = op->wire, .n_wire = lane->message != NULL,
+                                     .partial = partial, .n_in = n, .n_out = n_out, .size = comm->size, .in = comm->inputs, .out = out,
+                                     .stream = !partial && streams(op) });
+}
+
+static void finish(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p)
+{
+    void *out[3];
+    const int n = outputs(op, lane, p, out);
+    add(op, lane, p, out, n, false);
+}
+
+/* What came is finished: it is kept, and goes on. */
+static void pass(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p)
+{
+    void *out[3];
+    const int n = outputs(op, lane, p, out);
+    for (int o = 0; o < n; o++) yokei_copy(out[o], lane->message, p->n * yoke_dtype_bytes(op->dtype), o == 0 && streams(op));
+}
+
+/* The wait for the data of this host's ranks. */
+static void wait_shown(const struct yokei_lane *lane, struct yokei_step *step)
+{
+    step->wait = YOKEI_STAGED;
+    step->until = lane->epoch;
+}
+
+/* ---- swap ---- */
+
+static void swap_add(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    const struct piece p = piece_of(op, lane->step.round, 0, 1);
+    add(op, lane, &p, (void *const[]){ seat_of(op, lane, &p, yokei_own_host(op->comm)), lane->room }, 2, true);
+}
+
+static void swap_send(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    const struct piece p = piece_of(op, lane->step.round, 0, 1);
+    yokei_copy(lane->room, seat_of(op, lane, &p, yokei_own_host(op->comm)), p.n * yoke_dtype_bytes(op->wire), false);
+}
+
+static void swap_keep(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    const struct piece p = piece_of(op, lane->step.round, 0, 1);
+    yokei_copy(seat_of(op, lane, &p, op->comm->hosts.of[lane->step.from]), lane->message, p.n * yoke_dtype_bytes(op->wire), false);
+}
+
+static void swap_finish(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    yoke_comm *comm = op->comm;
+    const struct piece p = piece_of(op, lane->step.round, 0, 1);
+    const int n_hosts = comm->hosts.n;
+    void *out[3];
+    const int n_out = outputs(op, lane, &p, out);
+    for (int h = 0; h < n_hosts; h++) comm->inputs[h] = h == comm->hosts.of[lane->step.from] ? lane->message : seat_of(op, lane, &p, h);
+    yokei_fold(&(struct yokei_fold){ .n = p.n, .reduction = op->reduction, .dtype = op->dtype, .wire = op->wire, .n_wire = n_hosts, .n_in = n_hosts,
+                                     .n_out = n_out, .size = comm->size, .in = comm->inputs, .out = out, .stream = streams(op) });
+}
+
+static void swap_step(const struct yokei_op *op, const struct yokei_lane *lane, int i, struct yokei_step *step)
+{
+    const yoke_comm *comm = op->comm;
+    const int n_hosts = comm->hosts.n, host = yokei_own_host(comm), column = yokei_own_place(comm);
+    int k;
+    step->in = step->out = op->wire;
+    step->n = piece_of(op, lane->round, 0, 1).n;
+    if (yokei_swap_sends(n_hosts, i, &k)) {
+        step->to = yokei_rank_on(comm, host + k, column);
+        step->work = i ? swap_send : swap_add;
+        if (i == 0) wait_shown(lane, step);
+    } else {
+        step->from = yokei_rank_on(comm, host - k, column);
+        step->work = k < n_hosts - 1 ? swap_keep : swap_finish;
+    }
+}
+
+/* ---- ring: as ring.c, over the hosts ---- */
+
+static void ring_pass(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    const struct piece p = piece_of(op, lane->step.round, lane->step.hop, op->comm->hosts.n);
+    pass(op, lane, &p);
+}
+
+static void ring_add(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    const struct piece p = piece_of(op, lane->step.round, lane->step.hop, op->comm->hosts.n);
+    if (lane->step.hop == yokei_own_host(op->comm)) finish(op, lane, &p);
+    else add(op, lane, &p, (void *const[]){ lane->room }, 1, true);
+}
+
+/* Part h of the slice sets out at host h + 1 and is complete at host h, from where it goes round once more. */
+static void ring_step(const struct yokei_op *op, const struct yokei_lane *lane, int i, struct yokei_step *step)
+{
+    const yoke_comm *comm = op->comm;
+    const int n_hosts = comm->hosts.n, host = yokei_own_host(comm), column = yokei_own_place(comm);
+    const bool sums = i < n_hosts;
+    step->hop = (host + 2 * n_hosts - 1 - i) % n_hosts;
+    step->n = piece_of(op, lane->round, step->hop, n_hosts).n;
+    step->work = sums ? ring_add : ring_pass;
+    step->in = sums ? op->wire : op->dtype;
+    step->out = i < n_hosts - 1 ? op->wire : op->dtype;
+    if (i > 0) step->from = yokei_rank_on(comm, host - 1, column);
+    if (i < 2 * n_hosts - 2) step->to = yokei_rank_on(comm, host + 1, column);
+    if (i == 0) wait_shown(lane, step);
+}
+
+/* ---- chain ---- */
+
+/* The host's place in the chain: a broadcast's begins at the root's host, a reduction's ends there, if the order is free. */
+static int chain_place(const struct yokei_op *op, int host)
+{
+    const yoke_comm *comm = op->comm;
+    const int n_hosts = comm->hosts.n;
+    int begin = 0;
+    if (op->kind == YOKEI_BROADCAST) begin = comm->hosts.of[op->root];
+    if (op->kind == YOKEI_REDUCE && !comm->reproducible) begin = comm->hosts.of[op->root] + 1;
+    return (host - begin + 2 * n_hosts) % n_hosts;
+}
+
+static void chain_add(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    const struct piece p = piece_of(op, lane->step.round, 0, 1);
+    if (chain_place(op, yokei_own_host(op->comm)) == op->comm->hosts.n - 1) finish(op, lane, &p);
+    else add(op, lane, &p, (void *const[]){ lane->room }, 1, true);
+}
+
+static void chain_pass(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    const struct piece p = piece_of(op, lane->step.round, 0, 1);
+    pass(op, lane, &p);
+}
+
+/* Of a broadcast, on the root's host: the root's data sets out. */
+static void chain_begin(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    const struct piece p = piece_of(op, lane->step.round, 0, 1);
+    const size_t bytes = yoke_dtype_bytes(op->dtype);
+    yokei_copy(lane->room, yokei_shm_stage_at(op->comm, op->root, lane, 0) + p.at * bytes, p.n * bytes, false);
+}
+
+static void broadcast_step(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step)
+{
+    const yoke_comm *comm = op->comm;
+    const int host = yokei_own_host(comm), place = chain_place(op, host), column = yokei_own_place(comm);
+    step->work = place ? chain_pass : chain_begin;
+    if (place < comm->hosts.n - 1) step->to = yokei_rank_on(comm, host + 1, column);
+    if (place) {
+        step->from = yokei_rank_on(comm, host - 1, column);
+        return;
+    }
+    wait_shown(lane, step);
+    step->wait_rank = op->root;
+}
+
+static void chain_step(const struct yokei_op *op, const struct yokei_lane *lane, int i, struct yokei_step *step)
+{
+    const yoke_comm *comm = op->comm;
+    const int host = yokei_own_host(comm), place = chain_place(op, host), column = yokei_own_place(comm), last = comm->hosts.n - 1;
+    const bool all = op->kind == YOKEI_ALL_REDUCE;
+    step->n = piece_of(op, lane->round, 0, 1).n;
+    if (op->kind == YOKEI_BROADCAST) {
+        broadcast_step(op, lane, step);
+    } else if (i == 0) {
+        step->work = chain_add;
+        step->in = op->wire;
+        step->out = place == last ? op->dtype : op->wire;
+        wait_shown(lane, step);
+        if (place > 0) step->from = yokei_rank_on(comm, host - 1, column);
+        if (place < last) step->to = yokei_rank_on(comm, host + 1, column);
+        else if (all) step->to = yokei_rank_on(comm, host - 1, column);
+        else if (!root_is_here(op)) step->to = yokei_rank_on(comm, comm->hosts.of[op->root], column);
+    } else { /* the result comes back */
+        step->work = chain_pass;
+        step->from = yokei_rank_on(comm, all ? host + 1 : comm->hosts.n - 1, column);
+        if (all && place > 0) step->to = yokei_rank_on(comm, host - 1, column);
+    }
+}
+
+static int chain_count(const struct yokei_op *op)
+{
+    const int place = chain_place(op, yokei_own_host(op->comm)), last = op->comm->hosts.n - 1;
+    if (op->kind == YOKEI_BROADCAST || place == last) return 1;
+    return op->kind == YOKEI_ALL_REDUCE || root_is_here(op) ? 2 : 1;
+}
+
+/* ---- rounds ---- */
+
+static int count(const struct yokei_op *op)
+{
+    const int n_hosts = op->comm->hosts.n;
+    if (!is_column(op->comm)) return 0;
+    return op->crossing == YOKEI_CROSS_SWAP ? 2 * (n_hosts - 1) : op->crossing == YOKEI_CROSS_RING ? 2 * n_hosts - 1 : chain_count(op);
+}
+
+static void cross(const struct yokei_op *op, const struct yokei_lane *lane, int i, struct yokei_step *step)
+{
+    if (op->crossing == YOKEI_CROSS_SWAP) swap_step(op, lane, i, step);
+    else if (op->crossing == YOKEI_CROSS_RING) ring_step(op, lane, i, step);
+    else chain_step(op, lane, i, step);
+}
+
+static void nothing(const struct yokei_op *op, struct yokei_lane *lane) { (void)op, (void)lane; }
+
+/* The other columns' slices; the own one is there. */
+static void take_results(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    const yoke_comm *comm = op->comm;
+    const struct chunk c = chunk_of(op, lane->step.round);
+    const size_t bytes = yoke_dtype_bytes(op->dtype);
+    for (int i = 0; i < comm->hosts.least; i++) {
+        const int column = (yokei_own_place(comm) + i) % comm->hosts.least; /* each begins with another, so that they do not meet */
+        size_t n;
+        const size_t at = slice_of(op, &c, column, &n);
+        if (column != yokei_own_place(comm))
+            yokei_copy((char *)op->recv + (c.base + at) * bytes, result_of(op, lane, comm->local[column], 0), n * bytes, yokei_is_long(op));
+    }
+}
+
+/* Of a broadcast, on the root's host. */
+static void take_shown(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    const struct chunk c = chunk_of(op, lane->step.round);
+    const size_t bytes = yoke_dtype_bytes(op->dtype);
+    char *to = (char *)op->recv + c.base * bytes;
+    const char *from = op->root == op->comm->rank ? (const char *)op->send + c.base * bytes : yokei_shm_stage_at(op->comm, op->root, lane, 0);
+    if (to != from) yokei_copy(to, from, c.length * bytes, yokei_is_long(op));
+}
+
+static void take(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step)
+{
+    const yoke_comm *comm = op->comm;
+    if (op->kind == YOKEI_BROADCAST && root_is_here(op)) {
+        step->work = take_shown;
+        wait_shown(lane, step);
+        step->wait_rank = op->root;
+    } else if (op->kind != YOKEI_REDUCE || op->root == comm->rank) {
+        step->work = take_results;
+        step->wait = YOKEI_REDUCED;
+        step->until = lane->epoch;
+        step->n_wait = comm->hosts.least;
+    }
+}
+
+static const struct yokei_crossing_steps whole = { count, cross, show, take };
+
+/* Step `which` of a round; true: the last. */
+static bool round_step(const struct yokei_op *op, struct yokei_lane *lane, int which, struct yokei_step *step)
+{
+    const struct yokei_crossing_steps *steps = op->crossing == YOKEI_CROSS_PARTS ? &yokei_parts : &whole;
+    const int n_cross = steps->count(op);
+    step->round = lane->round;
+    step->work = nothing;
+    step->value = lane->epoch;
+    if (which == 0) { /* nobody overwrites what another has not taken yet */
+        step->work = steps->show;
+        step->wait = YOKEI_PASSED;
+        step->until = lane->epoch - 1;
+        step->tell = YOKEI_STAGED;
+    } else if (which <= n_cross) {
+        steps->step(op, lane, which - 1, step);
+        if (which == n_cross) step->tell = YOKEI_REDUCED;
+    } else {
+        steps->take(op, lane, step);
+        step->tell = YOKEI_PASSED;
+    }
+    return which > n_cross;
+}
+
+static bool hierarchy_next(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step)
+{
+    if (op->crossing == YOKEI_CROSS_LEADERS) return yokei_leaders_next(op, lane, step);
+    const int n_first = lane->id == 0 ? 2 : 0;
+    if (lane->stage < n_first) {
+        yokei_announce_step(op, lane, step);
+        lane->stage++;
+        return true;
+    }
+    if (lane->round >= op->n_rounds) return false;
+    if (lane->stage == n_first) lane->epoch++;
+    const bool last = round_step(op, lane, lane->stage - n_first, step);
+    lane->stage = last ? n_first : lane->stage + 1;
+    if (last) lane->round += (size_t)op->n_lanes;
+    return true;
+}
+
+const struct yokei_algorithm yokei_hierarchy = { hierarchy_next, .announces = true };

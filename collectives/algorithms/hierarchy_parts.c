@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * all_gather and reduce_scatter over several hosts: see hierarchy.c. A round works on one chunk of each rank's slice, and each
+ * slice crosses to another host once.
+ *
+ *   all_gather       each rank sends its chunk to one rank of every other host, which shows it to that host
+ *   reduce_scatter   for each rank elsewhere, one rank of this host adds up what the host's ranks have for it, and sends that;
+ *                    the rank adds its own host's chunks to what comes from the others
+ *
+ * Who deals with whom: rank i of a host with rank i of the others, counted around where they have less; so a lone rank may
+ * have several to deal with.
+ */
+#include "collectives/algorithms/hierarchy.h"
+
+/* The chunk of rank r's slice: its first element within the slice; *n_out elements. */
+static size_t chunk_of(const struct yokei_op *op, size_t round, int r, size_t *n_out)
+{
+    const size_t length = op->slices[r + 1] - op->slices[r], from = YOKE_MIN(round * op->chunk, length);
+    *n_out = YOKE_MIN(op->chunk, length - from);
+    return from;
+}
+
+/* How many ranks of a host rank `place` of another with n_there ranks deals with; the j-th is place + j * n_there. */
+static int n_dealt(const yoke_comm *comm, int host, int place, int n_there)
+{
+    const int n = yokei_host_size(comm, host);
+    return place < n ? (n - place + n_there - 1) / n_there : 0;
+}
+
+/* ---- all_gather ---- */
+
+/* For each host, as many seats as there are ranks of the largest to each of the smallest. */
+static int seats_per_host(const yoke_comm *comm) { return (comm->hosts.most + comm->hosts.least - 1) / comm->hosts.least; }
+
+size_t yokei_parts_seats(const struct yokei_op *op)
+{
+    return (size_t)(op->comm->hosts.n * (op->kind == YOKEI_ALL_GATHER ? seats_per_host(op->comm) : 1));
+}
+
+/* Where rank q's chunk lies, of another host. */
+static char *gathered_at(const struct yokei_op *op, const struct yokei_lane *lane, int q)
+{
+    const yoke_comm *comm = op->comm;
+    const int seat = comm->hosts.of[q] * seats_per_host(comm) + comm->hosts.at[q] / comm->n_local;
+    return yokei_shm_stage_at(comm, comm->local[comm->hosts.at[q] % comm->n_local], lane, 1) + (size_t)seat * op->chunk * yoke_dtype_bytes(op->dtype);
+}
+
+static const char *own_chunk(const struct yokei_op *op, size_t round, size_t *bytes_out)
+{
+    size_t n;
+    const size_t at = chunk_of(op, round, op->comm->rank, &n);
+    *bytes_out = n * yoke_dtype_bytes(op->dtype);
+    return (const char *)op->send + at * yoke_dtype_bytes(op->dtype);
+}
+
+static void gather_send(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    size_t bytes;
+    const char *own = own_chunk(op, lane->step.round, &bytes);
+    yokei_copy(lane->room, own, bytes, false);
+}
+
+static void gather_keep(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    yokei_copy(gathered_at(op, lane, lane->step.from), lane->message, lane->step.n * yoke_dtype_bytes(op->dtype), false);
+}
+
+static void gather_take(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    const yoke_comm *comm = op->comm;
+    const size_t bytes = yoke_dtype_bytes(op->dtype);
+    for (int i = 0; i < comm->size; i++) {
+        const int q = (comm->rank + i) % comm->size;
+        size_t n, own;
+        const size_t at = chunk_of(op, lane->step.round, q, &n);
+        const char *from = q == comm->rank ? own_chunk(op, lane->step.round, &own)
+                           : comm->hosts.of[q] == yokei_own_host(comm) ? yokei_shm_stage_at(comm, q, lane, 0) : gathered_at(op, lane, q);
+        char *to = (char *)op->recv + (op->slices[q] + at) * bytes;
+        if (to != from) yokei_copy(to, from, n * bytes, yokei_is_long(op));
+    }
+}
+
+/* ---- reduce_scatter ---- */
+
+/* What this rank has for rank q lies in the own stage at q's turn. */
+static char *part_at(const struct yokei_op *op, const struct yokei_lane *lane, int owner, int q)
+{
+    return yokei_shm_stage_at(op->comm, owner, lane, 0) + (size_t)q * op->chunk * yoke_dtype_bytes(op->dtype);
+}
+
+static char *sum_seat(const struct yokei_op *op, const struct yokei_lane *lane, int host)
+{
+    return yokei_shm_stage_at(op->comm, op->comm->rank, lane, 1) + (size_t)host * op->chunk * yoke_dtype_bytes(op->wire);
+}
+
+/* The inputs of this host for rank q, from number `first` on; their number. */
+static int host_inputs(const struct yokei_op *op, const struct yokei_lane *lane, int q, int first, size_t *n_out)
+{
+    yoke_comm *comm = op->comm;
+    const size_t at = op->slices[q] + chunk_of(op, lane->step.round, q, n_out);
+    for (int i = 0; i < comm->n_local; i++)
+        comm->inputs[first++] = comm->local[i] == comm->rank ? (const char *)op->send + at * yoke_dtype_bytes(op->dtype) : part_at(op, lane, comm->local[i], q);
+    return first;
+}
+
+static void scatter_send(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    size_t n;
+    const int n_in = host_inputs(op, lane, lane->step.to, 0, &n);
+    yokei_fold(&(struct yokei_fold){ .n = n, .reduction = op->reduction, .dtype = op->dtype, .wire = op->wire, .partial = true, .n_in = n_in, .n_out = 1,
+                                     .size = op->comm->size, .in = op->comm->inputs, .out = (void *const[]){ lane->room } });
+}
+
+static void scatter_keep(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    yokei_copy(sum_seat(op, lane, op->comm->hosts.of[lane->step.from]), lane->message, lane->step.n * yoke_dtype_bytes(op->wire), false);
+}
+
+/* The sums of the other hosts in their order, and then this host's ranks: nobody else computes this slice. */
+static void scatter_finish(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    yoke_comm *comm = op->comm;
+    int n_wire = 0;
+    size_t n;
+    for (int h = 0; h < comm->hosts.n; h++)
+        if (h != yokei_own_host(comm)) comm->inputs[n_wire++] = h == comm->hosts.of[lane->step.from] ? lane->message : sum_seat(op, lane, h);
+    const int n_in = host_inputs(op, lane, comm->rank, n_wire, &n);
+    void *to = (char *)op->recv + chunk_of(op, lane->step.round, comm->rank, &n) * yoke_dtype_bytes(op->dtype);
+    yokei_fold(&(struct yokei_fold){ .n = n, .reduction = op->reduction, .dtype = op->dtype, .wire = op->wire, .n_wire = n_wire, .n_in = n_in, .n_out = 1,
+                                     .size = comm->size, .in = comm->inputs, .out = &to, .stream = yokei_is_long(op) });
+}
+
+/* ---- rounds ---- */
+
+static void show(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    const yoke_comm *comm = op->comm;
+    const size_t bytes = yoke_dtype_bytes(op->dtype), round = lane->step.round;
+    size_t n;
+    if (op->kind == YOKEI_ALL_GATHER) {
+        const char *own = own_chunk(op, round, &n);
+        yokei_copy(yokei_shm_stage_at(comm, comm->rank, lane, 0), own, n, false);
+        return;
+    }
+    for (int q = 0; q < comm->size; q++) {
+        const size_t at = op->slices[q] + chunk_of(op, round, q, &n);
+        if (q != comm->rank) yokei_copy(part_at(op, lane, comm->rank, q), (const char *)op->send + at * bytes, n * bytes, false);
+    }
+}
+
+/* What this rank exchanges with the host at distance k: so many sends, then so many receives. */
+static int n_sends(const struct yokei_op *op, int k)
+{
+    const yoke_comm *comm = op->comm;
+    return op->kind == YOKEI_ALL_GATHER ? 1 : n_dealt(comm, yokei_own_host(comm) + k, yokei_own_place(comm), comm->n_local);
+}
+
+static int n_receives(const struct yokei_op *op, int k)
+{
+    const yoke_comm *comm = op->comm;
+    return op->kind == YOKEI_ALL_GATHER ? n_dealt(comm, yokei_own_host(comm) - k, yokei_own_place(comm), comm->n_local) : 1;
+}
+
+static int count(const struct yokei_op *op)
+{
+    int n = 0;
+    for (int k = 1; k < op->comm->hosts.n; k++) n += n_sends(op, k) + n_receives(op, k);
+    return n;
+}
+
+static void send_step(const struct yokei_op *op, const struct yokei_lane *lane, int k, int j, struct yokei_step *step)
+{
+    const yoke_comm *comm = op->comm;
+    const int host = yokei_own_host(comm) + k, place = yokei_own_place(comm);
+    const bool gathers = op->kind == YOKEI_ALL_GATHER;
+    step->to = yokei_rank_on(comm, host, gathers ? place % yokei_host_size(comm, host) : place + j * comm->n_local);
+    step->work = gathers ? gather_send : scatter_send;
+    chunk_of(op, lane->round, gathers ? comm->rank : step->to, &step->n);
+}
+
+static void receive_step(const struct yokei_op *op, const struct yokei_lane *lane, int k, int j, struct yokei_step *step)
+{
+    const yoke_comm *comm = op->comm;
+    const int host = yokei_own_host(comm) - k, place = yokei_own_place(comm);
+    const bool gathers = op->kind == YOKEI_ALL_GATHER;
+    step->from = yokei_rank_on(comm, host, gathers ? place + j * comm->n_local : place % yokei_host_size(comm, host));
+    step->work = gathers ? gather_keep : k < comm->hosts.n - 1 ? scatter_keep : scatter_finish;
+    chunk_of(op, lane->round, gathers ? step->from : comm->rank, &step->n);
+}
+
+/* The hosts at distance 1, 2, …: to the one there, from the one here, so that what a rank waits for is sent before its sender waits for more. */
+static void cross(const struct yokei_op *op, const struct yokei_lane *lane, int i, struct yokei_step *step)
+{
+    int k = 1;
+    if (op->kind == YOKEI_REDUCE_SCATTER) {
+        step->in = step->out = op->wire;
+        step->wait = i == 0 ? YOKEI_STAGED : YOKEI_NOTHING;
+        step->until = lane->epoch;
+    }
+    for (; i >= n_sends(op, k) + n_receives(op, k); k++) i -= n_sends(op, k) + n_receives(op, k);
+    if (i < n_sends(op, k)) send_step(op, lane, k, i, step);
+    else receive_step(op, lane, k, i - n_sends(op, k), step);
+}
+
+static void take(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step)
+{
+    if (op->kind != YOKEI_ALL_GATHER) return;
+    step->work = gather_take;
+    step->wait = YOKEI_REDUCED; /* what came from elsewhere is there, and what was shown before it */
+    step->until = lane->epoch;
+}
+
+const struct yokei_crossing_steps yokei_parts = { count, cross, show, take };

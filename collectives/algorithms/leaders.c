@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Small collectives over several hosts: see hierarchy.c. Each rank shows its data to its host, as in oneshot; the first rank of
+ * each host, its leader, makes one message of what its host has, and swaps it with the other leaders; its host takes the result
+ * from it. That is one look at the host's ranks, one message's way, and one look at the leader.
+ *
+ * The message is the host's sum, or, where the order of the ranks matters or nothing is summed, the data of all its ranks.
+ */
+#include "collectives/algorithms/hierarchy.h"
+
+enum { SUM_BYTES = 16 << 10, RAW_BYTES = 64 << 10 }; /* of a host's message; of all ranks' data */
+
+static size_t even(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+static bool is_raw(const struct yokei_op *op) { return op->kind == YOKEI_ALL_GATHER || (yokei_reduces(op) && op->comm->reproducible); }
+
+static int leader(const struct yokei_op *op) { return op->comm->local[0]; }
+
+/* Elements that rank q shows. */
+static size_t length_of(const struct yokei_op *op, int q) { return op->kind == YOKEI_ALL_GATHER ? op->slices[q + 1] - op->slices[q] : op->count; }
+
+static size_t host_length(const struct yokei_op *op, int host)
+{
+    size_t n = 0;
+    for (int i = 0; i < yokei_host_size(op->comm, host); i++) n += length_of(op, yokei_rank_on(op->comm, host, i));
+    return n;
+}
+
+/* The leader's stage: the result, and then what each host sent. */
+static size_t result_bytes(const struct yokei_op *op) { return op->kind == YOKEI_ALL_GATHER ? 0 : even(op->count * yoke_dtype_bytes(op->dtype)); }
+
+static size_t seat_bytes(const struct yokei_op *op, int host)
+{
+    if (op->kind == YOKEI_BROADCAST) return 0;
+    return even(is_raw(op) ? host_length(op, host) * yoke_dtype_bytes(op->dtype) : op->count * yoke_dtype_bytes(op->wire));
+}
+
+static char *result_at(const struct yokei_op *op, const struct yokei_lane *lane) { return yokei_shm_stage_at(op->comm, leader(op), lane, 1); }
+
+static char *seat_at(const struct yokei_op *op, const struct yokei_lane *lane, int host)
+{
+    char *at = result_at(op, lane) + result_bytes(op);
+    for (int h = 0; h < host; h++) at += seat_bytes(op, h);
+    return at;
+}
+
+bool yokei_leaders_fit(const struct yokei_op *op)
+{
+    const yoke_comm *comm = op->comm;
+    const size_t bytes = yoke_dtype_bytes(op->dtype);
+    size_t all = result_bytes(op), most = op->count * bytes;
+    if (op->count * bytes > RAW_BYTES || yokei_shown_bytes(op) > YOKEI_ONESHOT_BYTES) return false;
+    for (int h = 0; h < comm->hosts.n; h++) {
+        all += seat_bytes(op, h);
+        most = op->kind == YOKEI_BROADCAST ? most : YOKE_MAX(h ? most : 0, seat_bytes(op, h));
+    }
+    return all <= (is_raw(op) ? RAW_BYTES : YOKEI_STAGE_BYTES) && most <= (is_raw(op) ? RAW_BYTES : SUM_BYTES) && most <= comm->chunk_bytes;
+}
+
+/* ---- what the leader does ---- */
+
+/* This host's ranks' data one after another. */
+static void collect(const struct yokei_op *op, char *to)
+{
+    const yoke_comm *comm = op->comm;
+    for (int i = 0; i < comm->n_local; i++) {
+        const size_t bytes = length_of(op, comm->local[i]) * yoke_dtype_bytes(op->dtype);
+        yokei_copy(to, yokei_shown_by(op, comm->local[i]), bytes, false);
+        to += bytes;
+    }
+}
+
+static void begin(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    yoke_comm *comm = op->comm;
+    char *seat = seat_at(op, lane, yokei_own_host(comm));
+    if (is_raw(op)) {
+        collect(op, seat);
+        yokei_copy(lane->room, seat, lane->step.n * yoke_dtype_bytes(op->dtype), false);
+        return;
+    }
+    for (int i = 0; i < comm->n_local; i++) comm->inputs[i] = yokei_shown_by(op, comm->local[i]);
+    yokei_fold(&(struct yokei_fold){ .n = op->count, .reduction = op->reduction, .dtype = op->dtype, .wire = op->wire, .partial = true, .n_in = comm->n_local,
+                                     .n_out = 2, .size = comm->size, .in = comm->inputs, .out = (void *const[]){ seat, lane->room } });
+}
+
+static void send_again(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    yokei_copy(lane->room, seat_at(op, lane, yokei_own_host(op->comm)), lane->step.n * yoke_dtype_bytes(lane->step.out), false);
+}
+
+static void keep(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    yokei_copy(seat_at(op, lane, op->comm->hosts.of[lane->step.from]), lane->message, lane->step.n * yoke_dtype_bytes(lane->step.in), false);
+}
+
+/* The last message: all is there. */
+static void finish(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    yoke_comm *comm = op->comm;
+    const bool raw = is_raw(op);
+    keep(op, lane);
+    if (!yokei_reduces(op)) return;
+    for (int h = 0; h < comm->hosts.n; h++) {
+        const char *seat = seat_at(op, lane, h);
+        if (!raw) comm->inputs[h] = seat;
+        for (int i = 0; raw && i < yokei_host_size(comm, h); i++)
+            comm->inputs[yokei_rank_on(comm, h, i)] = seat + (size_t)i * op->count * yoke_dtype_bytes(op->dtype);
+    }
+    const int n = raw ? comm->size : comm->hosts.n;
+    yokei_fold(&(struct yokei_fold){ .n = op->count, .reduction = op->reduction, .dtype = op->dtype, .wire = op->wire, .n_wire = raw ? 0 : n, .n_in = n,
+                                     .n_out = 1, .size = comm->size, .in = comm->inputs, .out = (void *const[]){ result_at(op, lane) } });
+}
+
+static void send_root(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    yokei_copy(lane->room, yokei_shown_by(op, op->root), op->count * yoke_dtype_bytes(op->dtype), false);
+}
+
+static void keep_root(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    yokei_copy(result_at(op, lane), lane->message, op->count * yoke_dtype_bytes(op->dtype), false);
+}
+
+/* Of a broadcast: from the leader of the root's host to each other. True: the last. */
+static bool broadcast_step(const struct yokei_op *op, int i, struct yokei_step *step)
+{
+    const yoke_comm *comm = op->comm;
+    const int host = yokei_own_host(comm), root_host = comm->hosts.of[op->root];
+    step->n = op->count;
+    if (host == root_host) {
+        step->to = yokei_rank_on(comm, host + 1 + i, 0);
+        step->work = send_root;
+        return i == comm->hosts.n - 2;
+    }
+    step->from = yokei_rank_on(comm, root_host, 0);
+    step->work = keep_root;
+    return true;
+}
+
+static bool swap_step(const struct yokei_op *op, int i, struct yokei_step *step)
+{
+    const yoke_comm *comm = op->comm;
+    const int n_hosts = comm->hosts.n, host = yokei_own_host(comm);
+    int k;
+    const bool sends = yokei_swap_sends(n_hosts, i, &k);
+    const int of = sends ? host : (host - k + n_hosts) % n_hosts;
+    step->n = is_raw(op) ? host_length(op, of) : op->count;
+    step->in = step->out = is_raw(op) ? op->dtype : op->wire;
+    if (sends) {
+        step->to = yokei_rank_on(comm, host + k, 0);
+        step->work = i ? send_again : begin;
+    } else {
+        step->from = yokei_rank_on(comm, host - k, 0);
+        step->work = k < n_hosts - 1 ? keep : finish;
+    }
+    return i == 2 * n_hosts - 3;
+}
+
+/* ---- what all do ---- */
+
+static void gather(const struct yokei_op *op, const struct yokei_lane *lane)
+{
+    const yoke_comm *comm = op->comm;
+    const size_t bytes = yoke_dtype_bytes(op->dtype);
+    for (int h = 0; h < comm->hosts.n; h++) {
+        const char *from = seat_at(op, lane, h);
+        for (int i = 0; i < yokei_host_size(comm, h); i++) {
+            const int q = yokei_rank_on(comm, h, i);
+            char *place = (char *)op->recv + op->slices[q] * bytes;
+            if (q != comm->rank || place != op->send) yokei_copy(place, from, length_of(op, q) * bytes, false);
+            from += length_of(op, q) * bytes;
+        }
+    }
+}
+
+static void take(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    const yoke_comm *comm = op->comm;
+    const size_t bytes = yoke_dtype_bytes(op->dtype);
+    const char *result = result_at(op, lane);
+    const bool is_root = op->root == comm->rank;
+    switch (op->kind) {
+    case YOKEI_ALL_GATHER: gather(op, lane); return;
+    case YOKEI_ALL_REDUCE: yokei_copy(op->recv, result, op->count * bytes, false); return;
+    case YOKEI_REDUCE:
+        if (is_root) yokei_copy(op->recv, result, op->count * bytes, false);
+        return;
+    case YOKEI_REDUCE_SCATTER:
+        yokei_copy(op->recv, result + op->slices[comm->rank] * bytes, (op->slices[comm->rank + 1] - op->slices[comm->rank]) * bytes, false);
+        return;
+    case YOKEI_BROADCAST:
+        if (comm->hosts.of[op->root] == yokei_own_host(comm)) result = yokei_shown_by(op, op->root);
+        if (!is_root || op->recv != op->send) yokei_copy(op->recv, result, op->count * bytes, false);
+        return;
+    default: return;
+    }
+}
+
+static void take_step(const struct yokei_op *op, struct yokei_step *step)
+{
+    const yoke_comm *comm = op->comm;
+    step->work = take;
+    if (op->kind == YOKEI_REDUCE && op->root != comm->rank) return;
+    const bool has_root = op->kind == YOKEI_BROADCAST && comm->hosts.of[op->root] == yokei_own_host(comm);
+    step->wait = has_root ? YOKEI_POSTED : YOKEI_GIVEN;
+    step->wait_rank = has_root ? op->root : leader(op);
+    step->until = op->number;
+}
+
+/* Stage 0 shows, the last one takes; between them the leader's messages, the first of which waits for its host's ranks. */
+bool yokei_leaders_next(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step)
+{
+    enum { TAKE = -1, END = -2 };
+    if (lane->stage == END) return false;
+    if (lane->stage == 0) {
+        yokei_show_step(op, step);
+        lane->stage = op->comm->rank == leader(op) ? 1 : TAKE;
+        return true;
+    }
+    if (lane->stage == TAKE) {
+        take_step(op, step);
+        lane->stage = END;
+        return true;
+    }
+    const int i = lane->stage++ - 1;
+    const bool last = op->kind == YOKEI_BROADCAST ? broadcast_step(op, i, step) : swap_step(op, i, step);
+    if (i == 0) {
+        step->wait = YOKEI_POSTED;
+        step->until = op->number;
+    }
+    if (!last) return true;
+    step->tell = YOKEI_GIVEN;
+    step->value = op->number;
+    lane->stage = TAKE;
+    return true;
+}
