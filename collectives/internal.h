@@ -478,6 +478,8 @@ struct yokei_combine {
     yoke_dtype out_dtype[3];
 };
 void yokei_combine(const struct yokei_combine *c);
+/** For tests: sum by the nth best instruction set of this processor from now on; its name, NULL: there is none. */
+const char *yokei_sum_use(int nth);
 /**
  * out[..][i] = in[0][i] OP in[1][i] OP …, from the left, rounded once; NaN is the quiet one without payload.
  * A sum may be made in parts: with `partial` the outputs are of type `wire`, and avg does not divide yet; the first n_wire inputs

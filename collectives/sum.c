@@ -65,8 +65,10 @@ struct kernels {
 #undef STREAM_END
 #endif
 
-static const struct kernels *choose_kernels(void)
+/* The tables that this processor can run, the best one first. */
+static int list_kernels(const struct kernels *tables[3], const char *names[3])
 {
+    int n = 0;
 #if defined(__x86_64__)
     __builtin_cpu_init();
     unsigned a, b, c = 0, d;
@@ -74,21 +76,35 @@ static const struct kernels *choose_kernels(void)
     const bool avx2 = f16c && __builtin_cpu_supports("avx2");
     if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
-        return &avx512_table;
-    if (avx2) return &avx2_table;
+        tables[n] = &avx512_table, names[n++] = "avx512";
+    if (avx2) tables[n] = &avx2_table, names[n++] = "avx2";
 #endif
-    return &base_table;
+    tables[n] = &base_table, names[n++] = "base";
+    return n;
 }
+
+static const struct kernels *_Atomic chosen; /* any thread finds the same */
 
 static const struct kernels *kernels(void)
 {
-    static const struct kernels *_Atomic chosen; /* any thread finds the same */
-    const struct kernels *k = atomic_load_explicit(&chosen, memory_order_relaxed);
+    const struct kernels *k = atomic_load_explicit(&chosen, memory_order_relaxed), *tables[3];
+    const char *names[3];
     if (!k) {
-        k = choose_kernels();
+        list_kernels(tables, names);
+        k = tables[0];
         atomic_store_explicit(&chosen, k, memory_order_relaxed);
     }
     return k;
+}
+
+const char *yokei_sum_use(int nth)
+{
+    const struct kernels *tables[3];
+    const char *names[3];
+    const int n = list_kernels(tables, names);
+    if (nth < 0 || nth >= n) return NULL;
+    atomic_store_explicit(&chosen, tables[nth], memory_order_relaxed);
+    return names[nth];
 }
 
 static bool is_narrow(yoke_dtype dtype) { return dtype == YOKE_F16 || dtype == YOKE_BF16; }

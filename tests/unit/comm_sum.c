@@ -242,5 +242,11 @@ int main(void)
         cmocka_unit_test(canonical_nan),
         cmocka_unit_test(wire_types),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int n_failed = 0;
+    const char *name;
+    for (int nth = 0; (name = yokei_sum_use(nth)); nth++) {
+        printf("# by %s\n", name);
+        n_failed += cmocka_run_group_tests(tests, NULL, NULL);
+    }
+    return n_failed;
 }
