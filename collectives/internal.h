@@ -323,6 +323,7 @@ struct yokei_process {
     yoke_comm *comms;
     int n_comms;
     bool faulted;             /* an operation failed: MPI is not finalised any more */
+    bool left;                /* MPI's launcher was told that this rank is done: neither is it finalised then */
     bool any_thread;          /* MPI_THREAD_MULTIPLE */
     bool is_witness;          /* the record is in a folder, and there is no agent */
     pthread_t main_thread;    /* that made the first communicator */
@@ -431,10 +432,17 @@ yoke_status yokei_comm_enter(yoke_comm *comm, yoke_status status, yoke_comm **co
 /** For who reads the flight record: its name, and this rank's number in it. From then on it is the caller's. */
 void yokei_comm_record(const yoke_comm *comm);
 void yokei_comm_free(yoke_comm *comm);
-/** Whether yoke_mpi_stop gave up waiting for MPI_Finalize. */
+/** Whether yoke_mpi_stop did without MPI_Finalize, or gave up waiting for it. */
 bool yokei_finalize_was_left(void);
 /** What a communicator made from this one inherits. */
 struct yoke_comm_config yokei_comm_config(const yoke_comm *comm, const char *name);
+
+/* ---- leave.c ---- */
+/**
+ * End MPI without MPI_Finalize, where several hosts take part and the launcher is MPICH's: when all ranks have come here.
+ * False: MPI_Finalize is to be called.
+ */
+bool yokei_leave_launcher(void);
 
 /* ---- setup.c: what the ranks tell each other when a communicator is made ---- */
 /** Collective. `status` is what this rank came to so far: all ranks fail when one has. */
