@@ -73,19 +73,17 @@ static bool launched_well(struct agent *agent, char *why, size_t bytes)
     return false;
 }
 
-/* pidfd of the supervisor when it runs on this host. YOKE_SUPERVISOR is "pid start-time host". */
+/* pidfd of the supervisor when it runs on this host. YOKE_SUPERVISOR is "pid start-time host's-id". */
 static yoke_status find_supervisor(int *fd_out)
 {
     const char *text = getenv("YOKE_SUPERVISOR");
     int pid;
-    unsigned long long start;
-    char host[64], here[64] = "";
+    unsigned long long start, host;
     uint64_t now = 0;
     *fd_out = -1;
-    if (!text || sscanf(text, "%d %llu %63s", &pid, &start, host) != 3)
+    if (!text || sscanf(text, "%d %llu %llx", &pid, &start, &host) != 3)
         return yoke_fail(YOKE_EINVAL, "yoke rank is started by yoke run and is of no use by itself");
-    gethostname(here, sizeof here - 1);
-    if (strcmp(host, here)) return YOKE_OK;
+    if (host != yokei_host_id()) return YOKE_OK;
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (fd < 0 && errno != ESRCH) return YOKE_OK; /* an old kernel: the launcher's end is noticed instead */
     if (fd < 0 || !yokei_process_state(pid, &now) || now != start) {

@@ -81,10 +81,8 @@ static int wait_for_end(const struct cli_job *job, int pid)
 static void look_for_agent(struct cli_job *job, int r)
 {
     struct cli_rank_watch *rank = &job->ranks[r];
-    char here[64] = "";
-    if (rank->agent || !cli_agent_read(job->folder, r, &rank->agent, rank->host, sizeof rank->host)) return;
-    gethostname(here, sizeof here - 1);
-    if (strcmp(rank->host, here)) return;
+    bool here;
+    if (rank->agent || !cli_agent_read(job->folder, r, &rank->agent, &here, rank->host, sizeof rank->host) || !here) return;
     rank->agent_fd = wait_for_end(job, rank->agent);
 }
 

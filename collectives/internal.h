@@ -230,6 +230,7 @@ struct yokei_peer_info {
     char host[64];
     char name[32];
     uint64_t nonce, start_time;
+    uint64_t host_id;        /* ranks whose numbers differ share nothing */
     int32_t pid, world_rank;
     int32_t flight_fd;       /* of the record, when it lies in a memfd; -1: in the run directory */
     int32_t segment_fd;      /* of the shared slots, -1: none */
