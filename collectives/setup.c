@@ -349,7 +349,7 @@ yoke_status yokei_setup_within(yoke_comm *comm, yoke_comm *parent, const int mem
 void yokei_setup_undo(yoke_comm *comm)
 {
     for (int r = 0; r < comm->size && comm->peers; r++)
-        if (r != comm->rank) yokei_flight_close(comm->peers[r].flight);
+        if (r != comm->rank) yokei_flight_close(comm->peers[r].flight), yokei_flight_close(comm->peers[r].far);
     yokei_hosts_end(comm);
     leave_set(comm);
 }
