@@ -23,7 +23,7 @@ const struct cli_option cli_option_table[] = {
     { "ranks", CLI_RUN, CLI_INT, 'n', .metavar = "N", .least = 1, .most = 1024,
       .help = "Number of ranks to start; default: one per entry of --devices, else 1" },
     { "hosts", CLI_RUN, CLI_LIST, .metavar = "HOST[:N],...",
-      .help = "Hosts to start on, with ranks per host; the working folder must be shared between them" },
+      .help = "Hosts to start on, with ranks per host (default: equal blocks); same paths, ssh without password, a shared working folder" },
     { "devices", CLI_RUN, CLI_LIST, .metavar = "SPEC,...",
       .help = "Device of each rank in turn, such as host,opencl:0; a shorter list is repeated" },
     { "bind", CLI_RUN, CLI_CHOICE, .value = "cores", .choices = "cores|none",
