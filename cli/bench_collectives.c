@@ -261,12 +261,12 @@ static yoke_status all_lines(struct bench *b, struct bench_table *table, uint64_
 /* Whether all ranks are on one host: the limit is another then. */
 static yoke_status look_at_hosts(struct bench *b)
 {
-    char mine[64] = "", *all = malloc((size_t)b->size * sizeof mine);
+    const uint64_t mine = yokei_host_id();
+    uint64_t *all = malloc((size_t)b->size * sizeof mine);
     if (!all) return yoke_fail(YOKE_ENOMEM, "no memory for %d ranks", b->size);
-    gethostname(mine, sizeof mine - 1);
-    const yoke_status status = yoke_all_gather(mine, all, sizeof mine, YOKE_U8, b->control, NULL);
+    const yoke_status status = yoke_all_gather(&mine, all, sizeof mine, YOKE_U8, b->control, NULL);
     b->one_host = true;
-    for (int r = 0; r < b->size && !status; r++) b->one_host &= !memcmp(all, all + (size_t)r * sizeof mine, sizeof mine);
+    for (int r = 0; r < b->size && !status; r++) b->one_host &= all[r] == mine;
     free(all);
     return status;
 }

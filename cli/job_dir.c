@@ -81,17 +81,19 @@ yoke_status cli_agent_write(const char *folder, int rank)
     char name[32], host[64] = "", text[128];
     gethostname(host, sizeof host - 1);
     yokei_text(name, sizeof name, "agent-%05d", rank);
-    yokei_text(text, sizeof text, "%ld %s\n", (long)getpid(), host);
+    yokei_text(text, sizeof text, "%ld %llx %s\n", (long)getpid(), (unsigned long long)yokei_host_id(), host);
     return put(folder, name, text);
 }
 
-bool cli_agent_read(const char *folder, int rank, int *pid_out, char *host_out, size_t bytes)
+bool cli_agent_read(const char *folder, int rank, int *pid_out, bool *here_out, char *host_out, size_t bytes)
 {
     char name[32], host[64], text[128];
     int pid;
+    unsigned long long id;
     yokei_text(name, sizeof name, "agent-%05d", rank);
-    if (!get(folder, name, text, sizeof text) || sscanf(text, "%d %63s", &pid, host) != 2) return false;
+    if (!get(folder, name, text, sizeof text) || sscanf(text, "%d %llx %63s", &pid, &id, host) != 3) return false;
     *pid_out = pid;
+    *here_out = id == yokei_host_id();
     yokei_text(host_out, bytes, "%s", host);
     return true;
 }

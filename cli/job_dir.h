@@ -27,9 +27,9 @@ void cli_refuse(const char *folder, const char *text);
 /** The text of a refusal; false when there is none. */
 bool cli_refused(const char *folder, char *text_out, size_t bytes);
 
-/** Which process is the agent of a rank, and on which host. */
+/** Which process is the agent of a rank, on which host, and whether that is this one. */
 yoke_status cli_agent_write(const char *folder, int rank);
-bool cli_agent_read(const char *folder, int rank, int *pid_out, char *host_out, size_t bytes);
+bool cli_agent_read(const char *folder, int rank, int *pid_out, bool *here_out, char *host_out, size_t bytes);
 
 /** Remove what only a running job needs; with `records` the flight records too. */
 void cli_job_dir_clean(const char *folder, int n_ranks, bool records);

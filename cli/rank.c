@@ -29,6 +29,7 @@
 #include "core/base/base.h"
 
 #define TICK_MS 20
+#define BEAT_MS 500  /* between two signs of life, where there are other hosts */
 #define ECHO_MS 100  /* from a rank's end by the launcher's to the launcher's own */
 #define DYING_MS 300 /* a rank that was killed may take so long to be gone, with many threads and busy cores */
 
@@ -73,19 +74,17 @@ static bool launched_well(struct agent *agent, char *why, size_t bytes)
     return false;
 }
 
-/* pidfd of the supervisor when it runs on this host. YOKE_SUPERVISOR is "pid start-time host". */
+/* pidfd of the supervisor when it runs on this host. YOKE_SUPERVISOR is "pid start-time host's-id". */
 static yoke_status find_supervisor(int *fd_out)
 {
     const char *text = getenv("YOKE_SUPERVISOR");
     int pid;
-    unsigned long long start;
-    char host[64], here[64] = "";
+    unsigned long long start, host;
     uint64_t now = 0;
     *fd_out = -1;
-    if (!text || sscanf(text, "%d %llu %63s", &pid, &start, host) != 3)
+    if (!text || sscanf(text, "%d %llu %llx", &pid, &start, &host) != 3)
         return yoke_fail(YOKE_EINVAL, "yoke rank is started by yoke run and is of no use by itself");
-    gethostname(here, sizeof here - 1);
-    if (strcmp(host, here)) return YOKE_OK;
+    if (host != yokei_host_id()) return YOKE_OK;
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (fd < 0 && errno != ESRCH) return YOKE_OK; /* an old kernel: the launcher's end is noticed instead */
     if (fd < 0 || !yokei_process_state(pid, &now) || now != start) {
@@ -206,10 +205,17 @@ static bool is_echo(const struct agent *agent, int signal, int code)
     return code && (agent->orphaned || proxy_went_first(agent));
 }
 
+/* Say how the rank fares, to other hosts too. */
+static void set_word(struct agent *agent, enum yokei_agent_state state, int signal, int code)
+{
+    yokei_flight_set_agent(agent->record, state, agent->pid, signal, code);
+    if (agent->local_size < agent->size) yokei_flight_publish(agent->record);
+}
+
 static void record_end(struct agent *agent, int signal, int code)
 {
     const bool echo = is_echo(agent, signal, code);
-    yokei_flight_set_agent(agent->record, echo ? YOKEI_AGENT_ENDED : YOKEI_AGENT_DEAD, agent->pid, signal, code);
+    set_word(agent, echo ? YOKEI_AGENT_ENDED : YOKEI_AGENT_DEAD, signal, code);
     agent->ended = true;
     agent->harmed = signal || code;
 }
@@ -220,8 +226,8 @@ static void reap(struct agent *agent)
     siginfo_t info = { 0 };
     while (!agent->ended && !waitid(P_PID, (id_t)agent->pid, &info, WEXITED | WSTOPPED | WCONTINUED | WNOHANG) && info.si_pid) {
         switch (info.si_code) {
-        case CLD_STOPPED: yokei_flight_set_agent(agent->record, YOKEI_AGENT_STOPPED, agent->pid, info.si_status, 0); break;
-        case CLD_CONTINUED: yokei_flight_set_agent(agent->record, YOKEI_AGENT_ALIVE, agent->pid, 0, 0); break;
+        case CLD_STOPPED: set_word(agent, YOKEI_AGENT_STOPPED, info.si_status, 0); break;
+        case CLD_CONTINUED: set_word(agent, YOKEI_AGENT_ALIVE, 0, 0); break;
         case CLD_EXITED: record_end(agent, 0, info.si_status); break;
         case CLD_KILLED:
         case CLD_DUMPED: record_end(agent, info.si_status, 0); break;
@@ -290,9 +296,14 @@ static bool watch(struct agent *agent, int signals)
     add_to(events, signals);
     add_to(events, agent->holder);
     add_to(events, agent->supervisor);
-    for (;;) {
+    for (uint64_t beat_ns = 0;;) {
         sleep_until_news(agent, events, signals, rank_fd);
         reap(agent);
+        if (agent->local_size < agent->size && yokei_now_ns() - beat_ns > BEAT_MS * 1000000ull) {
+            beat_ns = yokei_now_ns();
+            atomic_fetch_add(&agent->record->agent_beats, 1);
+            yokei_flight_publish(agent->record);
+        }
         const bool leave = obey(agent);
         if (!leave && !agent->orphaned) continue;
         if (!leave) wait_for_rank(agent, DYING_MS);
@@ -336,6 +347,15 @@ static yoke_status be_agent(struct agent *agent, char **words)
     return YOKE_OK;
 }
 
+/* The agent was killed: nobody else can say so where yoke run is on another host, and the rank's peers wait for word. */
+static void record_loss(struct agent *agent)
+{
+    if (yokei_flight_create(agent->folder, agent->rank, false, &agent->record)) return;
+    const struct yokei_agent_verdict last = yokei_flight_agent(agent->record);
+    agent->pid = last.pid;
+    if (!yokei_agent_gone(last.state)) set_word(agent, YOKEI_AGENT_LOST, SIGKILL, 0);
+}
+
 /* Start the agent, and wait for its end: what the launcher started ends in order whatever happens to the rank. */
 static yoke_status hold(struct agent *agent, char **words)
 {
@@ -354,7 +374,9 @@ static yoke_status hold(struct agent *agent, char **words)
         _exit(0);
     }
     close(fds[0]);
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {}
+    int code = 0;
+    while (waitpid(pid, &code, 0) < 0 && errno == EINTR) {}
+    if (WIFSIGNALED(code)) record_loss(agent);
     return YOKE_OK; /* the other end of the pipe closes with us */
 }
 

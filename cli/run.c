@@ -126,15 +126,14 @@ static yoke_status make_ranks(const struct cli_context *context, struct cli_job 
 
 static void set_environment(const struct cli_context *context, const struct cli_job *job)
 {
-    char text[256], host[64] = "";
+    char text[256];
     uint64_t start = 0;
     const char *devices = cli_text(context->options, "devices");
     setenv("YOKE_RUN_DIR", job->folder, 1);
     yokei_text(text, sizeof text, "%d", job->n_ranks);
     setenv("YOKE_EXPECT_SIZE", text, 1);
-    gethostname(host, sizeof host - 1);
     yokei_process_state(getpid(), &start);
-    yokei_text(text, sizeof text, "%d %llu %s", (int)getpid(), (unsigned long long)start, host);
+    yokei_text(text, sizeof text, "%d %llu %llx", (int)getpid(), (unsigned long long)start, (unsigned long long)yokei_host_id());
     setenv("YOKE_SUPERVISOR", text, 1);
     setenv("YOKE_TERMINAL", cli_on_terminal() ? "yes" : "no", 1);
     setenv("YOKE_BIND", cli_text(context->options, "bind"), 1);
@@ -212,7 +211,7 @@ static yoke_status start_relay(struct cli_job *job, int *to_out)
 static yoke_status start_launcher(const struct cli_context *context, struct cli_job *job, int output)
 {
     const char *launcher = getenv("YOKE_LAUNCHER"), *hosts = cli_text(context->options, "hosts");
-    char self[4096], count[16];
+    char self[4096], count[16], each[16];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     if (length < 0) return yoke_fail(YOKE_EINTERNAL, "/proc/self/exe: %s", strerror(errno));
     self[length] = 0;
@@ -227,6 +226,12 @@ static yoke_status start_launcher(const struct cli_context *context, struct cli_
     line[n++] = (char *)(launcher && *launcher ? launcher : "mpiexec.mpich"); /* plain mpiexec may be Open MPI's */
     line[n++] = "-n", line[n++] = count;
     if (hosts) line[n++] = "-hosts", line[n++] = (char *)hosts;
+    if (hosts && !strchr(hosts, ':')) {
+        /* Neighbours in rank on one host: the launcher would deal them out in turn, and every message would leave its host. */
+        const int n_hosts = cli_list_count(context->options, "hosts");
+        yokei_text(each, sizeof each, "%d", (job->n_ranks + n_hosts - 1) / n_hosts);
+        line[n++] = "-ppn", line[n++] = each;
+    }
     line[n++] = self, line[n++] = "rank", line[n++] = "--";
     for (int i = 0; i < context->n_words; i++) line[n++] = context->words[i];
     pid_t parent = getpid();

@@ -20,6 +20,8 @@
 #include "core/base/base.h"
 
 #define TICK_MS 20
+#define SILENT_SECONDS 2      /* more than its peers give the host of a rank, so that they speak first */
+#define FAR_SECONDS 0.1       /* between two looks at the record of a rank of another host */
 #define START_SECONDS 120     /* for all agents to appear, over ssh too */
 #define OUTSIDER_SECONDS 1    /* for a rank that cannot notice that another failed */
 #define LEAVE_SECONDS 5
@@ -40,7 +42,7 @@ static void end_launcher(struct cli_job *job)
 
 bool cli_rank_failed(const struct cli_rank_watch *rank)
 {
-    return rank->ended_at >= 0 && !rank->killed && !rank->forgiven && (rank->verdict.signal || rank->verdict.exit_code);
+    return rank->ended_at >= 0 && !rank->killed && !rank->forgiven && (rank->verdict.signal || rank->verdict.exit_code || rank->verdict.state == YOKEI_AGENT_SILENT);
 }
 
 bool cli_rank_went_on(const struct cli_rank_watch *rank) { return rank->record && atomic_load(&rank->record->n_shrinks); }
@@ -81,11 +83,15 @@ static int wait_for_end(const struct cli_job *job, int pid)
 static void look_for_agent(struct cli_job *job, int r)
 {
     struct cli_rank_watch *rank = &job->ranks[r];
-    char here[64] = "";
-    if (rank->agent || !cli_agent_read(job->folder, r, &rank->agent, rank->host, sizeof rank->host)) return;
-    gethostname(here, sizeof here - 1);
-    if (strcmp(rank->host, here)) return;
+    if (rank->agent || !cli_agent_read(job->folder, r, &rank->agent, &rank->here, rank->host, sizeof rank->host) || !rank->here) return;
     rank->agent_fd = wait_for_end(job, rank->agent);
+}
+
+static double stall_seconds(void)
+{
+    const char *text = getenv("YOKE_STALL_MS");
+    double ms = text ? strtod(text, NULL) : 0;
+    return ms > 0 ? ms * 1e-3 : STALL_SECONDS;
 }
 
 static void look_at_record(struct cli_job *job, int r)
@@ -94,8 +100,16 @@ static void look_at_record(struct cli_job *job, int r)
     char name[64], path[4200];
     yokei_flight_name(r, name, sizeof name);
     yokei_text(path, sizeof path, "%s/%s", job->folder, name);
-    if (!rank->record && (!rank->agent || access(path, R_OK) || yokei_flight_open(job->folder, r, &rank->record))) return;
+    if (rank->agent && !rank->here && now() - rank->read_at > FAR_SECONDS && !access(path, R_OK)) {
+        rank->read_at = now();
+        yokei_flight_look(job->folder, r, &rank->record);
+    }
+    if (!rank->record && (!rank->agent || !rank->here || access(path, R_OK) || yokei_flight_open(job->folder, r, &rank->record))) return;
     struct yokei_agent_verdict verdict = yokei_flight_agent(rank->record);
+    if (!rank->here && !yokei_agent_gone(verdict.state) &&
+        (double)yokei_beats_stand(&rank->beats, rank->record, yokei_now_ns()) * 1e-9 > stall_seconds() + SILENT_SECONDS)
+        verdict.state = YOKEI_AGENT_SILENT;
+    if (verdict.state == YOKEI_AGENT_LOST && job->lost_agent < 0 && !job->interrupted) job->lost_agent = r;
     if (verdict.state == YOKEI_AGENT_ALIVE && rank->rank_fd < 0 && rank->agent_fd >= 0) rank->rank_fd = wait_for_end(job, verdict.pid);
     if (yokei_agent_gone(verdict.state)) rank->ended_at = job->n_ended;
     if (verdict.state == YOKEI_AGENT_ENDED) {
@@ -207,13 +221,6 @@ static void end_stopped(struct cli_job *job, double stall)
         if (rank->ended_at >= 0 || rank->killed || !rank->stopped_at) continue;
         if (now() - rank->stopped_at > (starting ? stall : 3 * stall)) kill_rank(job, r);
     }
-}
-
-static double stall_seconds(void)
-{
-    const char *text = getenv("YOKE_STALL_MS");
-    double ms = text ? strtod(text, NULL) : 0;
-    return ms > 0 ? ms * 1e-3 : STALL_SECONDS;
 }
 
 static bool all_agents_known(const struct cli_job *job)

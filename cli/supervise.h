@@ -13,6 +13,9 @@ struct cli_rank_watch {
     struct yokei_agent_verdict verdict;
     char host[64];
     char device[64];   /* "" when the ranks choose */
+    bool here;         /* on our host: its record is mapped, else it is a copy that is read again and again */
+    double read_at;    /* when that was */
+    struct yokei_beats beats; /* of its agent there */
     int agent;         /* process id, 0 until known */
     int agent_fd;      /* pidfd of an agent on this host, else -1 */
     int rank_fd;       /* and of its rank, while we wait for that */

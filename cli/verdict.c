@@ -104,7 +104,7 @@ static int first_error(const struct cli_job *job)
 static void doing(const struct cli_rank_watch *rank, char *out, size_t bytes)
 {
     out[0] = 0;
-    if (rank->record) yokei_flight_describe(rank->record, out, bytes);
+    if (rank->record) yokei_flight_describe(rank->record, rank->here, out, bytes);
 }
 
 static const char *kept(const struct cli_job *job, char *out, size_t bytes)

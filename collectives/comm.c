@@ -427,7 +427,7 @@ static void *finalize(void *unused)
     return NULL;
 }
 
-bool yokei_finalize_was_left(void) { return finalizer.left; }
+bool yokei_finalize_was_left(void) { return finalizer.left || yokei_process.left; }
 
 /* Instead of what libraries do at exit: the thread inside MPI_Finalize still uses them. */
 static void leave(int code, void *unused)
@@ -468,6 +468,8 @@ yoke_status yoke_mpi_stop(void)
     PMPI_Finalized(&finalised);
     if (!initialised || finalised || yokei_process.faulted) return YOKE_OK;
     if (yokei_process.comms) return yoke_fail(YOKE_EBUSY, "yoke_mpi_stop: communicators still live: destroy them first");
+    if (yokei_process.left) return YOKE_OK;
     quieten();
-    return finalize_in_time();
+    yokei_process.left = yokei_leave_launcher();
+    return yokei_process.left ? YOKE_OK : finalize_in_time();
 }

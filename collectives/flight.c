@@ -204,6 +204,29 @@ yoke_status yokei_flight_open_memory(int pid, int fd, const struct yokei_flight_
     return open_path(path, 0, file_out); /* such an entry is a link by nature */
 }
 
+yoke_status yokei_flight_look(const char *folder, int rank, const struct yokei_flight_file **copy)
+{
+    static const size_t HEAD = offsetof(struct yokei_flight_file, entries);
+    char path[4096], head[offsetof(struct yokei_flight_file, entries)];
+    flight_path(folder, rank, path);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) return yoke_fail(YOKE_EIO, "flight record %s: cannot be opened: %s", path, strerror(errno));
+    const ssize_t n = read(fd, head, HEAD);
+    close(fd);
+    uint64_t magic;
+    memcpy(&magic, head, sizeof magic); /* the first field */
+    if (n != (ssize_t)HEAD || magic != YOKEI_FLIGHT_MAGIC) return yoke_fail(YOKE_EDATA, "flight record %s: not a flight record of this version", path);
+    if (!*copy) {
+        void *memory = mmap(NULL, sizeof **copy, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (memory == MAP_FAILED) return yoke_fail(YOKE_ENOMEM, "flight record %s: no memory for a copy", path);
+        *copy = memory;
+    }
+    memcpy((void *)(uintptr_t)*copy, head, HEAD);
+    return YOKE_OK;
+}
+
+void yokei_flight_publish(struct yokei_flight_file *file) { msync(file, offsetof(struct yokei_flight_file, entries), MS_SYNC); }
+
 void yokei_flight_close(const struct yokei_flight_file *file)
 {
     if (file) munmap((void *)(uintptr_t)file, sizeof *file);
@@ -229,6 +252,16 @@ struct yokei_agent_verdict yokei_flight_agent(const struct yokei_flight_file *fi
                                          .age_ns = now > then ? now - then : 0 };
 }
 
+uint64_t yokei_beats_stand(struct yokei_beats *beats, const struct yokei_flight_file *file, uint64_t now)
+{
+    static const uint64_t AWAY_NS = 1000000000;
+    const uint64_t count = atomic_load(&file->agent_beats);
+    if (!count || count != beats->count || now - beats->looked_ns > AWAY_NS) beats->since_ns = now;
+    beats->count = count;
+    beats->looked_ns = now;
+    return now - beats->since_ns;
+}
+
 void yokei_agent_verdict_text(const struct yokei_agent_verdict *verdict, char *text_out, size_t bytes)
 {
     if (verdict->state == YOKEI_AGENT_DEAD && verdict->signal)
@@ -237,38 +270,43 @@ void yokei_agent_verdict_text(const struct yokei_agent_verdict *verdict, char *t
         yokei_text(text_out, bytes, "exited with code %d", verdict->exit_code);
     else if (verdict->state == YOKEI_AGENT_ENDED)
         yokei_text(text_out, bytes, "was ended by its agent");
+    else if (verdict->state == YOKEI_AGENT_LOST)
+        yokei_text(text_out, bytes, "ended when its agent was killed");
+    else if (verdict->state == YOKEI_AGENT_SILENT)
+        yokei_text(text_out, bytes, "gives no sign of life, nor does its agent: its host is down or cannot be reached");
     else if (verdict->state == YOKEI_AGENT_STOPPED)
         yokei_text(text_out, bytes, "was stopped by signal %d (%s)", verdict->signal, strsignal(verdict->signal));
     else
         yokei_text(text_out, bytes, "runs");
 }
 
-/* The time since `then`, for people. */
-static void age_text(uint64_t then, char *text_out, size_t bytes)
+/* The time since `then`, for people, between two words; "" where it cannot be known. */
+static void age_text(bool here, const char *before, uint64_t then, const char *after, char *text_out, size_t bytes)
 {
     uint64_t now = yokei_now_ns();
-    yokei_text(text_out, bytes, "%.1f s", now > then ? (double)(now - then) * 1e-9 : 0.0);
+    text_out[0] = '\0';
+    if (here) yokei_text(text_out, bytes, "%s%.1f s%s", before, now > then ? (double)(now - then) * 1e-9 : 0.0, after);
 }
 
-static void describe_inside(const struct yokei_flight_file *file, char *text_out, size_t bytes)
+static void describe_inside(const struct yokei_flight_file *file, bool here, char *text_out, size_t bytes)
 {
-    char age[32], waits[48] = "";
-    age_text(atomic_load(&file->progress_ns), age, sizeof age);
+    char age[64], waits[48] = "";
+    age_text(here, ", last step ", atomic_load(&file->progress_ns), " ago", age, sizeof age);
     int waits_for = atomic_load(&file->waits_for);
     if (waits_for >= 0) yokei_text(waits, sizeof waits, ", waiting for rank %d", waits_for);
-    yokei_text(text_out, bytes, "in %s #%u of \"%.31s\", step %u%s, last step %s ago",
+    yokei_text(text_out, bytes, "in %s #%u of \"%.31s\", step %u%s%s",
                yokei_kind_name(atomic_load(&file->kind)), atomic_load(&file->sequence), file->comm_name,
                atomic_load(&file->step), waits, age);
 }
 
-void yokei_flight_describe(const struct yokei_flight_file *file, char *text_out, size_t bytes)
+void yokei_flight_describe(const struct yokei_flight_file *file, bool here, char *text_out, size_t bytes)
 {
-    char age[32];
-    age_text(atomic_load(&file->heartbeat_ns), age, sizeof age);
+    char age[64];
+    age_text(here, " for ", atomic_load(&file->heartbeat_ns), "", age, sizeof age);
     switch (atomic_load_explicit(&file->state, memory_order_acquire)) {
     case YOKEI_RANK_UNBORN: yokei_text(text_out, bytes, "before its first collective"); return;
-    case YOKEI_RANK_INSIDE: describe_inside(file, text_out, bytes); return;
-    case YOKEI_RANK_BUSY: yokei_text(text_out, bytes, "busy for %s: %.63s", age, file->busy); return;
+    case YOKEI_RANK_INSIDE: describe_inside(file, here, text_out, bytes); return;
+    case YOKEI_RANK_BUSY: yokei_text(text_out, bytes, "busy%s: %.63s", age, file->busy); return;
     case YOKEI_RANK_FAILED: yokei_text(text_out, bytes, "failed: %.1023s", file->error); return;
     case YOKEI_RANK_LEFT: yokei_text(text_out, bytes, "done with all collectives"); return;
     default: break;
@@ -277,7 +315,7 @@ void yokei_flight_describe(const struct yokei_flight_file *file, char *text_out,
         yokei_text(text_out, bytes, "outside collectives, none called yet");
         return;
     }
-    yokei_text(text_out, bytes, "outside collectives for %s, the last was %s #%u of \"%.31s\"", age,
+    yokei_text(text_out, bytes, "outside collectives%s, the last was %s #%u of \"%.31s\"", age,
                yokei_kind_name(atomic_load(&file->kind)), atomic_load(&file->sequence), file->comm_name);
 }
 

@@ -29,6 +29,8 @@ enum yokei_agent_state {
     YOKEI_AGENT_STOPPED,
     YOKEI_AGENT_DEAD,  /* it ended, and not by us */
     YOKEI_AGENT_ENDED, /* the agent ended it: as ordered, or because the launcher or yoke run was gone */
+    YOKEI_AGENT_LOST,  /* the agent was killed, and the rank ended with it: said by the agent's holder */
+    YOKEI_AGENT_SILENT, /* never written: what a reader on another host concludes from an agent that counts on no more */
 };
 
 /** The rank's word on itself. */
@@ -75,6 +77,7 @@ struct yokei_flight_file {
     /* The agent's: one word, so that it changes as a whole. state | signal << 8 | exit code << 16 | pid << 32. */
     _Atomic uint64_t agent;
     _Atomic uint64_t agent_ns; /* when that was written */
+    _Atomic uint64_t agent_beats; /* counted on by the agent as long as it lives, where there are other hosts; 0: it does not */
     /* The rank's: who it is, written before `state` leaves UNBORN. */
     char host[64];
     uint64_t nonce;      /* drawn by the rank; a peer that reads the same number shares memory with it */
@@ -156,6 +159,14 @@ yoke_status yokei_flight_open_memory(int pid, int fd, const struct yokei_flight_
  * of names give "?". YOKE_EIO, YOKE_EDATA as above.
  */
 yoke_status yokei_flight_read(const char *path, struct yokei_flight_file **copy_out);
+/**
+ * What the record of a rank of another host says now, its list of operations left out: a copy, in memory that the first call
+ * makes (*copy NULL) and yokei_flight_close frees. Read anew at each call, because a file that is mapped on another host
+ * does not follow its writer. YOKE_EIO, YOKE_EDATA: the copy is as it was.
+ */
+yoke_status yokei_flight_look(const char *folder, int rank, const struct yokei_flight_file **copy);
+/** Let readers on other hosts see what was written so far. May take as long as the disk or the file server does. */
+void yokei_flight_publish(struct yokei_flight_file *file);
 /** Unmap; NULL is allowed. */
 void yokei_flight_close(const struct yokei_flight_file *file);
 
@@ -163,14 +174,26 @@ void yokei_flight_close(const struct yokei_flight_file *file);
 void yokei_flight_set_agent(struct yokei_flight_file *file, enum yokei_agent_state state, int pid, int signal,
                             int exit_code);
 struct yokei_agent_verdict yokei_flight_agent(const struct yokei_flight_file *file);
+/** A reader's watch over the beats of an agent on another host, by the reader's own clock. */
+struct yokei_beats {
+    uint64_t count, since_ns, looked_ns;
+};
+/** For how long they have stood still, as far as that was watched: who did not look for a while begins anew. 0: they do not. */
+uint64_t yokei_beats_stand(struct yokei_beats *beats, const struct yokei_flight_file *file, uint64_t now);
 /** Whether a rank of which that was said is gone for good. */
-static inline bool yokei_agent_gone(enum yokei_agent_state state) { return state == YOKEI_AGENT_DEAD || state == YOKEI_AGENT_ENDED; }
+static inline bool yokei_agent_gone(enum yokei_agent_state state) 
+{
+    return state == YOKEI_AGENT_DEAD || state == YOKEI_AGENT_ENDED || state == YOKEI_AGENT_LOST || state == YOKEI_AGENT_SILENT;
+}
 
 /** "died by signal 9 (Killed)", "exited with code 3", "was stopped by signal 19 (Stopped (signal))", "was ended", "runs". */
 void yokei_agent_verdict_text(const struct yokei_agent_verdict *verdict, char *text_out, size_t bytes);
 
-/** One line on what a rank does or last did: "in all_reduce #17 of \"world\", step 3, waits for rank 1 since 2.3 s". */
-void yokei_flight_describe(const struct yokei_flight_file *file, char *text_out, size_t bytes);
+/**
+ * One line on what a rank does or last did: "in all_reduce #17 of \"world\", step 3, waits for rank 1 since 2.3 s". Without the
+ * times where the record is another host's (`here` false): its clock is not ours.
+ */
+void yokei_flight_describe(const struct yokei_flight_file *file, bool here, char *text_out, size_t bytes);
 
 /**
  * Where /dev/shm is too small for MPI's messages between so many ranks: let them go through files in $TMPDIR instead, in this

@@ -220,6 +220,7 @@ struct yokei_op {
     yoke_status status;
     struct yokei_flight_entry *entry;
     uint64_t begun_ns, progress_ns;
+    uint64_t network_ns;    /* when the network was last seen to carry something, in a wait without steps */
     uint64_t probed_ns;
     bool warned;
     int waits_for;          /* rank of the communicator, of the lane that was looked at last: yokei_waits_for() */
@@ -230,6 +231,7 @@ struct yokei_peer_info {
     char host[64];
     char name[32];
     uint64_t nonce, start_time;
+    uint64_t host_id;        /* ranks whose numbers differ share nothing */
     int32_t pid, world_rank;
     int32_t flight_fd;       /* of the record, when it lies in a memfd; -1: in the run directory */
     int32_t segment_fd;      /* of the shared slots, -1: none */
@@ -264,12 +266,18 @@ struct yokei_peer {
     void *segment;                           /* its shared slots, mapped; NULL: none */
     uint32_t taken[YOKEI_LANES + 1];         /* messages read from there, per lane */
     uint32_t pair_sent, pair_received;       /* sequence numbers of send and recv */
+    const struct yokei_flight_file *far;     /* of a rank on another host with whom the run directory is shared: what its record said; NULL: unknown */
+    uint64_t far_ns;                         /* when that was read */
+    struct yokei_beats beats;                /* of its agent there */
     uint64_t suspect_ns;                     /* since when it looks stopped or dead */
     char suspect_state;
     /* What it answered last, when it is on another host. */
     uint64_t view_ns;
     int32_t view_waits_for, view_state;
     uint32_t view_sequence;
+    uint64_t view_moved_ns;                  /* by its clock: only that it changes matters */
+    /* Where it stood when it was seen last, since when, and when that was. */
+    struct { uint64_t place, since_ns, looked_ns; } stand;
 };
 
 /** Which ranks see each other's memory: the same on all ranks. Hosts are numbered by their lowest rank. */
@@ -323,6 +331,7 @@ struct yokei_process {
     yoke_comm *comms;
     int n_comms;
     bool faulted;             /* an operation failed: MPI is not finalised any more */
+    bool left;                /* MPI's launcher was told that this rank is done: neither is it finalised then */
     bool any_thread;          /* MPI_THREAD_MULTIPLE */
     bool is_witness;          /* the record is in a folder, and there is no agent */
     pthread_t main_thread;    /* that made the first communicator */
@@ -396,8 +405,9 @@ struct yoke_comm {
     char broken_text[512];
     bool untold;              /* it failed by a thread that may not call MPI: the others are told later */
     uint64_t watched_ns, proc_ns;
-    /* The rank at the end of the wait-for chain: where it was when it was seen first, and for how long we have watched it there. */
-    struct { int rank; uint32_t sequence, step; uint64_t looked_ns, seen_ns; } suspect;
+    uint64_t far_ns, network_ns; /* when other hosts' records, and the network, were last looked at */
+    int next_far;              /* whose record on another host is looked at next */
+    uint64_t published_ns;     /* when this rank's record was sent to the other hosts */
     uint32_t n_polls;
     bool watch_soon;          /* its waiter sleeps between two looks */
 };
@@ -431,10 +441,17 @@ yoke_status yokei_comm_enter(yoke_comm *comm, yoke_status status, yoke_comm **co
 /** For who reads the flight record: its name, and this rank's number in it. From then on it is the caller's. */
 void yokei_comm_record(const yoke_comm *comm);
 void yokei_comm_free(yoke_comm *comm);
-/** Whether yoke_mpi_stop gave up waiting for MPI_Finalize. */
+/** Whether yoke_mpi_stop did without MPI_Finalize, or gave up waiting for it. */
 bool yokei_finalize_was_left(void);
 /** What a communicator made from this one inherits. */
 struct yoke_comm_config yokei_comm_config(const yoke_comm *comm, const char *name);
+
+/* ---- leave.c ---- */
+/**
+ * End MPI without MPI_Finalize, where several hosts take part and the launcher is MPICH's: when all ranks have come here.
+ * False: MPI_Finalize is to be called.
+ */
+bool yokei_leave_launcher(void);
 
 /* ---- setup.c: what the ranks tell each other when a communicator is made ---- */
 /** Collective. `status` is what this rank came to so far: all ranks fail when one has. */
@@ -586,6 +603,16 @@ yoke_status yokei_stage_store(yoke_comm *comm, struct yokei_lane *lane);
 yoke_status yokei_stage_reserve(yoke_comm *comm, struct yokei_lane *lane);
 void yokei_stage_free(yoke_comm *comm, struct yokei_lane *lane);
 
+/* ---- far.c: ranks of other hosts, and the network ---- */
+/** Whether some rank of the communicator is on another host. */
+bool yokei_has_far(const yoke_comm *comm);
+/** The record of a rank: mapped where it is on this host, else as it was a moment ago; NULL: it cannot be seen. The lock is held. */
+const struct yokei_flight_file *yokei_record_of(yoke_comm *comm, int rank, uint64_t now);
+/** The rank whose record on another host comes next in turn; -1: there is none. */
+int yokei_next_far(yoke_comm *comm);
+/** Whether much came or went over this process's connections since the last call that said so. */
+bool yokei_network_moved(void);
+
 /* ---- verdict.c ---- */
 /** Fail the communicator, once: tell the other ranks, end its operations, touch its MPI messages no more. Returns status. */
 yoke_status yokei_comm_fail(yoke_comm *comm, yoke_status status, int culprit, const char *format, ...) YOKE_PRINTF(4, 5);
@@ -599,6 +626,7 @@ void yokei_watch(yoke_comm *comm);
 struct yokei_control {
     uint32_t kind; /* enum yokei_control_kind */
     int32_t origin, culprit, status, waits_for, state;
+    uint64_t moved_ns; /* when the sender was last seen to move, by its clock */
     struct yokei_header header;
     char text[1024];
 };
@@ -616,6 +644,8 @@ void yokei_mpi_control_end(yoke_comm *comm);
 void yokei_mpi_control_poll(yoke_comm *comm);
 /** Send one to a rank of the communicator, if a slot is free; false when not. */
 bool yokei_mpi_control_send(yoke_comm *comm, int to, const struct yokei_control *message);
+/** Bytes of control messages that went and came so far. */
+uint64_t yokei_mpi_control_bytes(void);
 /** Push pending control messages for at most `ns`. */
 void yokei_mpi_control_flush(yoke_comm *comm, uint64_t ns);
 

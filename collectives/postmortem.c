@@ -34,7 +34,7 @@ enum yokei_fate yokei_fate(const struct yokei_flight_file *file)
     const struct yokei_agent_verdict agent = yokei_flight_agent(file);
     const uint32_t state = atomic_load(&file->state);
     if (state == YOKEI_RANK_FAILED) return YOKEI_FATE_FAILED;
-    if (agent.state == YOKEI_AGENT_DEAD) {
+    if (agent.state == YOKEI_AGENT_DEAD || agent.state == YOKEI_AGENT_LOST) {
         const bool badly = agent.signal || agent.exit_code || state == YOKEI_RANK_INSIDE;
         return badly ? YOKEI_FATE_DEAD : YOKEI_FATE_ENDED;
     }

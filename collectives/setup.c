@@ -127,6 +127,7 @@ void yokei_describe_self(yoke_comm *comm, struct yokei_peer_info *info, yoke_sta
     cpu_set_t cores;
     if (!sched_getaffinity(0, sizeof cores, &cores)) memcpy(info->cores, &cores, YOKE_MIN(sizeof cores, sizeof info->cores));
     memcpy(info->host, p->host, sizeof info->host);
+    info->host_id = yokei_host_id();
     memcpy(info->name, comm->name, sizeof info->name);
     yokei_text(info->reason, sizeof info->reason, "%s", status ? yoke_last_error() : comm->no_segment);
 }
@@ -186,7 +187,7 @@ void yokei_map_record(yoke_comm *comm, int r)
         peer->flight = p->flight;
         return;
     }
-    if (strcmp(peer->info.host, p->host)) return;
+    if (peer->info.host_id != comm->peers[comm->rank].info.host_id) return;
     const struct yokei_flight_file *file;
     const yoke_status status = peer->info.flight_fd >= 0
                                    ? yokei_flight_open_memory(peer->info.pid, peer->info.flight_fd, &file)
@@ -348,7 +349,7 @@ yoke_status yokei_setup_within(yoke_comm *comm, yoke_comm *parent, const int mem
 void yokei_setup_undo(yoke_comm *comm)
 {
     for (int r = 0; r < comm->size && comm->peers; r++)
-        if (r != comm->rank) yokei_flight_close(comm->peers[r].flight);
+        if (r != comm->rank) yokei_flight_close(comm->peers[r].flight), yokei_flight_close(comm->peers[r].far);
     yokei_hosts_end(comm);
     leave_set(comm);
 }

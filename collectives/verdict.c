@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every wait ends. A rank that makes no progress looks, every few milliseconds, at its peers: at their agents' words
- * and their own records where they are on this host, at their answers to probes where they are not. The verdicts:
+ * and their own records, which it reads less often where they are on another host, and at their answers to probes. The verdicts:
  *   dead     the agent, or /proc, says that the process ended; known at once
  *   stopped  the same for a stopped process, after a second in which it may be continued
+ *   silent   its agent, on another host, has given no sign of life for stall_ms
  *   stuck    it entered, and neither it nor the ranks that it waits for make a step for stall_ms
  *   late     it lives, but has not called; a warning after stall_ms, an error after timeout_ms
  * Whoever reaches a verdict tells all the others, so that all name the same rank.
@@ -17,7 +18,8 @@
 static const uint64_t MS = 1000000;
 static const uint64_t WATCH_EVERY = 2, COMPARE_AFTER = 10, PROC_AFTER = 50, PROC_EVERY = 50, PROBE_AFTER = 100, PROBE_EVERY = 500,
                       DEAD_GRACE = 10, STOP_GRACE = 1000, FOREIGN_FAILURE_AFTER = 200, BROKEN_GRACE = 2000,
-                      LOOK_COUNTS_FOR = 100;
+                      LOOK_COUNTS_FOR = 100, FAR_AFTER = 20, FAR_EVERY = 50, NETWORK_AFTER = 100, PUBLISH_AFTER = 1000, PUBLISH_EVERY = 1000, BEAT_GRACE = 1000;
+enum { FAR_AT_ONCE = 4 }; /* records of other hosts, of ranks that are not waited for directly, that are looked at together */
 
 /* ---- failing ---- */
 
@@ -30,6 +32,7 @@ static void record_failure(const yoke_comm *comm, yoke_status status)
     atomic_store(&file->comm, comm->uid);
     atomic_store(&file->heartbeat_ns, yokei_now_ns());
     atomic_store_explicit(&file->state, YOKEI_RANK_FAILED, memory_order_release);
+    if (yokei_process.run_dir[0] && yokei_has_far(comm)) yokei_flight_publish(file);
 }
 
 static void tell_others(yoke_comm *comm, yoke_status status)
@@ -86,6 +89,7 @@ static void fill_state(const yoke_comm *comm, struct yokei_control *message)
     message->origin = comm->rank;
     message->state = op ? YOKEI_RANK_INSIDE : YOKEI_RANK_OUTSIDE;
     message->waits_for = op ? op->waits_for : -1;
+    message->moved_ns = op ? YOKE_MAX(op->progress_ns, op->network_ns) : 0;
     if (op) message->header = op->header;
     else if (comm->sequence) message->header = comm->recent[comm->sequence % YOKEI_RECENT];
 }
@@ -101,6 +105,7 @@ void yokei_control_arrived(yoke_comm *comm, const struct yokei_control *message)
     }
     peer->view_ns = yokei_now_ns();
     peer->view_waits_for = message->waits_for;
+    peer->view_moved_ns = message->moved_ns;
     peer->view_state = message->state;
     peer->view_sequence = message->header.sequence;
     if (message->header.kind != YOKEI_SEND && message->header.sequence &&
@@ -147,12 +152,13 @@ static void rank_text(const yoke_comm *comm, int rank, char *text, size_t bytes)
 }
 
 /* "; it was in all_reduce #3 of …": what the record says that a rank did. */
-static void did_text(const yoke_comm *comm, int rank, char *text, size_t bytes)
+static void did_text(yoke_comm *comm, int rank, char *text, size_t bytes)
 {
+    const struct yokei_flight_file *file = yokei_record_of(comm, rank, yokei_now_ns());
     text[0] = '\0';
-    if (!comm->peers[rank].flight) return;
+    if (!file) return;
     char what[512];
-    yokei_flight_describe(comm->peers[rank].flight, what, sizeof what);
+    yokei_flight_describe(file, comm->peers[rank].flight != NULL, what, sizeof what);
     yokei_text(text, bytes, "; it was %s", what);
 }
 
@@ -184,7 +190,8 @@ bool yokei_is_gone(const struct yokei_peer *peer)
 /* Fail as the peer did: what it said of itself is nearer to the cause than that it ended. */
 static bool take_over(yoke_comm *comm, int rank)
 {
-    const struct yokei_flight_file *file = comm->peers[rank].flight;
+    const struct yokei_flight_file *file = yokei_record_of(comm, rank, yokei_now_ns());
+    if (!file) return false;
     char text[sizeof file->error];
     memcpy(text, file->error, sizeof text);
     text[sizeof text - 1] = '\0';
@@ -204,16 +211,19 @@ void yokei_look_for_failure(yoke_comm *comm)
 static bool look_at_peer(yoke_comm *comm, struct yokei_op *op, int rank, bool look_at_proc, uint64_t now)
 {
     struct yokei_peer *peer = &comm->peers[rank];
-    const struct yokei_flight_file *file = peer->flight;
+    const struct yokei_flight_file *file = yokei_record_of(comm, rank, now);
+    if (!file) return false;
     /* It failed in another communicator, and does nothing since: it will not come here any more. */
     if (atomic_load_explicit(&file->state, memory_order_acquire) == YOKEI_RANK_FAILED &&
         now - op->progress_ns > FOREIGN_FAILURE_AFTER * MS)
         return take_over(comm, rank);
     struct yokei_agent_verdict verdict = yokei_flight_agent(file);
-    if (verdict.state == YOKEI_AGENT_NONE) {
+    if (verdict.state == YOKEI_AGENT_NONE && peer->flight) {
         if (look_at_proc) peer->suspect_state = (char)proc_verdict(peer);
         verdict.state = (enum yokei_agent_state)peer->suspect_state;
     }
+    if (!peer->flight && !yokei_agent_gone(verdict.state) && yokei_beats_stand(&peer->beats, file, now) > (uint64_t)comm->stall_ms * MS + BEAT_GRACE * MS)
+        verdict.state = YOKEI_AGENT_SILENT;
     const bool gone = yokei_agent_gone(verdict.state);
     if (!gone && verdict.state != YOKEI_AGENT_STOPPED) {
         peer->suspect_ns = 0;
@@ -236,55 +246,56 @@ static bool look_at_peer(yoke_comm *comm, struct yokei_op *op, int rank, bool lo
 }
 
 /* Whom a rank waits for, as far as it can be seen from here; -1: nobody, or it is not in this communicator's call. */
-static int waits_for(const yoke_comm *comm, int rank, uint64_t now, bool *inside_out)
+static int waits_for(yoke_comm *comm, int rank, uint64_t now, bool *inside_out)
 {
     const struct yokei_peer *peer = &comm->peers[rank];
+    const struct yokei_flight_file *file = yokei_record_of(comm, rank, now);
     *inside_out = false;
-    if (peer->flight) {
-        if (atomic_load(&peer->flight->state) != YOKEI_RANK_INSIDE) return -1;
-        *inside_out = true;
-        const int world = atomic_load(&peer->flight->waits_for);
-        for (int r = 0; r < comm->size; r++)
-            if (world >= 0 && comm->peers[r].info.world_rank == world) return r;
-        return -1;
+    if (!peer->flight && peer->view_ns && now - peer->view_ns <= 4 * PROBE_EVERY * MS) {
+        *inside_out = peer->view_state == YOKEI_RANK_INSIDE;
+        return *inside_out ? peer->view_waits_for : -1;
     }
-    if (!peer->view_ns || now - peer->view_ns > 4 * PROBE_EVERY * MS || peer->view_state != YOKEI_RANK_INSIDE) return -1;
+    /* It does not answer. Of another host's record only what it said of this very call counts: it may be a little old. */
+    if (!file || atomic_load(&file->state) != YOKEI_RANK_INSIDE) return -1;
+    if (!peer->flight && (atomic_load(&file->comm) != comm->uid || atomic_load(&file->sequence) != comm->queue->header.sequence)) return -1;
     *inside_out = true;
-    return peer->view_waits_for;
+    const int world = atomic_load(&file->waits_for);
+    for (int r = 0; r < comm->size; r++)
+        if (world >= 0 && comm->peers[r].info.world_rank == world) return r;
+    return -1;
 }
 
-/* Follow the chain of who waits for whom to its end. A circle ends at this rank's own peer. */
-static int chain_end(const yoke_comm *comm, int from, uint64_t now, bool *inside_out)
+/*
+ * For how long a rank was seen to stand where it stands: no step, and nothing over the network. Time in which we did not look does
+ * not count, because then it was we who stood still.
+ */
+static uint64_t stands_for(yoke_comm *comm, int rank, uint64_t now)
+{
+    struct yokei_peer *peer = &comm->peers[rank];
+    const struct yokei_flight_file *file = yokei_record_of(comm, rank, now);
+    const uint64_t place[] = { file ? atomic_load(&file->progress_ns) : peer->view_moved_ns, file ? atomic_load(&file->sequence) : peer->view_sequence,
+                               file ? atomic_load(&file->step) : 0 };
+    const uint64_t hash = yokei_hash(place, sizeof place, 0), away = now - peer->stand.looked_ns;
+    if (hash != peer->stand.place || !peer->stand.looked_ns) peer->stand.since_ns = now;
+    else if (away > LOOK_COUNTS_FOR * MS) peer->stand.since_ns += away - LOOK_COUNTS_FOR * MS;
+    peer->stand.place = hash;
+    peer->stand.looked_ns = now;
+    return now - peer->stand.since_ns;
+}
+
+/* Follow the chain of who waits for whom to its end, and see for how long none of it has moved. A circle ends at this rank's own peer. */
+static int chain_end(yoke_comm *comm, int from, uint64_t now, bool *inside_out, uint64_t *stands_out)
 {
     int at = from;
+    *stands_out = UINT64_MAX;
     for (int hops = 0; hops < comm->size; hops++) {
         const int next = waits_for(comm, at, now, inside_out);
+        *stands_out = YOKE_MIN(*stands_out, stands_for(comm, at, now));
         if (next < 0 || next == at || next >= comm->size) return at;
         if (next == comm->rank) return from;
         at = next;
     }
     return from;
-}
-
-/*
- * For how long the rank at the end of the chain was seen to stand where it stands. It may have come a moment ago, after all
- * others had waited for long; and time in which we did not look does not count, because then it was we who stood still.
- */
-static uint64_t watch_suspect(yoke_comm *comm, int rank, uint64_t now)
-{
-    const struct yokei_peer *peer = &comm->peers[rank];
-    const uint32_t sequence = peer->flight ? atomic_load(&peer->flight->sequence) : peer->view_sequence;
-    const uint32_t step = peer->flight ? atomic_load(&peer->flight->step) : 0;
-    if (comm->suspect.rank != rank || comm->suspect.sequence != sequence || comm->suspect.step != step || !comm->suspect.looked_ns) {
-        comm->suspect.rank = rank;
-        comm->suspect.sequence = sequence;
-        comm->suspect.step = step;
-        comm->suspect.seen_ns = 0;
-    } else {
-        comm->suspect.seen_ns += YOKE_MIN(now - comm->suspect.looked_ns, LOOK_COUNTS_FOR * MS);
-    }
-    comm->suspect.looked_ns = now;
-    return comm->suspect.seen_ns;
 }
 
 /*
@@ -316,19 +327,18 @@ static void judge(yoke_comm *comm, struct yokei_op *op, uint64_t now)
 {
     const uint64_t idle = now - op->progress_ns, stall = (uint64_t)comm->stall_ms * MS;
     bool inside = false;
-    if (idle < COMPARE_AFTER * MS) {
-        comm->suspect.looked_ns = 0;
-        return;
-    }
-    const int rank = op->waits_for >= 0 ? chain_end(comm, op->waits_for, now, &inside) : comm->rank;
-    if (!inside && rank != comm->rank) comm->suspect.looked_ns = 0;
-    const uint64_t seen = inside || rank == comm->rank ? watch_suspect(comm, rank, now) : 0;
+    if (idle < COMPARE_AFTER * MS) return;
+    uint64_t seen = 0;
+    const int rank = op->waits_for >= 0 ? chain_end(comm, op->waits_for, now, &inside, &seen) : comm->rank;
+    if (rank == comm->rank) seen = stands_for(comm, rank, now);
     const uint64_t timeout = (uint64_t)comm->timeout_ms * MS; /* may be the shorter one */
-    if (idle < YOKE_MIN(stall, timeout) || judge_lost(comm, op, idle)) return;
-    const struct yokei_flight_file *file = comm->peers[rank].flight;
+    /* A slow network that carries something holds nobody up, until the time is up in which a late rank would have to call. */
+    const bool carries = op->network_ns && now - op->network_ns < stall && idle < timeout;
+    if (idle < YOKE_MIN(stall, timeout) || (!carries && judge_lost(comm, op, idle))) return;
+    const struct yokei_flight_file *file = yokei_record_of(comm, rank, now);
     char what[256], who[192], here[160], did[600];
     if (inside || rank == comm->rank) {
-        if (seen + COMPARE_AFTER * MS < stall) return;
+        if (seen + COMPARE_AFTER * MS < stall || carries) return;
         yokei_text(what, sizeof what, "is stuck: no step for %.1f s (stall_ms %lld)", (double)seen * 1e-9,
                    (long long)comm->stall_ms);
         blame(comm, op, YOKE_ETIMEOUT, rank, what);
@@ -355,7 +365,27 @@ static void record_wait(const yoke_comm *comm, const struct yokei_op *op, uint64
     const int rank = op->waits_for >= 0 ? comm->peers[op->waits_for].info.world_rank : -1;
     atomic_store_explicit(&file->waits_for, rank, memory_order_relaxed);
     atomic_store_explicit(&file->heartbeat_ns, now, memory_order_relaxed);
-    atomic_store_explicit(&file->progress_ns, op->progress_ns, memory_order_relaxed);
+    atomic_store_explicit(&file->progress_ns, YOKE_MAX(op->progress_ns, op->network_ns), memory_order_relaxed);
+}
+
+/* Ranks of other hosts: whom this one waits for, and some others in turn. True when the communicator failed. */
+static bool look_far(yoke_comm *comm, struct yokei_op *op, uint64_t now)
+{
+    const uint64_t idle = now - op->progress_ns;
+    if (!yokei_process.run_dir[0] || comm->all_shared) return false;
+    if (op->waits_for >= 0 && !comm->peers[op->waits_for].flight && look_at_peer(comm, op, op->waits_for, false, now)) return true;
+    if (now - comm->far_ns > FAR_EVERY * MS) {
+        comm->far_ns = now;
+        for (int i = 0; i < FAR_AT_ONCE; i++) {
+            const int rank = yokei_next_far(comm);
+            if (rank >= 0 && look_at_peer(comm, op, rank, false, now)) return true;
+        }
+    }
+    if (idle > PUBLISH_AFTER * MS && now - comm->published_ns > PUBLISH_EVERY * MS) {
+        comm->published_ns = now;
+        yokei_flight_publish(yokei_process.flight);
+    }
+    return false;
 }
 
 void yokei_watch(yoke_comm *comm)
@@ -376,6 +406,11 @@ void yokei_watch(yoke_comm *comm)
         if (r != comm->rank && comm->peers[r].flight && look_at_peer(comm, op, r, look_at_proc, now)) return;
     for (int r = 0; r < comm->size && idle > COMPARE_AFTER * MS; r++)
         if (r != comm->rank && comm->peers[r].flight && yokei_check_record(comm, r)) return;
+    if (idle > FAR_AFTER * MS && look_far(comm, op, now)) return;
+    if (idle > NETWORK_AFTER * MS && !comm->all_shared && now - comm->network_ns > NETWORK_AFTER * MS) {
+        comm->network_ns = now;
+        if (yokei_network_moved()) op->network_ns = now;
+    }
     if (idle > PROBE_AFTER * MS && (!op->probed_ns || now - op->probed_ns > PROBE_EVERY * MS)) probe(comm, op, now);
     if (comm->broken_ns && now - comm->broken_ns > BROKEN_GRACE * MS) {
         yokei_comm_fail(comm, YOKE_EBACKEND, -1, "communicator \"%s\": %s", comm->name, comm->broken_text);

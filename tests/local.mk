@@ -5,6 +5,7 @@ include tests/unit/local.mk
 include tests/conform/local.mk
 include tests/ranks/local.mk
 include tests/faults/local.mk
+include tests/hosts/local.mk
 include tests/golden/local.mk
 include tests/layering/local.mk
 include tests/install/local.mk

@@ -195,6 +195,9 @@ const struct yokei_transport yokei_mpi_transport = { "mpi", mpi_reserve, mpi_pos
 
 /* ---- control messages ---- */
 
+static uint64_t control_bytes;
+uint64_t yokei_mpi_control_bytes(void) { return control_bytes; }
+
 static bool control_listen(yoke_comm *comm)
 {
     struct yokei_mpi_control *c = comm->control;
@@ -255,6 +258,7 @@ void yokei_mpi_control_poll(yoke_comm *comm)
         struct yokei_control message = c->in;
         message.text[sizeof message.text - 1] = '\0';
         if (!control_listen(comm)) return;
+        control_bytes += (uint64_t)bytes;
         if (bytes == (int)sizeof message) yokei_control_arrived(comm, &message);
     }
 }
@@ -268,6 +272,7 @@ bool yokei_mpi_control_send(yoke_comm *comm, int to, const struct yokei_control 
         if (c->sends[i] != MPI_REQUEST_NULL && PMPI_Test(&c->sends[i], &complete, MPI_STATUS_IGNORE)) return false;
         if (!complete) continue;
         c->out[i] = *message;
+        control_bytes += sizeof *message;
         return PMPI_Isend(&c->out[i], sizeof c->out[i], MPI_BYTE, comm->set_rank[to], tag_of(comm, YOKEI_LANE_CONTROL),
                           comm->set->mpi, &c->sends[i]) == MPI_SUCCESS;
     }

@@ -82,6 +82,13 @@ yoke_status yokei_bind(int index, int n_slots, int *n_cores_out);
 /** The slot's cores, first..end-1 of n_cores: no two slots differ by more than one core, no two cores by more than one slot. */
 void yokei_bind_range(int n_cores, int index, int n_slots, int *first_out, int *end_out);
 
+/* ---- host.c ---- */
+/**
+ * A number that processes have in common when they see each other's process numbers: of this boot of this machine and, in a
+ * container, of its namespace. YOKE_HOST_ID is mixed in: ranks with different words count as on different hosts.
+ */
+uint64_t yokei_host_id(void);
+
 /* ---- wait.c: how to wait politely ---- */
 enum yokei_wait_policy { YOKEI_WAIT_AUTO, YOKEI_WAIT_SPIN, YOKEI_WAIT_YIELD, YOKEI_WAIT_SLEEP };
 struct yokei_wait {

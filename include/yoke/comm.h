@@ -66,8 +66,10 @@ struct yoke_comm_config {
  * another MPI's launcher started this program, and is YOKE_ECONFIG. Sets UCX_RNDV_THRESH=512k before MPI starts, unless it is set
  * or the host has an RDMA adapter: over tcp, messages that are sent without asking first are faster.
  * yoke_mpi_stop ends MPI, whoever started it, unless a collective failed: then MPI may not be finalised, and it does
- * nothing. Collective. Where MPI has threads it waits for MPI_Finalize for 3 s and then goes on without it, with a warning: the
- * process ends by _exit then, after its output is flushed, with the code that main returned or exit was given.
+ * nothing. Collective. Between hosts that MPICH's launcher serves it says good-bye to the launcher itself, since MPI_Finalize does
+ * not always return there; the program calls nothing of MPI after it. Else, where MPI has threads, it waits for MPI_Finalize for
+ * 3 s and then goes on without it, with a warning: the process ends by _exit then, after its output is flushed, with the code that
+ * main returned or exit was given.
  */
 yoke_status yoke_mpi_start(MPI_Comm *world_out);
 yoke_status yoke_mpi_stop(void);

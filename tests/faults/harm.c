@@ -2,8 +2,10 @@
 /*
  * Harm a job at random moments and see what `yoke run` makes of it:
  *   harm YOKE VICTIM kill|stop|agent|holder|proxy|launcher|supervisor TRIALS [SEED]
+ *   with_hosts N -- harm YOKE VICTIM the same|link|host TRIALS [SEED]     the ranks are on these hosts then; a link is cut, a host dies
  * Each trial starts VICTIM on a few ranks under `yoke run`, harms one process, and asserts: the exit code, that the right
- * rank is named and in one line, that all ends in time, and that neither a process nor a file in /dev/shm is left.
+ * rank is named and in one line, that the other ranks say so too where they can, that all ends in time, and that neither a
+ * process nor a file in /dev/shm is left.
  * Prints TAP.
  */
 #include <dirent.h>
@@ -26,14 +28,17 @@
 
 struct trial {
     const char *yoke, *victim, *harm;
-    int n_ranks, at_rank;
+    int n_ranks, at_rank, n_hosts; /* n_hosts 0: this one */
     double delay; /* after all ranks said who they are */
     pid_t job, pids[MAX_RANKS];
     int out, err;
     char text[8192]; /* stderr */
     int code;        /* as waitpid gives it */
     double seconds;  /* from the harm to the end */
+    double harmed, noticed; /* when it was done; seconds until the last of the others returned an error */
+    bool begun;      /* all were in their collectives */
     char tag[64];    /* in the environment of all its processes */
+    char folder[64]; /* the run directory, of several hosts */
 };
 
 static double now(void)
@@ -62,10 +67,14 @@ static void start(struct trial *t)
     if (t->job == 0) {
         setenv("HARM_TEST_TAG", t->tag, 1);
         setenv("YOKE_STALL_MS", "1000", 1); /* a rank stopped while MPI starts is given up after that */
+        if (t->n_hosts) setenv("VICTIM_FOLDER", t->folder, 1);
         dup2(out[1], 1);
         dup2(err[1], 2);
         close(out[0]);
         close(err[0]);
+        if (t->n_hosts)
+            execl(t->yoke, t->yoke, "run", "-n", n, "--grace", "10s", "--hosts", t->n_hosts == 2 ? "host1,host2" : "host1,host2,host3", "--run-dir",
+                  t->folder, "--", t->victim, (char *)NULL);
         execl(t->yoke, t->yoke, "run", "-n", n, "--grace", "10s", "--", t->victim, (char *)NULL);
         _exit(127);
     }
@@ -113,10 +122,73 @@ static pid_t parent_of(pid_t pid)
     return parent;
 }
 
+/* The number of a host's first process. */
+static pid_t host_pid(int host)
+{
+    char path[300];
+    int pid = -1;
+    snprintf(path, sizeof path, "%s/host%d.pid", getenv("TEST_HOSTS_DIR"), host);
+    FILE *from = fopen(path, "r");
+    if (from && fscanf(from, "%d", &pid) != 1) pid = -1;
+    if (from) fclose(from);
+    return pid;
+}
+
+static int has_bytes(int pid, const char *file, const char *bytes, size_t n)
+{
+    char path[64], found[65536];
+    snprintf(path, sizeof path, "/proc/%d/%s", pid, file);
+    const int fd = open(path, O_RDONLY);
+    const ssize_t length = fd >= 0 ? read(fd, found, sizeof found) : 0; /* a zombie's is empty */
+    if (fd >= 0) close(fd);
+    return length > 0 && memmem(found, (size_t)length, bytes, n) != NULL;
+}
+
+static int has_text(int pid, const char *file, const char *text) { return has_bytes(pid, file, text, strlen(text)); }
+
+/* Whether a process is in a host, and is not its first. */
+static int is_in(int pid, int host)
+{
+    char path[64], one[64] = "", other[64] = "";
+    const pid_t first = host_pid(host);
+    snprintf(path, sizeof path, "/proc/%d/ns/pid", pid);
+    if (pid == first || readlink(path, one, sizeof one - 1) <= 0) return 0;
+    snprintf(path, sizeof path, "/proc/%d/ns/pid", (int)first);
+    return readlink(path, other, sizeof other - 1) > 0 && !strcmp(one, other);
+}
+
+/* A process that `wanted` accepts; -1: none. */
+static pid_t find(const struct trial *t, int (*wanted)(const struct trial *t, int pid))
+{
+    DIR *dir = opendir("/proc");
+    pid_t found = -1;
+    for (struct dirent *e; dir && found < 0 && (e = readdir(dir));)
+        if (atoi(e->d_name) > 0 && wanted(t, atoi(e->d_name))) found = atoi(e->d_name);
+    if (dir) closedir(dir);
+    return found;
+}
+
+/* The rank to harm, which told its number in the host's own count: its numbers from outside to inside are in its status. */
+static int is_rank(const struct trial *t, int pid)
+{
+    char numbers[64], rank[32]; /* hosts count their processes alike */
+    const int length = snprintf(rank, sizeof rank, "PMI_RANK=%d", t->at_rank) + 1;
+    snprintf(numbers, sizeof numbers, "NSpid:\t%d\t%d\n", pid, (int)t->pids[t->at_rank]);
+    return has_text(pid, "status", numbers) && has_text(pid, "environ", t->tag) && has_bytes(pid, "environ", rank, (size_t)length);
+}
+
+static int is_launcher(const struct trial *t, int pid) { return parent_of(pid) == t->job && has_text(pid, "cmdline", "mpiexec"); }
+
+/* Ranks are placed in blocks. */
+static int host_of(const struct trial *t, int rank) { return 1 + rank / ((t->n_ranks + t->n_hosts - 1) / t->n_hosts); }
+
 /* The program yoke is a script of libtool's in the build folder, but it ends in exec: the process is the same. */
 static pid_t target(const struct trial *t)
 {
-    pid_t rank = t->pids[t->at_rank];
+    if (t->n_hosts && !strcmp(t->harm, "launcher")) return find(t, is_launcher);
+    if (!strcmp(t->harm, "host") || !strcmp(t->harm, "link")) return host_pid(host_of(t, t->at_rank));
+    pid_t rank = t->n_hosts ? find(t, is_rank) : t->pids[t->at_rank];
+    if (rank <= 1) return -1;
     if (!strcmp(t->harm, "agent")) return parent_of(rank);
     const pid_t holder = parent_of(parent_of(rank)); /* what the launcher's proxy on this host started */
     if (!strcmp(t->harm, "holder")) return holder;
@@ -145,15 +217,10 @@ static int left_over(const struct trial *t, bool end_them)
     DIR *dir = opendir("/proc");
     int n = 0;
     for (struct dirent *e; dir && (e = readdir(dir));) {
-        char path[300], text[65536];
-        int pid = atoi(e->d_name);
+        int pid = atoi(e->d_name), theirs = 0;
         if (pid <= 0 || pid == getpid()) continue;
-        snprintf(path, sizeof path, "/proc/%d/environ", pid);
-        int fd = open(path, O_RDONLY);
-        if (fd < 0) continue;
-        ssize_t length = read(fd, text, sizeof text - 1); /* a zombie's is empty */
-        close(fd);
-        if (length <= 0 || !memmem(text, (size_t)length, t->tag, strlen(t->tag))) continue;
+        for (int h = 1; h <= t->n_hosts; h++) theirs |= is_in(pid, h) && has_text(pid, "cmdline", "");
+        if (!theirs && !has_text(pid, "environ", t->tag)) continue;
         n++;
         if (end_them) kill(pid, SIGKILL);
     }
@@ -162,9 +229,9 @@ static int left_over(const struct trial *t, bool end_them)
 }
 
 /* Files of shared memory that no process holds: those of other jobs on this machine are held by their ranks. */
-static int shared_files(void)
+static int shared_files_in(const char *folder)
 {
-    DIR *dir = opendir("/dev/shm");
+    DIR *dir = opendir(folder);
     int n = 0;
     for (struct dirent *e; dir && (e = readdir(dir));) {
         char path[300];
@@ -176,11 +243,72 @@ static int shared_files(void)
     return n;
 }
 
+static int shared_files(const struct trial *t)
+{
+    char path[64];
+    int n = shared_files_in("/dev/shm");
+    for (int h = 1; h <= t->n_hosts; h++) {
+        snprintf(path, sizeof path, "/proc/%d/root/dev/shm", (int)host_pid(h));
+        n += shared_files_in(path);
+    }
+    return n;
+}
+
 static int count(const char *text, const char *word)
 {
     int n = 0;
     for (const char *p = text; (p = strstr(p, word)); p += strlen(word)) n++;
     return n;
+}
+
+/* Read the word that rank r left; false: none. */
+static int word_of(const struct trial *t, const char *name, int r, double *when_out, char *text, size_t bytes)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s-%d", t->folder, name, r);
+    FILE *from = fopen(path, "r");
+    if (!from) return 0;
+    text[0] = 0;
+    const int n = fscanf(from, "%lf ", when_out);
+    if (n == 1 && !fgets(text, (int)bytes, from)) text[0] = 0;
+    fclose(from);
+    return n == 1;
+}
+
+static void wait_until_begun(const struct trial *t)
+{
+    double when;
+    char text[8];
+    const double until = now() + LIMIT_SECONDS;
+    for (int r = 0; r < t->n_ranks && now() < until; r++)
+        while (!word_of(t, "begun", r, &when, text, sizeof text) && now() < until) usleep(5000);
+}
+
+/* What the other ranks made of it, when they were in a collective: an error that names the rank and the call, in time. */
+static const char *judge_others(struct trial *t)
+{
+    static char why[1400];
+    const bool cut = !strcmp(t->harm, "link") || !strcmp(t->harm, "host");
+    const double limit = !strcmp(t->harm, "kill") ? 3 : 8; /* far above what is promised; what it took is printed */
+    char name[64], text[1024];
+    snprintf(name, sizeof name, "rank %d (host ", t->at_rank);
+    for (int r = 0; r < t->n_ranks; r++) {
+        double when = 0;
+        if (r == t->at_rank || (!strcmp(t->harm, "host") && host_of(t, r) == host_of(t, t->at_rank))) continue;
+        if (!word_of(t, "said", r, &when, text, sizeof text)) return snprintf(why, sizeof why, "rank %d said nothing", r), why;
+        t->noticed = when - t->harmed > t->noticed ? when - t->harmed : t->noticed;
+        if (!strstr(text, cut ? " (host host" : name) || !strstr(text, "all_reduce #")) return snprintf(why, sizeof why, "rank %d said: %s", r, text), why;
+    }
+    return t->noticed > limit ? "the others noticed too late" : NULL;
+}
+
+static void remove_folder(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    for (struct dirent *e; dir && (e = readdir(dir));)
+        if (e->d_name[0] != '.') unlinkat(dirfd(dir), e->d_name, 0);
+    if (dir) closedir(dir);
+    rmdir(folder);
 }
 
 /* What is wrong with how the trial ended; NULL when nothing is. */
@@ -194,9 +322,13 @@ static const char *judge(struct trial *t, int shared_before)
     int left = left_over(t, true);
     snprintf(name, sizeof name, "rank %d (", t->at_rank);
     if (left) return snprintf(why, sizeof why, "%d processes are left", left), why;
-    for (until = now() + 2; shared_files() > shared_before && now() < until;) usleep(50000);
-    if (shared_files() > shared_before) return "files are left in /dev/shm";
+    for (until = now() + 2; shared_files(t) > shared_before && now() < until;) usleep(50000);
+    if (shared_files(t) > shared_before) return "files are left in /dev/shm";
     if (supervisor) return NULL; /* it was killed: there is nobody to say anything */
+    const bool cut = !strcmp(t->harm, "link") || !strcmp(t->harm, "host");
+    const char *others = t->begun && (cut || !strcmp(t->harm, "kill") || !strcmp(t->harm, "stop")) ? judge_others(t) : NULL;
+    if (others) return others;
+    if (cut && WIFEXITED(t->code) && (WEXITSTATUS(t->code) == 15 || WEXITSTATUS(t->code) == 16) && count(t->text, "yoke: error:") == 1) return NULL;
     if (!WIFEXITED(t->code) || WEXITSTATUS(t->code) != 16)
         return snprintf(why, sizeof why, "exit code %d, wanted 16", WIFEXITED(t->code) ? WEXITSTATUS(t->code) : -1), why;
     if (count(t->text, "yoke: error:") != 1) return "not exactly one error";
@@ -209,27 +341,40 @@ static const char *judge(struct trial *t, int shared_before)
 
 static void run(struct trial *t, int number)
 {
-    int shared_before = shared_files();
+    int shared_before = shared_files(t);
+    strcpy(t->folder, "/tmp/yoke-harm.XXXXXX");
+    if (t->n_hosts && !mkdtemp(t->folder)) exit(99);
     snprintf(t->tag, sizeof t->tag, "harm-%d-%d-%ld", (int)getpid(), number, (long)time(NULL));
     start(t);
     bool met = meet(t);
+    t->begun = t->n_hosts && t->delay >= 0.1;
+    if (met && t->begun) wait_until_begun(t);
     usleep((useconds_t)(t->delay * 1e6));
     pid_t whom = met ? target(t) : -1;
-    double begin = now();
-    if (whom > 1) kill(whom, strcmp(t->harm, "stop") ? SIGKILL : SIGSTOP);
+    double begin = t->harmed = now();
+    const bool cut = !strcmp(t->harm, "link") || !strcmp(t->harm, "host");
+    char link[64];
+    snprintf(link, sizeof link, "ip link set h%d ", t->n_hosts ? host_of(t, t->at_rank) : 0);
+    if (cut && system(strcat(link, "down"))) whom = -1;
+    if (whom > 1 && strcmp(t->harm, "link")) kill(whom, strcmp(t->harm, "stop") ? SIGKILL : SIGSTOP);
     read_errors(t, begin + LIMIT_SECONDS);
     t->seconds = now() - begin;
     bool late = t->seconds >= LIMIT_SECONDS;
     if (late) kill(t->job, SIGKILL);
     waitpid(t->job, &t->code, 0);
+    snprintf(link, sizeof link, "ip link set h%d up", t->n_hosts ? host_of(t, t->at_rank) : 0);
+    if (!strcmp(t->harm, "link") && system(link)) whom = -1;
     const char *why = !met ? "the ranks did not start" : whom <= 1 ? "the process to harm was not found" : judge(t, shared_before);
     if (late) why = "it did not end in time";
-    printf("%s %d - %s rank %d of %d after %.0f ms: %.2f s%s%s\n", why ? "not ok" : "ok", number, t->harm, t->at_rank, t->n_ranks, t->delay * 1e3,
-           t->seconds, why ? ", " : "", why ? why : "");
+    char noticed[64] = "";
+    if (t->begun && t->noticed > 0) snprintf(noticed, sizeof noticed, ", the last of the others knew after %.2f s", t->noticed);
+    printf("%s %d - %s rank %d of %d%s after %.0f ms: %.2f s%s%s%s\n", why ? "not ok" : "ok", number, t->harm, t->at_rank, t->n_ranks,
+           t->n_hosts ? " on several hosts" : "", t->delay * 1e3, t->seconds, noticed, why ? ", " : "", why ? why : "");
     if (why) printf("# code %d, stderr: %s\n", t->code, t->text);
     fflush(stdout);
     close(t->out);
     close(t->err);
+    if (t->n_hosts) remove_folder(t->folder);
 }
 
 int main(int argc, char **argv)
@@ -240,7 +385,8 @@ int main(int argc, char **argv)
     printf("# %s: seed %u\n1..%d\n", argv[3], state, trials);
     for (int i = 1; i <= trials; i++) {
         struct trial t = { .yoke = argv[1], .victim = argv[2], .harm = argv[3] };
-        t.n_ranks = 2 + (int)draw(3);
+        while (getenv("TEST_HOSTS_DIR") && host_pid(t.n_hosts + 1) > 0) t.n_hosts++;
+        t.n_ranks = (t.n_hosts ? t.n_hosts : 2) + (int)draw(3);
         t.at_rank = (int)draw((uint32_t)t.n_ranks);
         t.delay = draw(4) ? 0.1 + 1e-3 * draw(600) : 1e-3 * draw(80); /* a quarter of them while MPI starts */
         run(&t, i);

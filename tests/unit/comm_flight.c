@@ -290,7 +290,7 @@ static void texts(void **unused)
     char text[512];
     int fd;
     assert_ok(yokei_flight_create_memory(0, &fd, &file));
-    yokei_flight_describe(file, text, sizeof text);
+    yokei_flight_describe(file, true, text, sizeof text);
     assert_string_equal(text, "before its first collective");
     atomic_store(&file->kind, YOKEI_BROADCAST);
     atomic_store(&file->sequence, 17);
@@ -299,7 +299,7 @@ static void texts(void **unused)
     atomic_store(&file->progress_ns, yokei_now_ns());
     strcpy(file->comm_name, "world");
     atomic_store(&file->state, YOKEI_RANK_INSIDE);
-    yokei_flight_describe(file, text, sizeof text);
+    yokei_flight_describe(file, true, text, sizeof text);
     assert_non_null(strstr(text, "in broadcast #17 of \"world\", step 3, waiting for rank 2"));
     const struct yokei_agent_verdict killed = { .state = YOKEI_AGENT_DEAD, .signal = SIGKILL };
     yokei_agent_verdict_text(&killed, text, sizeof text);

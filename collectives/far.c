@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What can be known of ranks on other hosts without their help: their records, where the run directory is shared, and whether the
+ * network carries anything.
+ */
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <linux/tcp.h>
+#include <sys/socket.h>
+
+#include "collectives/internal.h"
+
+static const uint64_t READ_EVERY_NS = 50000000;
+enum { MUCH = 16 << 10 }; /* bytes beside the questions of waiting ranks and their answers */
+
+bool yokei_has_far(const yoke_comm *comm)
+{
+    for (int r = 0; r < comm->size; r++)
+        if (!comm->peers[r].flight) return true;
+    return false;
+}
+
+const struct yokei_flight_file *yokei_record_of(yoke_comm *comm, int rank, uint64_t now)
+{
+    struct yokei_peer *peer = &comm->peers[rank];
+    if (peer->flight || !yokei_process.run_dir[0]) return peer->flight;
+    if (peer->far_ns && now - peer->far_ns < READ_EVERY_NS) return peer->far;
+    peer->far_ns = now;
+    const bool read = !yokei_flight_look(yokei_process.run_dir, peer->info.world_rank, &peer->far);
+    if (read && peer->far->nonce == peer->info.nonce && peer->far->pid == peer->info.pid) return peer->far;
+    yokei_flight_close(peer->far); /* its folder is another one of that name */
+    peer->far = NULL;
+    return NULL;
+}
+
+int yokei_next_far(yoke_comm *comm)
+{
+    for (int i = 0; i < comm->size; i++) {
+        comm->next_far = (comm->next_far + 1) % comm->size;
+        if (!comm->peers[comm->next_far].flight) return comm->next_far;
+    }
+    return -1;
+}
+
+/* Bytes that have arrived and bytes whose arrival was confirmed, of all connections of this process. */
+static uint64_t count_bytes(void)
+{
+    uint64_t bytes = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    for (struct dirent *e; folder && (e = readdir(folder));) {
+        struct tcp_info info = { 0 };
+        socklen_t size = sizeof info;
+        if (e->d_name[0] == '.' || getsockopt(atoi(e->d_name), IPPROTO_TCP, TCP_INFO, &info, &size)) continue;
+        bytes += info.tcpi_bytes_acked + info.tcpi_bytes_received;
+    }
+    if (folder) closedir(folder);
+    return bytes;
+}
+
+bool yokei_network_moved(void)
+{
+    static uint64_t counted, asked;
+    const uint64_t bytes = count_bytes(), questions = yokei_mpi_control_bytes();
+    if (bytes >= counted && bytes - counted < 2 * (questions - asked) + MUCH) return false;
+    counted = bytes;
+    asked = questions;
+    return true;
+}

@@ -1,0 +1,25 @@
+# tests/hosts: several hosts on one machine. with_hosts makes them; remote is their ssh. See also tests/faults/harm.
+EXTRA_DIST += tests/hosts/with_hosts tests/hosts/start tests/hosts/slow
+check_PROGRAMS += tests/hosts/remote
+tests_hosts_remote_SOURCES = tests/hosts/remote.c
+WITH_HOSTS = $(top_srcdir)/tests/hosts/with_hosts
+HARM_HOSTS = VICTIM_BYTES=16777216 $(WITH_HOSTS) 2 -- tests/faults/harm ./yoke tests/faults/victim
+YOKE_TESTS += \
+	"$(top_srcdir)/tests/hosts/start ./yoke" \
+	'$(WITH_HOSTS) 2 -- $(top_srcdir)/tests/ranks/run 4 tests/ranks/property $${YOKE_SOAK:+10}100' \
+	'$(WITH_HOSTS) --slots 4 2 -- $(top_srcdir)/tests/ranks/run 8 tests/ranks/property $${YOKE_SOAK:+10}40' \
+	'$(WITH_HOSTS) 3 -- $(top_srcdir)/tests/ranks/run 6 tests/ranks/property $${YOKE_SOAK:+10}60' \
+	'$(WITH_HOSTS) 2 -- $(top_srcdir)/tests/ranks/run 4 tests/ranks/moves' \
+	'[ -z "$${YOKE_SOAK:-}" ] || $(WITH_HOSTS) 2 -- $(top_srcdir)/tests/ranks/run 4 tests/ranks/reductions' \
+	'$(WITH_HOSTS) 2 -- $(top_srcdir)/tests/ranks/run -a 3 tests/ranks/mismatch' \
+	'$(WITH_HOSTS) 2 -- $(top_srcdir)/tests/ranks/run -a 3 tests/ranks/verdicts' \
+	'$(HARM_HOSTS) kill $${YOKE_SOAK:+10}6' \
+	'$(HARM_HOSTS) stop $${YOKE_SOAK:+10}2' \
+	'$(HARM_HOSTS) agent $${YOKE_SOAK:+1}2' \
+	'$(HARM_HOSTS) holder $${YOKE_SOAK:+1}1' \
+	'$(HARM_HOSTS) proxy $${YOKE_SOAK:+1}1' \
+	'$(HARM_HOSTS) launcher $${YOKE_SOAK:+1}1' \
+	'$(HARM_HOSTS) supervisor $${YOKE_SOAK:+1}1' \
+	'$(HARM_HOSTS) link 1' \
+	'$(HARM_HOSTS) host 1' \
+	'$(WITH_HOSTS) --rate 1mbit 2 -- $(top_srcdir)/tests/hosts/slow ./yoke tests/faults/victim $${YOKE_SOAK:+4}524288'
