@@ -134,6 +134,7 @@ const struct cli_option cli_option_table[] = {
     { "launcher", CLI_LIBRARY, CLI_TEXT, .metavar = "FILE", .help = "The MPICH launcher that yoke run starts; default mpiexec.mpich" },
     { "log", CLI_LIBRARY, CLI_FLAG, .help = "When set, every message of the libraries is shown, by every rank" },
     { "check", CLI_LIBRARY, CLI_TEXT, .help = "What messages are checked for: off, header (default), full: with a checksum of their data" },
+    { "costs", CLI_LIBRARY, CLI_TEXT, .help = "The cost model of collectives, as plan.json and yoke_comm_explain give it (default: measured)" },
     { "host-id", CLI_LIBRARY, CLI_TEXT, .help = "Ranks in whose environments this differs count as on different hosts" },
     { "no-shared", CLI_LIBRARY, CLI_FLAG, .help = "Messages over MPI also between ranks that could share memory" },
     { "tune-file", CLI_LIBRARY, CLI_TEXT, .metavar = "FILE", .help = "Chosen variants of the kernels; default: the one shipped for the device" },
