@@ -11,7 +11,7 @@
 #include "collectives/internal.h"
 
 static const uint64_t READ_EVERY_NS = 50000000;
-enum { MUCH = 16 << 10 }; /* bytes beside the questions of waiting ranks and their answers */
+enum { MUCH = 4 << 10 }; /* bytes beside the questions of waiting ranks and their answers */
 
 bool yokei_has_far(const yoke_comm *comm)
 {
@@ -57,12 +57,19 @@ static uint64_t count_bytes(void)
     return bytes;
 }
 
-bool yokei_network_moved(void)
+/*
+ * Whether the network carried something for a rank of this host since the last look. Its ranks share the link, and a slow one may have
+ * seconds of another rank's data before this one's: as long as that moves, this rank's is on its way.
+ */
+bool yokei_network_moved(const yoke_comm *comm)
 {
-    static uint64_t counted, asked;
-    const uint64_t bytes = count_bytes(), questions = yokei_mpi_control_bytes();
-    if (bytes >= counted && bytes - counted < 2 * (questions - asked) + MUCH) return false;
+    static uint64_t counted, asked, seen_ns;
+    const uint64_t bytes = count_bytes(), questions = yokei_mpi_control_bytes(), before = seen_ns;
+    for (int r = 0; r < comm->size; r++)
+        if (r != comm->rank && comm->peers[r].flight) seen_ns = YOKE_MAX(seen_ns, atomic_load(&comm->peers[r].flight->network_ns));
+    if (bytes >= counted && bytes - counted < 2 * (questions - asked) + MUCH) return seen_ns > before;
     counted = bytes;
     asked = questions;
+    atomic_store(&yokei_process.flight->network_ns, yokei_now_ns());
     return true;
 }

@@ -17,7 +17,7 @@
 #include <stdatomic.h>
 #include <yoke/base.h>
 
-#define YOKEI_FLIGHT_MAGIC 0x326c66656b6f79ull /* "yokefl2": the digit is the version of the layout, and changes with it */
+#define YOKEI_FLIGHT_MAGIC 0x336c66656b6f79ull /* "yokefl3": the digit is the version of the layout, and changes with it */
 #define YOKEI_FLIGHT_ENTRIES 1024
 #define YOKEI_FLIGHT_COMMS 32
 #define YOKEI_LIFE_ENDED 0x40000000u /* FUTEX_OWNER_DIED */
@@ -99,7 +99,8 @@ struct yokei_flight_file {
     _Atomic int32_t waits_for;     /* the rank of the job it waits for in a collective, -1: none */
     _Atomic uint32_t comm, sequence, kind, step;
     _Atomic uint64_t heartbeat_ns; /* last time that it looked after its collectives */
-    _Atomic uint64_t progress_ns;  /* last time that a step was done */
+    _Atomic uint64_t progress_ns;  /* last time that a step was done, or that the network was seen to carry something */
+    _Atomic uint64_t network_ns;   /* last time that this rank's own connections carried something while it waited */
     _Atomic uint32_t status;       /* yoke_status of FAILED */
     _Atomic int32_t culprit;       /* the rank of the job that the error names, -1: none */
     _Atomic uint32_t n_shrinks;    /* it went on without ranks that had failed; written after `state` left FAILED */

@@ -610,8 +610,8 @@ bool yokei_has_far(const yoke_comm *comm);
 const struct yokei_flight_file *yokei_record_of(yoke_comm *comm, int rank, uint64_t now);
 /** The rank whose record on another host comes next in turn; -1: there is none. */
 int yokei_next_far(yoke_comm *comm);
-/** Whether much came or went over this process's connections since the last call that said so. */
-bool yokei_network_moved(void);
+/** Whether much came or went over the connections of this process, or of one of its host that waits too, since the last call that said so. */
+bool yokei_network_moved(const yoke_comm *comm);
 
 /* ---- verdict.c ---- */
 /** Fail the communicator, once: tell the other ranks, end its operations, touch its MPI messages no more. Returns status. */

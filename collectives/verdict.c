@@ -273,8 +273,9 @@ static uint64_t stands_for(yoke_comm *comm, int rank, uint64_t now)
 {
     struct yokei_peer *peer = &comm->peers[rank];
     const struct yokei_flight_file *file = yokei_record_of(comm, rank, now);
-    const uint64_t place[] = { file ? atomic_load(&file->progress_ns) : peer->view_moved_ns, file ? atomic_load(&file->sequence) : peer->view_sequence,
-                               file ? atomic_load(&file->step) : 0 };
+    /* Another host's record is published now and then, and its answers come now and then: either may be the newer one. */
+    const uint64_t place[] = { file ? atomic_load(&file->progress_ns) : 0, file ? atomic_load(&file->sequence) : 0, file ? atomic_load(&file->step) : 0,
+                               peer->flight ? 0 : peer->view_moved_ns, peer->flight ? 0 : peer->view_sequence };
     const uint64_t hash = yokei_hash(place, sizeof place, 0), away = now - peer->stand.looked_ns;
     if (hash != peer->stand.place || !peer->stand.looked_ns) peer->stand.since_ns = now;
     else if (away > LOOK_COUNTS_FOR * MS) peer->stand.since_ns += away - LOOK_COUNTS_FOR * MS;
@@ -409,7 +410,7 @@ void yokei_watch(yoke_comm *comm)
     if (idle > FAR_AFTER * MS && look_far(comm, op, now)) return;
     if (idle > NETWORK_AFTER * MS && !comm->all_shared && now - comm->network_ns > NETWORK_AFTER * MS) {
         comm->network_ns = now;
-        if (yokei_network_moved()) op->network_ns = now;
+        if (yokei_network_moved(comm)) op->network_ns = now;
     }
     if (idle > PROBE_AFTER * MS && (!op->probed_ns || now - op->probed_ns > PROBE_EVERY * MS)) probe(comm, op, now);
     if (comm->broken_ns && now - comm->broken_ns > BROKEN_GRACE * MS) {

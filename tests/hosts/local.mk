@@ -22,4 +22,4 @@ YOKE_TESTS += \
 	'$(HARM_HOSTS) supervisor $${YOKE_SOAK:+1}1' \
 	'$(HARM_HOSTS) link 1' \
 	'$(HARM_HOSTS) host 1' \
-	'$(WITH_HOSTS) --rate 1mbit 2 -- $(top_srcdir)/tests/hosts/slow ./yoke tests/faults/victim $${YOKE_SOAK:+4}524288'
+	'$(WITH_HOSTS) --rate 1mbit 2 -- $(top_srcdir)/tests/hosts/slow ./yoke tests/faults/victim 1048576'
