@@ -17,68 +17,15 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-
 #include <stdlib.h>
 
 #include <yoke/comm.h>
 
 #include "collectives/flight.h"
+#include "collectives/message.h"
+#include "collectives/operation.h"
+#include "collectives/sum.h"
 #include "core/base/base.h"
-
-enum {
-    YOKEI_LANES = 8,          /* of the collectives; lane number YOKEI_LANES carries send and recv */
-    YOKEI_LANE_KINDS = 16,    /* tags per communicator: lanes, and CONTROL */
-    YOKEI_LANE_PAIR = YOKEI_LANES,
-    YOKEI_LANE_CONTROL = YOKEI_LANES + 1,
-    YOKEI_SLOTS = 2,          /* send slots per lane */
-    YOKEI_RECENT = 64,        /* calls remembered for the call check */
-    YOKEI_PAIR_CHUNK = 64 << 10,
-    /* Collectives through shared memory, all of whose ranks see each other's segments. */
-    YOKEI_SHARED_LANES = 4,          /* of the lanes */
-    /* Towards other hosts more: what is in flight must keep the wire busy while ranks wait for a core. Over 1 Gbit/s, 4 ranks a host on
-       2 cores, 8 lanes were 1.3 times as fast as 4. */
-    YOKEI_CROSS_LANES = 8,
-    YOKEI_STAGE_BYTES = 256 << 10,   /* per lane: what a rank shows its peers, and as much again for what it computed */
-    YOKEI_ONESHOT_BYTES = 64 << 10,  /* of a rank's data in one piece, at most */
-    YOKEI_INLINE_BYTES = 48,         /* that lie beside the announcement */
-    YOKEI_MOST_SHRUNK = 1024,        /* ranks of a communicator that can be shrunk */
-};
-
-/** What a message says of the call that it belongs to; compared field by field on arrival. */
-struct yokei_header {
-    uint32_t magic;    /* and version of this format */
-    uint32_t comm;     /* uid of the communicator */
-    uint32_t sequence; /* of the communicator's collectives, from 1; of the pair's messages for send and recv */
-    uint8_t kind, dtype, reduction, algorithm;
-    int32_t root;
-    uint32_t counts_hash;
-    uint64_t count;
-    uint32_t history;  /* of all collectives before this one */
-    /* The call before this one: named when `history` differs. */
-    int32_t last_root;
-    uint64_t last_count;
-    uint8_t last_kind, last_dtype, last_reduction, last_algorithm;
-    /* What differs between the messages of one call. */
-    uint32_t number;   /* of those from this rank to that one in this lane, from 1 */
-    uint32_t bytes;    /* behind the header */
-    uint32_t sum;      /* of all before it; with YOKE_CHECK_FULL of what is behind it too */
-};
-_Static_assert(sizeof(struct yokei_header) == 64, "the header of a message has 64 bytes");
-
-/**
- * A rank's announcement of a collective through shared memory; two of them in turn. Whoever comes to number n has done with
- * n - 1, so a rank that has seen n - 1 of all others may overwrite its n - 2.
- */
-struct yokei_post {
-    _Alignas(64) _Atomic uint32_t number; /* of the communicator's collectives through shared memory; written last */
-    uint32_t history;                     /* of the calls, this one included: equal where they match */
-    uint64_t spare;
-    char data[YOKEI_INLINE_BYTES];
-    struct yokei_header header;
-    /* Of YOKEI_DIRECT: what was shared and freed so far, and where the buffers lie in it; id 0: elsewhere. */
-    uint32_t allocations, freed, send_id, recv_id;
-    uint64_t send_at, recv_at;
-};
 
 /** Memory that all ranks see; base[r] is rank r's part as this rank sees it, NULL where it does not. */
 struct yokei_allocation {
@@ -86,175 +33,6 @@ struct yokei_allocation {
     uint32_t id;
     size_t bytes;
     char **base;
-};
-
-/** How far a rank has come in one lane, by rounds; GIVEN: by numbers of collectives. Only its owner writes it. */
-enum yokei_counter { YOKEI_NOTHING, YOKEI_POSTED, YOKEI_STAGED, YOKEI_REDUCED, YOKEI_PASSED, YOKEI_GIVEN, YOKEI_N_COUNTERS };
-struct yokei_counters {
-    _Alignas(64) _Atomic uint32_t at[YOKEI_N_COUNTERS];
-};
-
-struct yokei_op;
-struct yokei_lane;
-
-/** One step of a lane. Pointers are the caller's buffers, of the communicator's device. */
-struct yokei_step {
-    int from, to;        /* ranks of the communicator, -1: no receive, no send */
-    size_t n;            /* elements */
-    yoke_dtype dtype;    /* of the caller's buffers */
-    yoke_dtype in, out;  /* of the message that comes and of the one that goes */
-    const void *own;     /* the rank's own data, NULL: not used */
-    void *store;         /* where the result goes, NULL: nowhere */
-    bool use_acc;        /* the lane's accumulator is the rank's own data; beside `own` it stands for the message */
-    bool store_acc;      /* the result goes there too */
-    bool own_first;      /* own OP message instead of message OP own */
-    bool finish;         /* the reduction ends here: divide for avg, round to dtype */
-    bool canonical;      /* several ranks compute this result: NaN gets one bit pattern, for equal bits */
-    const struct yokei_header *header;
-    /*
-     * Through shared memory: wait until `wait` of the first n_wait ranks of this host (of wait_rank alone, where that is >= 0) has
-     * come to `until`; do the work; let the own `tell` be `value`. `work` takes the place of combining: where there is a message
-     * too, it finds what came in lane->message, and writes what goes to lane->room.
-     */
-    void (*work)(const struct yokei_op *op, struct yokei_lane *lane);
-    enum yokei_counter wait, tell;
-    uint32_t until, value;
-    int n_wait, wait_rank;
-    size_t round;        /* that the work is for */
-    int hop;             /* which part of it */
-};
-
-enum yokei_lane_phase { YOKEI_LANE_NEXT, YOKEI_LANE_WORK, YOKEI_LANE_STORING, YOKEI_LANE_DONE };
-
-/** One lane: its place in the algorithm, and library-owned buffers for staging. */
-struct yokei_lane {
-    int id;                       /* number of its message streams: the tag, the shared slots */
-    enum yokei_lane_phase phase;
-    size_t round;                 /* the algorithm's own counters */
-    int stage;
-    struct yokei_step step;
-    struct yokei_transfer *transfer; /* of YOKEI_PAIRS: the one at work */
-    void *acc;                    /* one chunk, of the collective lanes */
-    /* Staging of device memory that the host does not see: the rank's own data on its way out, results on their way in. */
-    void *own_copy, *result_copy;
-    yoke_event *own_event, *result_event;
-    bool own_fetched, result_pending;
-    bool checked;                 /* the message that the step waits for is here and is right */
-    struct yokei_mpi_lane *mpi;   /* transport/mpi.c */
-    int undrained;                /* the rank that has not taken yet what the lane sent last */
-    uint32_t shm_at;              /* transport/shm.c: the send slot that comes next */
-    uint32_t epoch;               /* rounds through shared memory so far, the same on all ranks */
-    int seen;                     /* of the ranks of this host, so many have come to where the step waits for them */
-    const void *message;          /* for `work`: the data that came, NULL: none; and where the data goes that is sent */
-    void *room;
-};
-
-/** One transfer of a send, a recv or a group of them. */
-struct yokei_transfer {
-    bool is_send;
-    int peer;
-    size_t count;
-    yoke_dtype dtype;
-    void *data;
-    struct yokei_header header;
-    struct yokei_transfer *next; /* the next one with the same peer in the same direction */
-};
-
-/** One call of several that run as one operation. */
-struct yokei_part {
-    const void *send;
-    void *recv;
-    size_t count;
-};
-
-/** An algorithm makes the steps of an operation, lane by lane. */
-struct yokei_algorithm {
-    /* Fill the lane's next step and move its counters on; false when the lane has nothing more to do. */
-    bool (*next)(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step);
-    bool announces; /* goes through shared memory, and begins with an announcement */
-};
-extern const struct yokei_algorithm yokei_ring, yokei_doubling, yokei_chain, yokei_dissemination, yokei_pairs, yokei_oneshot,
-    yokei_slices, yokei_linear, yokei_direct, yokei_exchange, yokei_hierarchy;
-const struct yokei_algorithm *yokei_algorithm(unsigned id);
-enum yokei_algorithm_id yokei_algorithm_id(const struct yokei_algorithm *algorithm);
-
-/** How data crosses from host to host in YOKEI_HIERARCHY: see algorithms/hierarchy.c. */
-enum yokei_crossing { YOKEI_CROSS_LEADERS, YOKEI_CROSS_SWAP, YOKEI_CROSS_RING, YOKEI_CROSS_CHAIN, YOKEI_CROSS_PARTS };
-
-struct yokei_op {
-    struct yokei_op *next; /* in the communicator's queue, or its list of free ones */
-    yoke_comm *comm;
-    enum yokei_kind kind;
-    yoke_dtype dtype, wire; /* of the caller's data; of partial sums on the way */
-    yoke_reduction reduction;
-    size_t count;           /* elements: of the whole buffer (all_reduce, broadcast) or the sum of the slices */
-    int root;
-    const void *send;
-    void *recv;
-    size_t *slices;         /* [size + 1] offsets of the ranks' slices in elements, where the kind has slices; else NULL */
-    size_t *send_slices;    /* the same of what goes out, where that differs (all_to_all_v); else equal to slices */
-    size_t *slices_room;    /* [2 (size + 1)], owned by the operation */
-    size_t chunk;           /* elements per message, at most */
-    size_t n_rounds;
-    const struct yokei_algorithm *algorithm;
-    uint32_t number;        /* of the collectives through shared memory; 0: it is none */
-    uint32_t history;       /* of the communicator's calls, this one included */
-    size_t shown_bytes;     /* of YOKEI_ONESHOT, and among leaders: what each rank shows, at most */
-    enum yokei_crossing crossing; /* of YOKEI_HIERARCHY */
-    size_t unit;            /* of YOKEI_HIERARCHY: slices of a chunk begin at multiples of so many elements */
-    struct yokei_header header;
-    struct yokei_lane **lanes, **pair_lanes; /* pair_lanes: owned by the operation, of sends and receives */
-    int n_lanes, n_lanes_done;
-    uint32_t n_steps;
-    bool moved; /* since it was last watched */
-    struct yokei_transfer *transfers; /* of YOKEI_PAIRS; owned by the operation */
-    int n_transfers;
-    struct yokei_part *parts; /* of a fused operation, whose buffers are `fused`; owned by the operation, like that */
-    int n_parts;
-    char *fused;
-    bool on_host;           /* the buffers are host memory, whatever the communicator's device */
-    bool staged;            /* the buffers are device memory that the host does not see */
-    yoke_event *ready, *done; /* of an asynchronous operation: begin when ready, signal done */
-    bool is_async, begun;
-    atomic_bool ended;
-    yoke_status status;
-    struct yokei_flight_entry *entry;
-    uint64_t begun_ns, progress_ns;
-    uint64_t network_ns;    /* when the network was last seen to carry something, in a wait without steps */
-    uint64_t probed_ns;
-    bool warned;
-    int waits_for;          /* rank of the communicator, of the lane that was looked at last: yokei_waits_for() */
-};
-
-/** What every rank tells every other when a communicator is made. */
-struct yokei_peer_info {
-    char host[64];
-    char name[32];
-    uint64_t nonce, start_time;
-    uint64_t host_id;        /* ranks whose numbers differ share nothing */
-    int32_t pid, world_rank;
-    int32_t flight_fd;       /* of the record, when it lies in a memfd; -1: in the run directory */
-    int32_t segment_fd;      /* of the shared slots, -1: none */
-    uint64_t segment_nonce;
-    uint32_t draw;           /* rank 0's becomes the uid of the communicator */
-    uint32_t next_context;
-    int32_t status;          /* what failed on this rank so far */
-    char reason[192];        /* of that, or, without a failure, why there is no segment */
-    /* The configuration, compared. */
-    uint32_t version, accum, reproducible, check, staged;
-    int32_t algorithm;
-    int64_t timeout_ms, stall_ms;
-    uint64_t chunk_bytes;
-    uint32_t costs;          /* a hash of those that were given, 0: measured */
-    uint64_t cores[16];      /* bit c: may run on processor c of its host */
-    int32_t n_cores;         /* of its host, that it knows the job to use: at least its own */
-};
-
-/** A rank's word in yoke_comm_shrink; two of them in turn, since all come to number n before anybody comes to n + 1. */
-struct yokei_shrink_post {
-    _Alignas(64) _Atomic uint32_t number;      /* of the shrinks of this communicator; written last */
-    _Atomic uint64_t without[YOKEI_MOST_SHRUNK / 64]; /* bit r: leave rank r out; bits only come */
-    struct yokei_peer_info info;
 };
 
 /** A rank of the communicator, as seen from here. */
@@ -479,44 +257,6 @@ void yokei_hosts_find(yoke_comm *comm, const char *sees, size_t width, int bit);
 /** All ranks are on one host. */
 void yokei_hosts_one(yoke_comm *comm);
 
-/* ---- sum.c: the arithmetic, the same on every rank ---- */
-/** The type in which partial results of a reduction travel. */
-yoke_dtype yokei_wire_dtype(yoke_dtype dtype, yoke_reduction reduction, enum yoke_accum accum);
-/** target = message OP own (either may be NULL: then the other as it is), in up to three places, in one pass. */
-struct yokei_combine {
-    size_t n;
-    yoke_reduction reduction;
-    const void *a, *b;        /* operands in their order; b may be NULL */
-    yoke_dtype a_dtype, b_dtype;
-    bool finish;              /* avg: times 1/size */
-    bool canonical;           /* NaN becomes the quiet one without payload */
-    int size;
-    void *out[3];             /* NULL: not written */
-    yoke_dtype out_dtype[3];
-};
-void yokei_combine(const struct yokei_combine *c);
-/** For tests: sum by the nth best instruction set of this processor from now on; its name, NULL: there is none. */
-const char *yokei_sum_use(int nth);
-/**
- * out[..][i] = in[0][i] OP in[1][i] OP …, from the left, rounded once; NaN is the quiet one without payload.
- * A sum may be made in parts: with `partial` the outputs are of type `wire`, and avg does not divide yet; the first n_wire inputs
- * are such.
- */
-struct yokei_fold {
-    size_t n;
-    yoke_reduction reduction; /* avg: the sum / size */
-    yoke_dtype dtype;         /* of inputs and outputs */
-    yoke_dtype wire;
-    int n_wire;
-    bool partial;
-    int n_in, n_out, size;    /* at least one input */
-    const void *const *in;
-    void *const *out;         /* may be an input, at the same place */
-    unsigned stream;          /* bit o: output o goes past the caches; the last bit stands for all further ones */
-};
-void yokei_fold(const struct yokei_fold *fold);
-void yokei_copy(void *target, const void *source, size_t bytes, bool stream);
-
 /* ---- check.c: the call check ---- */
 void yokei_header_begin(yoke_comm *comm, struct yokei_op *op);
 void yokei_header_transfer(yoke_comm *comm, struct yokei_transfer *transfer, uint32_t sequence);
@@ -622,15 +362,6 @@ void yokei_tell_late(yoke_comm *comm);
 void yokei_look_for_failure(yoke_comm *comm);
 /** Look who is to blame, when the head of the queue made no progress for a while. The lock is held. */
 void yokei_watch(yoke_comm *comm);
-/** A control message that came. */
-struct yokei_control {
-    uint32_t kind; /* enum yokei_control_kind */
-    int32_t origin, culprit, status, waits_for, state;
-    uint64_t moved_ns; /* when the sender was last seen to move, by its clock */
-    struct yokei_header header;
-    char text[1024];
-};
-enum yokei_control_kind { YOKEI_CONTROL_PROBE = 1, YOKEI_CONTROL_STATE, YOKEI_CONTROL_ERROR };
 void yokei_control_arrived(yoke_comm *comm, const struct yokei_control *message);
 /** Whether the process of a rank of this host is gone, by its agent's word or the kernel's. */
 bool yokei_is_gone(const struct yokei_peer *peer);

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** An operation, its lanes, and the steps that an algorithm makes for them: what algorithms/ and the engine share. */
+#ifndef COLLECTIVES_OPERATION_H
+#define COLLECTIVES_OPERATION_H
+
+#include <yoke/comm.h>
+
+#include "collectives/flight.h"
+#include "collectives/message.h"
+
+struct yokei_op;
+struct yokei_lane;
+
+/** One step of a lane. Pointers are the caller's buffers, of the communicator's device. */
+struct yokei_step {
+    int from, to;        /* ranks of the communicator, -1: no receive, no send */
+    size_t n;            /* elements */
+    yoke_dtype dtype;    /* of the caller's buffers */
+    yoke_dtype in, out;  /* of the message that comes and of the one that goes */
+    const void *own;     /* the rank's own data, NULL: not used */
+    void *store;         /* where the result goes, NULL: nowhere */
+    bool use_acc;        /* the lane's accumulator is the rank's own data; beside `own` it stands for the message */
+    bool store_acc;      /* the result goes there too */
+    bool own_first;      /* own OP message instead of message OP own */
+    bool finish;         /* the reduction ends here: divide for avg, round to dtype */
+    bool canonical;      /* several ranks compute this result: NaN gets one bit pattern, for equal bits */
+    const struct yokei_header *header;
+    /*
+     * Through shared memory: wait until `wait` of the first n_wait ranks of this host (of wait_rank alone, where that is >= 0) has
+     * come to `until`; do the work; let the own `tell` be `value`. `work` takes the place of combining: where there is a message
+     * too, it finds what came in lane->message, and writes what goes to lane->room.
+     */
+    void (*work)(const struct yokei_op *op, struct yokei_lane *lane);
+    enum yokei_counter wait, tell;
+    uint32_t until, value;
+    int n_wait, wait_rank;
+    size_t round;        /* that the work is for */
+    int hop;             /* which part of it */
+};
+
+enum yokei_lane_phase { YOKEI_LANE_NEXT, YOKEI_LANE_WORK, YOKEI_LANE_STORING, YOKEI_LANE_DONE };
+
+/** One lane: its place in the algorithm, and library-owned buffers for staging. */
+struct yokei_lane {
+    int id;                       /* number of its message streams: the tag, the shared slots */
+    enum yokei_lane_phase phase;
+    size_t round;                 /* the algorithm's own counters */
+    int stage;
+    struct yokei_step step;
+    struct yokei_transfer *transfer; /* of YOKEI_PAIRS: the one at work */
+    void *acc;                    /* one chunk, of the collective lanes */
+    /* Staging of device memory that the host does not see: the rank's own data on its way out, results on their way in. */
+    void *own_copy, *result_copy;
+    yoke_event *own_event, *result_event;
+    bool own_fetched, result_pending;
+    bool checked;                 /* the message that the step waits for is here and is right */
+    struct yokei_mpi_lane *mpi;   /* transport/mpi.c */
+    int undrained;                /* the rank that has not taken yet what the lane sent last */
+    uint32_t shm_at;              /* transport/shm.c: the send slot that comes next */
+    uint32_t epoch;               /* rounds through shared memory so far, the same on all ranks */
+    int seen;                     /* of the ranks of this host, so many have come to where the step waits for them */
+    const void *message;          /* for `work`: the data that came, NULL: none; and where the data goes that is sent */
+    void *room;
+};
+
+/** One transfer of a send, a recv or a group of them. */
+struct yokei_transfer {
+    bool is_send;
+    int peer;
+    size_t count;
+    yoke_dtype dtype;
+    void *data;
+    struct yokei_header header;
+    struct yokei_transfer *next; /* the next one with the same peer in the same direction */
+};
+
+/** One call of several that run as one operation. */
+struct yokei_part {
+    const void *send;
+    void *recv;
+    size_t count;
+};
+
+/** An algorithm makes the steps of an operation, lane by lane. */
+struct yokei_algorithm {
+    /* Fill the lane's next step and move its counters on; false when the lane has nothing more to do. */
+    bool (*next)(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step);
+    bool announces; /* goes through shared memory, and begins with an announcement */
+};
+extern const struct yokei_algorithm yokei_ring, yokei_doubling, yokei_chain, yokei_dissemination, yokei_pairs, yokei_oneshot,
+    yokei_slices, yokei_linear, yokei_direct, yokei_exchange, yokei_hierarchy;
+const struct yokei_algorithm *yokei_algorithm(unsigned id);
+enum yokei_algorithm_id yokei_algorithm_id(const struct yokei_algorithm *algorithm);
+
+/** How data crosses from host to host in YOKEI_HIERARCHY: see algorithms/hierarchy.c. */
+enum yokei_crossing { YOKEI_CROSS_LEADERS, YOKEI_CROSS_SWAP, YOKEI_CROSS_RING, YOKEI_CROSS_CHAIN, YOKEI_CROSS_PARTS };
+
+struct yokei_op {
+    struct yokei_op *next; /* in the communicator's queue, or its list of free ones */
+    yoke_comm *comm;
+    enum yokei_kind kind;
+    yoke_dtype dtype, wire; /* of the caller's data; of partial sums on the way */
+    yoke_reduction reduction;
+    size_t count;           /* elements: of the whole buffer (all_reduce, broadcast) or the sum of the slices */
+    int root;
+    const void *send;
+    void *recv;
+    size_t *slices;         /* [size + 1] offsets of the ranks' slices in elements, where the kind has slices; else NULL */
+    size_t *send_slices;    /* the same of what goes out, where that differs (all_to_all_v); else equal to slices */
+    size_t *slices_room;    /* [2 (size + 1)], owned by the operation */
+    size_t chunk;           /* elements per message, at most */
+    size_t n_rounds;
+    const struct yokei_algorithm *algorithm;
+    uint32_t number;        /* of the collectives through shared memory; 0: it is none */
+    uint32_t history;       /* of the communicator's calls, this one included */
+    size_t shown_bytes;     /* of YOKEI_ONESHOT, and among leaders: what each rank shows, at most */
+    enum yokei_crossing crossing; /* of YOKEI_HIERARCHY */
+    size_t unit;            /* of YOKEI_HIERARCHY: slices of a chunk begin at multiples of so many elements */
+    struct yokei_header header;
+    struct yokei_lane **lanes, **pair_lanes; /* pair_lanes: owned by the operation, of sends and receives */
+    int n_lanes, n_lanes_done;
+    uint32_t n_steps;
+    bool moved; /* since it was last watched */
+    struct yokei_transfer *transfers; /* of YOKEI_PAIRS; owned by the operation */
+    int n_transfers;
+    struct yokei_part *parts; /* of a fused operation, whose buffers are `fused`; owned by the operation, like that */
+    int n_parts;
+    char *fused;
+    bool on_host;           /* the buffers are host memory, whatever the communicator's device */
+    bool staged;            /* the buffers are device memory that the host does not see */
+    yoke_event *ready, *done; /* of an asynchronous operation: begin when ready, signal done */
+    bool is_async, begun;
+    atomic_bool ended;
+    yoke_status status;
+    struct yokei_flight_entry *entry;
+    uint64_t begun_ns, progress_ns;
+    uint64_t network_ns;    /* when the network was last seen to carry something, in a wait without steps */
+    uint64_t probed_ns;
+    bool warned;
+    int waits_for;          /* rank of the communicator, of the lane that was looked at last: yokei_waits_for() */
+};
+
+#endif
