@@ -130,6 +130,9 @@ static void free_lane(yoke_comm *comm, struct yokei_lane *lane)
 
 void yokei_comm_free(yoke_comm *comm)
 {
+    /* Copies of an operation that failed may still be on their way to what is freed here. */
+    if (comm->out_stream) yoke_stream_sync(comm->out_stream);
+    if (comm->in_stream) yoke_stream_sync(comm->in_stream);
     for (int i = 0; i < YOKEI_LANES; i++) free_lane(comm, &comm->lanes[i]);
     for (int r = 0; r < comm->room; r++) {
         if (comm->pair_send) free_lane(comm, comm->pair_send[r]), free(comm->pair_send[r]);
@@ -142,7 +145,8 @@ void yokei_comm_free(yoke_comm *comm)
         free(op->slices_room);
         free(op);
     }
-    if (comm->copy_stream) yoke_stream_destroy(comm->copy_stream);
+    if (comm->out_stream) yoke_stream_destroy(comm->out_stream);
+    if (comm->in_stream) yoke_stream_destroy(comm->in_stream);
     yokei_mpi_control_end(comm);
     yokei_free_allocations(comm);
     yokei_shm_destroy(comm);

@@ -58,7 +58,8 @@ void yokei_op_free(struct yokei_op *op)
     free(op->transfers);
     op->transfers = NULL;
     free(op->parts);
-    free(op->fused);
+    if (!op->packs) free(op->fused); /* a copy of an operation that failed may still be on its way */
+    op->packs = false;
     op->parts = NULL;
     op->fused = NULL;
     free(op->pair_lanes);
@@ -92,6 +93,15 @@ static void waits_for(struct yokei_op *op, int rank)
     op->waits_for = rank;
     atomic_store_explicit(&op->entry->waits_for, peer->info.world_rank, memory_order_relaxed);
     atomic_store_explicit(&yokei_process.flight->waits_for, peer->info.world_rank, memory_order_relaxed);
+}
+
+/* For nobody but its own device. */
+static void waits_for_device(struct yokei_op *op)
+{
+    if (op->waits_for < 0) return;
+    op->waits_for = -1;
+    atomic_store_explicit(&op->entry->waits_for, -1, memory_order_relaxed);
+    atomic_store_explicit(&yokei_process.flight->waits_for, -1, memory_order_relaxed);
 }
 
 static void record_begin(struct yokei_op *op)
@@ -153,7 +163,6 @@ static void op_end(struct yokei_op *op, yoke_status status)
     if (!comm->queue) comm->queue_end = &comm->queue;
     op->status = status;
     if (op->begun) record_end(op);
-    if (!status && op->n_parts) yokei_fuse_unpack(op);
     if (!op->is_async) {
         atomic_store(&op->ended, true);
         return;
@@ -290,12 +299,18 @@ static yoke_status lane_step(struct yokei_op *op, struct yokei_lane *lane, bool 
     if (room) YOKE_TRY(post_message(op, lane, room));
     if (message) comm->peers[step->from].transport->release(comm, lane, step->from);
     if (op->staged && step->store) YOKE_TRY(yokei_stage_store(comm, lane));
-    if (step->tell) {
-        atomic_store_explicit(yokei_shm_counter_at(comm, comm->rank, lane, step->tell, step->value), step->value, memory_order_release);
-        yokei_shm_ring_all(comm);
-    }
     *done_out = true;
-    return YOKE_OK;
+    return op->staged && step->work ? yokei_stage_depart(comm, lane) : YOKE_OK;
+}
+
+/* The step's work is done, its copies included: tell the others. */
+static void tell(const struct yokei_op *op, const struct yokei_lane *lane)
+{
+    const yoke_comm *comm = op->comm;
+    const struct yokei_step *step = &lane->step;
+    if (!step->tell) return;
+    atomic_store_explicit(yokei_shm_counter_at(comm, comm->rank, lane, step->tell, step->value), step->value, memory_order_release);
+    yokei_shm_ring_all(comm);
 }
 
 /* The lane has done its last step: what it stored and what it sent must be on its way without this rank's help. */
@@ -319,13 +334,22 @@ static yoke_status lane_work(struct yokei_op *op, struct yokei_lane *lane, bool 
             lane->step = (struct yokei_step){ .from = -1, .to = -1, .dtype = op->dtype, .in = op->dtype, .out = op->dtype,
                                               .header = &op->header, .n_wait = op->comm->n_local, .wait_rank = -1 };
             lane->seen = 0;
-            lane->own_fetched = lane->checked = false;
+            lane->own_fetched = lane->checked = lane->brings = lane->puts = false;
+            lane->copied = YOKE_OK;
             lane->phase = op->algorithm->next(op, lane, &lane->step) ? YOKEI_LANE_WORK : YOKEI_LANE_STORING;
             if (lane->phase == YOKEI_LANE_WORK && op->staged && lane->step.own)
                 YOKE_TRY(yokei_stage_fetch(op->comm, lane, &(bool){ false })); /* set out early */
         } else if (lane->phase == YOKEI_LANE_WORK) {
             YOKE_TRY(lane_step(op, lane, &done));
             if (!done) return YOKE_OK;
+            lane->phase = YOKEI_LANE_COPYING;
+        } else if (lane->phase == YOKEI_LANE_COPYING) {
+            YOKE_TRY(yokei_stage_arrived(op->comm, lane, &done));
+            if (!done) {
+                waits_for_device(op);
+                return YOKE_OK;
+            }
+            tell(op, lane);
             lane->phase = YOKEI_LANE_NEXT;
             op->n_steps++;
             *moved = true;
@@ -350,7 +374,6 @@ static void op_begin(struct yokei_op *op)
         lane->round = op->transfers ? 0 : (size_t)i;
         lane->stage = 0;
     }
-    if (op->n_parts) yokei_fuse_pack(op);
     record_begin(op);
 }
 
@@ -363,36 +386,47 @@ static void record_progress(struct yokei_op *op)
     atomic_store_explicit(&file->step, op->n_steps, memory_order_relaxed);
 }
 
+/* Begin the operation when the stream has come to it; *ready_out false: not yet. */
+static yoke_status begin_when_ready(struct yokei_op *op, bool *ready_out)
+{
+    *ready_out = true;
+    if (!op->begun && op->is_async && yoke_event_query(op->ready, ready_out))
+        return yoke_fail(YOKE_EBACKEND, "the stream's work before it failed: %s", yoke_last_error());
+    if (!*ready_out) return YOKE_OK;
+    if (!op->begun) op_begin(op);
+    return op->n_parts && !op->packed && op->n_lanes_done < op->n_lanes ? yokei_fuse_move(op, true, ready_out) : YOKE_OK;
+}
+
+/* Work on the lanes; *ended_out: all is done, what was fused is where it belongs too. */
+static yoke_status op_work(struct yokei_op *op, bool *moved, bool *ended_out)
+{
+    bool ready = true;
+    *ended_out = false;
+    YOKE_TRY(begin_when_ready(op, &ready));
+    if (!ready) return YOKE_OK;
+    for (int i = 0; i < op->n_lanes; i++)
+        if (op->lanes[i]->phase != YOKEI_LANE_DONE) YOKE_TRY(lane_work(op, op->lanes[i], moved));
+    if (op->n_lanes_done < op->n_lanes) return YOKE_OK;
+    *ended_out = true;
+    return op->n_parts ? yokei_fuse_move(op, false, ended_out) : YOKE_OK;
+}
+
 /* Work on the operation at the head of the communicator's queue; whether anything moved. */
 static bool comm_progress(yoke_comm *comm)
 {
     struct yokei_op *op = comm->queue;
+    bool moved = false, ended;
     if (!op || atomic_load_explicit(&comm->error, memory_order_relaxed)) return false;
-    if (!op->begun) {
-        bool ready = true;
-        if (op->is_async && yoke_event_query(op->ready, &ready)) {
-            yokei_comm_fail(comm, YOKE_EBACKEND, comm->peers[comm->rank].info.world_rank,
-                            "communicator \"%s\": the stream's work before %s failed: %s", comm->name,
+    const yoke_status status = op_work(op, &moved, &ended);
+    if (status) { /* a step's own fault, such as a copy that the driver refused, is the communicator's too */
+        if (!atomic_load(&comm->error))
+            yokei_comm_fail(comm, status, comm->peers[comm->rank].info.world_rank, "communicator \"%s\": %s: %s", comm->name,
                             yokei_kind_name(op->kind), yoke_last_error());
-            return true;
-        }
-        if (!ready) return false;
-        op_begin(op);
-    }
-    bool moved = false;
-    for (int i = 0; i < op->n_lanes; i++) {
-        if (op->lanes[i]->phase == YOKEI_LANE_DONE) continue;
-        const yoke_status status = lane_work(op, op->lanes[i], &moved);
-        if (status) { /* a step's own fault, such as a copy that the driver refused, is the communicator's too */
-            if (!atomic_load(&comm->error))
-                yokei_comm_fail(comm, status, comm->peers[comm->rank].info.world_rank, "communicator \"%s\": %s: %s",
-                                comm->name, yokei_kind_name(op->kind), yoke_last_error());
-            return true;
-        }
+        return true;
     }
     if (moved) record_progress(op);
-    if (op->n_lanes_done == op->n_lanes) op_end(op, YOKE_OK);
-    return moved;
+    if (ended) op_end(op, YOKE_OK);
+    return moved || ended;
 }
 
 bool yokei_progress(void)
@@ -463,6 +497,9 @@ yoke_status yokei_wait_for(struct yokei_op *const ops[], int n_ops)
     struct yokei_process *process = &yokei_process;
     if (!n_ops) return YOKE_OK;
     struct waiter waiter = { .wait = ops[0]->comm->wait };
+    /* The copies may be done by threads of the device's driver, on the core that would spin. */
+    for (int i = 0; i < n_ops; i++)
+        if (ops[i]->staged && waiter.wait.policy == YOKEI_WAIT_SPIN) waiter.wait.policy = YOKEI_WAIT_YIELD;
     for (;;) {
         bool all = true;
         pthread_mutex_lock(&process->lock);

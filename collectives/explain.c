@@ -118,8 +118,7 @@ static void explain(const struct yokei_op *op, char *text, size_t bytes)
         yokei_text(text, bytes, "%d hosts of %d to %d ranks that share memory: %s%s", comm->hosts.n, comm->hosts.least, comm->hosts.most,
                    ways[op->crossing], forced);
     } else {
-        const char *where = comm->all_shared ? comm->any_staged ? "device memory is staged: messages" : "messages"
-                                             : "not all ranks share memory: messages";
+        const char *where = comm->all_shared ? "messages" : "not all ranks share memory: messages";
         const char *what = op->algorithm == &yokei_doubling   ? "short, so few steps count"
                            : op->algorithm == &yokei_exchange ? "reproducible: sums in the order of the ranks"
                            : op->algorithm == &yokei_ring     ? "long, so each link carries the least"

@@ -13,8 +13,7 @@ static size_t bytes_of(const struct yokei_op *op) { return op->count * yoke_dtyp
 
 bool yokei_may_fuse(const struct yokei_op *op)
 {
-    /* Whether a rank's own device is staged is not known to the others; whether any is, they know. */
-    return op && op->kind == YOKEI_ALL_REDUCE && !op->comm->any_staged && op->comm->size > 1 && bytes_of(op) <= EACH_BYTES;
+    return op && op->kind == YOKEI_ALL_REDUCE && op->comm->size > 1 && bytes_of(op) <= EACH_BYTES;
 }
 
 yoke_status yokei_fuse(struct yokei_op *const ops[], int n_ops, int *n_out)
@@ -36,27 +35,43 @@ yoke_status yokei_fuse(struct yokei_op *const ops[], int n_ops, int *n_out)
         op->fused = NULL;
         return yoke_fail(YOKE_ENOMEM, "yoke_group_end: no memory for %zu bytes", total);
     }
-    for (int i = 0; i < n; i++) op->parts[i] = (struct yokei_part){ ops[i]->send, ops[i]->recv, ops[i]->count };
+    for (int i = 0; i < n; i++) op->parts[i] = (struct yokei_part){ ops[i]->send, ops[i]->recv, ops[i]->count, ops[i]->staged };
     op->n_parts = n;
     op->count = total / yoke_dtype_bytes(op->dtype);
     op->send = op->recv = op->fused;
+    op->staged = false;
     yokei_plan(op, NULL, NULL);
     for (int i = 1; i < n; i++) yokei_op_free(ops[i]);
     return YOKE_OK;
 }
 
-void yokei_fuse_pack(struct yokei_op *op)
+/* Copy the parts, out to `fused` or in from there. Of device memory that the host does not see the copies are only issued. */
+static yoke_status move(struct yokei_op *op, bool out)
 {
+    yoke_comm *comm = op->comm;
+    struct yokei_lane *lane = op->lanes[0];
     const size_t unit = yoke_dtype_bytes(op->dtype);
     char *at = op->fused;
-    for (int i = 0; i < op->n_parts; at += op->parts[i++].count * unit)
-        if (op->parts[i].count) memcpy(at, op->parts[i].send, op->parts[i].count * unit);
+    lane->brings = lane->puts = false;
+    for (int i = 0; i < op->n_parts; i++) {
+        const struct yokei_part *part = &op->parts[i];
+        const size_t bytes = part->count * unit;
+        if (bytes && part->staged) {
+            YOKE_TRY(out ? yoke_copy_to_host(comm->out_stream, at, part->send, bytes) : yoke_copy_to_device(comm->in_stream, part->recv, at, bytes));
+            *(out ? &lane->brings : &lane->puts) = true;
+        } else if (bytes) {
+            memcpy(out ? (void *)at : part->recv, out ? part->send : (void *)at, bytes);
+        }
+        at += bytes;
+    }
+    return yokei_stage_depart(comm, lane);
 }
 
-void yokei_fuse_unpack(struct yokei_op *op)
+yoke_status yokei_fuse_move(struct yokei_op *op, bool out, bool *done_out)
 {
-    const size_t unit = yoke_dtype_bytes(op->dtype);
-    const char *at = op->fused;
-    for (int i = 0; i < op->n_parts; at += op->parts[i++].count * unit)
-        if (op->parts[i].count) memcpy(op->parts[i].recv, at, op->parts[i].count * unit);
+    if (!op->packs) YOKE_TRY(move(op, out));
+    YOKE_TRY(yokei_stage_arrived(op->comm, op->lanes[0], done_out));
+    op->packs = !*done_out;
+    if (*done_out) op->packed = out;
+    return YOKE_OK;
 }

@@ -137,7 +137,7 @@ struct yoke_comm {
     int *set_rank;            /* [size] rank of the process set */
     char name[32];
     yoke_device *device;      /* NULL: host memory */
-    yoke_stream *copy_stream; /* of staged copies */
+    yoke_stream *out_stream, *in_stream; /* of staged copies from and to the device: both directions at once */
     enum yoke_accum accum;
     enum yoke_reproducible reproducible;
     enum yoke_wait wait_policy;
@@ -309,8 +309,8 @@ void yokei_costs_inherit(yoke_comm *comm, const yoke_comm *parent);
 bool yokei_may_fuse(const struct yokei_op *op);
 /** Let ops[0] do the work of all; with an error all are as before. *n_out of them were taken, at least one: the rest is too much. */
 yoke_status yokei_fuse(struct yokei_op *const ops[], int n_ops, int *n_out);
-void yokei_fuse_pack(struct yokei_op *op);
-void yokei_fuse_unpack(struct yokei_op *op);
+/** Copy the parts' data to where the operation works (`out`), or the results from there; to be called until it is done. */
+yoke_status yokei_fuse_move(struct yokei_op *op, bool out, bool *done_out);
 
 /* ---- alloc.c ---- */
 /** Where a buffer lies in shared memory; id 0: nowhere. The lock is held. */
@@ -342,6 +342,16 @@ yoke_status yokei_stage_store_ready(yoke_comm *comm, struct yokei_lane *lane, bo
 yoke_status yokei_stage_store(yoke_comm *comm, struct yokei_lane *lane);
 yoke_status yokei_stage_reserve(yoke_comm *comm, struct yokei_lane *lane);
 void yokei_stage_free(yoke_comm *comm, struct yokei_lane *lane);
+/**
+ * For `work`: copy bytes of what this rank sends, from byte `at` on, to shared memory; and from there to where it receives. Of device
+ * memory that the host does not see the copies are on their way when these return, and the step ends, and tells, when they are done.
+ * What was brought is the rank's own data then: where it is not, `send` is.
+ */
+void yokei_bring(const struct yokei_op *op, struct yokei_lane *lane, void *to, size_t at, size_t bytes);
+void yokei_put(const struct yokei_op *op, struct yokei_lane *lane, size_t at, const void *from, size_t bytes);
+/** Let them set out, after `work`; and whether they are done. */
+yoke_status yokei_stage_depart(yoke_comm *comm, struct yokei_lane *lane);
+yoke_status yokei_stage_arrived(yoke_comm *comm, struct yokei_lane *lane, bool *arrived_out);
 
 /* ---- far.c: ranks of other hosts, and the network ---- */
 /** Whether some rank of the communicator is on another host. */

@@ -38,7 +38,7 @@ struct yokei_step {
     int hop;             /* which part of it */
 };
 
-enum yokei_lane_phase { YOKEI_LANE_NEXT, YOKEI_LANE_WORK, YOKEI_LANE_STORING, YOKEI_LANE_DONE };
+enum yokei_lane_phase { YOKEI_LANE_NEXT, YOKEI_LANE_WORK, YOKEI_LANE_COPYING, YOKEI_LANE_STORING, YOKEI_LANE_DONE };
 
 /** One lane: its place in the algorithm, and library-owned buffers for staging. */
 struct yokei_lane {
@@ -53,6 +53,8 @@ struct yokei_lane {
     void *own_copy, *result_copy;
     yoke_event *own_event, *result_event;
     bool own_fetched, result_pending;
+    bool brings, puts;            /* of the step's work: copies from and to the device that are on their way */
+    yoke_status copied;           /* whether they could be issued */
     bool checked;                 /* the message that the step waits for is here and is right */
     struct yokei_mpi_lane *mpi;   /* transport/mpi.c */
     int undrained;                /* the rank that has not taken yet what the lane sent last */
@@ -79,6 +81,7 @@ struct yokei_part {
     const void *send;
     void *recv;
     size_t count;
+    bool staged; /* its buffers are device memory that the host does not see */
 };
 
 /** An algorithm makes the steps of an operation, lane by lane. */
@@ -126,6 +129,7 @@ struct yokei_op {
     struct yokei_part *parts; /* of a fused operation, whose buffers are `fused`; owned by the operation, like that */
     int n_parts;
     char *fused;
+    bool packs, packed;     /* the parts are being copied, to `fused` or from there; they were copied to it */
     bool on_host;           /* the buffers are host memory, whatever the communicator's device */
     bool staged;            /* the buffers are device memory that the host does not see */
     yoke_event *ready, *done; /* of an asynchronous operation: begin when ready, signal done */

@@ -56,17 +56,19 @@ static void plan_stages(struct yokei_op *op)
     const size_t room = YOKEI_STAGE_BYTES / bytes / (one ? 1 : size) / 16 * 16;
     const size_t most = whole ? room * size : room, length = whole ? op->count : yokei_longest_slice(op);
     const size_t unit = whole ? 16 * size : 16;
-    const size_t least = STAGED_LEAST / bytes / unit * unit;
-    const size_t even = ((length + YOKEI_SHARED_LANES - 1) / YOKEI_SHARED_LANES + unit - 1) / unit * unit;
+    /* Copies from and to a device take their time, each of them: there are fewer and longer ones, and more of them are kept on their way. */
+    const bool staged = op->comm->any_staged && !op->on_host;
+    const size_t least = staged ? most : STAGED_LEAST / bytes / unit * unit, lanes = staged ? YOKEI_LANES : YOKEI_SHARED_LANES;
+    const size_t even = ((length + lanes - 1) / lanes + unit - 1) / unit * unit;
     op->chunk = YOKE_MIN(YOKE_MAX(YOKE_MAX(even, least), unit), most);
     op->n_rounds = YOKE_MAX((length + op->chunk - 1) / op->chunk, 1);
-    op->n_lanes = (int)YOKE_MIN(op->n_rounds, (size_t)YOKEI_SHARED_LANES);
+    op->n_lanes = (int)YOKE_MIN(op->n_rounds, lanes);
 }
 
 static bool may_share(const struct yokei_op *op)
 {
     const yoke_comm *comm = op->comm;
-    if (comm->size == 1 || !comm->all_shared || (comm->any_staged && !op->on_host) || op->send_slices != op->slices) return false;
+    if (comm->size == 1 || !comm->all_shared || op->send_slices != op->slices) return false;
     if (op->kind == YOKEI_ALL_REDUCE && comm->forced_algorithm >= 0)
         return comm->forced_algorithm == YOKEI_ONESHOT || comm->forced_algorithm == YOKEI_SLICES || comm->forced_algorithm == YOKEI_DIRECT;
     return (size_t)comm->size * 16 * sizeof(double) <= YOKEI_STAGE_BYTES;
@@ -107,7 +109,7 @@ static void plan_shared(struct yokei_op *op)
 static bool may_be_hierarchical(const struct yokei_op *op)
 {
     const yoke_comm *comm = op->comm;
-    if (comm->hosts.n < 2 || comm->hosts.most < 2 || (comm->any_staged && !op->on_host)) return false;
+    if (comm->hosts.n < 2 || comm->hosts.most < 2) return false;
     switch (op->kind) {
     case YOKEI_ALL_REDUCE: return comm->forced_algorithm < 0 || comm->forced_algorithm == YOKEI_HIERARCHY;
     case YOKEI_REDUCE:

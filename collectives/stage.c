@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device memory that the host does not see is staged chunk by chunk: each lane has a buffer for the rank's own data on
- * its way out and one for results on their way in. The copies are issued to a stream of the communicator's own and
- * looked after by events, so that one lane copies while another sums and a third waits for the network.
+ * Device memory that the host does not see is staged chunk by chunk. Through shared memory the copies go straight to the stages that
+ * the others read, and from them. For messages each lane has a buffer for the rank's own data on its way out and one for results
+ * on their way in. The copies are issued to streams of the communicator's own, one for each direction, and looked after by
+ * events, so that one lane copies while another sums and a third waits for the network.
  */
+#include <string.h>
+
 #include "collectives/internal.h"
 
 bool yokei_is_staged(const yoke_comm *comm, const void *address)
@@ -15,7 +18,8 @@ yoke_status yokei_stage_reserve(yoke_comm *comm, struct yokei_lane *lane)
 {
     if (!comm->device || lane->own_copy) return YOKE_OK;
     const size_t bytes = YOKE_MAX(comm->chunk_bytes, (size_t)YOKEI_PAIR_CHUNK);
-    if (!comm->copy_stream) YOKE_TRY(yoke_stream_create(comm->device, &comm->copy_stream));
+    if (!comm->out_stream) YOKE_TRY(yoke_stream_create(comm->device, &comm->out_stream));
+    if (!comm->in_stream) YOKE_TRY(yoke_stream_create(comm->device, &comm->in_stream));
     if (!lane->own_event) YOKE_TRY(yoke_event_create(comm->device, &lane->own_event));
     if (!lane->result_event) YOKE_TRY(yoke_event_create(comm->device, &lane->result_event));
     char *memory = aligned_alloc(4096, 2 * ((bytes + 4095) / 4096 * 4096));
@@ -37,22 +41,11 @@ void yokei_stage_free(yoke_comm *comm, struct yokei_lane *lane)
     lane->own_copy = lane->result_copy = NULL;
 }
 
-yoke_status yokei_stage_fetch(yoke_comm *comm, struct yokei_lane *lane, bool *ready_out)
+/* What was issued so far sets out, and the event says when it is done. */
+static yoke_status set_out(yoke_event *event, yoke_stream *stream)
 {
-    if (!lane->own_fetched) {
-        const struct yokei_step *step = &lane->step;
-        if (step->n) {
-            YOKE_TRY(yoke_copy_to_host(comm->copy_stream, lane->own_copy, step->own,
-                                       step->n * yoke_dtype_bytes(step->dtype)));
-            YOKE_TRY(yoke_event_record(lane->own_event, comm->copy_stream));
-            YOKE_TRY(yoke_stream_flush(comm->copy_stream));
-        }
-        lane->own_fetched = true;
-        *ready_out = false;
-        if (step->n) return YOKE_OK;
-    }
-    *ready_out = true;
-    return lane->step.n ? yoke_event_query(lane->own_event, ready_out) : YOKE_OK;
+    YOKE_TRY(yoke_event_record(event, stream));
+    return yoke_stream_flush(stream);
 }
 
 yoke_status yokei_stage_store_ready(yoke_comm *comm, struct yokei_lane *lane, bool *ready_out)
@@ -64,13 +57,71 @@ yoke_status yokei_stage_store_ready(yoke_comm *comm, struct yokei_lane *lane, bo
     return YOKE_OK;
 }
 
+yoke_status yokei_stage_fetch(yoke_comm *comm, struct yokei_lane *lane, bool *ready_out)
+{
+    if (!lane->own_fetched) {
+        const struct yokei_step *step = &lane->step;
+        YOKE_TRY(yokei_stage_store_ready(comm, lane, ready_out)); /* what goes out may be what came in before */
+        if (!*ready_out) return YOKE_OK;
+        if (step->n) {
+            YOKE_TRY(yoke_copy_to_host(comm->out_stream, lane->own_copy, step->own, step->n * yoke_dtype_bytes(step->dtype)));
+            YOKE_TRY(set_out(lane->own_event, comm->out_stream));
+        }
+        lane->own_fetched = true;
+        *ready_out = false;
+        if (step->n) return YOKE_OK;
+    }
+    *ready_out = true;
+    return lane->step.n ? yoke_event_query(lane->own_event, ready_out) : YOKE_OK;
+}
+
 yoke_status yokei_stage_store(yoke_comm *comm, struct yokei_lane *lane)
 {
     const struct yokei_step *step = &lane->step;
     if (!step->n) return YOKE_OK;
-    YOKE_TRY(yoke_copy_to_device(comm->copy_stream, step->store, lane->result_copy,
-                                 step->n * yoke_dtype_bytes(step->dtype)));
-    YOKE_TRY(yoke_event_record(lane->result_event, comm->copy_stream));
+    YOKE_TRY(yoke_copy_to_device(comm->in_stream, step->store, lane->result_copy, step->n * yoke_dtype_bytes(step->dtype)));
     lane->result_pending = true;
-    return yoke_stream_flush(comm->copy_stream);
+    return set_out(lane->result_event, comm->in_stream);
+}
+
+/* ---- through shared memory ---- */
+
+enum direction { OUT, IN };
+
+static void copy(const struct yokei_op *op, struct yokei_lane *lane, enum direction direction, void *to, const void *from, size_t bytes)
+{
+    yoke_comm *comm = op->comm;
+    if (!bytes || lane->copied) return;
+    if (!op->staged) yokei_copy(to, from, bytes, direction == IN && yokei_is_long(op));
+    else if (direction == OUT) lane->copied = yoke_copy_to_host(comm->out_stream, to, from, bytes);
+    else lane->copied = yoke_copy_to_device(comm->in_stream, to, from, bytes);
+    lane->brings |= op->staged && direction == OUT;
+    lane->puts |= op->staged && direction == IN;
+}
+
+void yokei_bring(const struct yokei_op *op, struct yokei_lane *lane, void *to, size_t at, size_t bytes)
+{
+    copy(op, lane, OUT, to, (const char *)op->send + at, bytes);
+}
+
+void yokei_put(const struct yokei_op *op, struct yokei_lane *lane, size_t at, const void *from, size_t bytes)
+{
+    copy(op, lane, IN, (char *)op->recv + at, from, bytes);
+}
+
+yoke_status yokei_stage_depart(yoke_comm *comm, struct yokei_lane *lane)
+{
+    YOKE_TRY(lane->copied);
+    if (lane->brings) YOKE_TRY(set_out(lane->own_event, comm->out_stream));
+    if (lane->puts) YOKE_TRY(set_out(lane->result_event, comm->in_stream));
+    return YOKE_OK;
+}
+
+yoke_status yokei_stage_arrived(yoke_comm *comm, struct yokei_lane *lane, bool *arrived_out)
+{
+    (void)comm;
+    *arrived_out = true;
+    if (lane->brings) YOKE_TRY(yoke_event_query(lane->own_event, arrived_out));
+    if (*arrived_out && lane->puts) YOKE_TRY(yoke_event_query(lane->result_event, arrived_out));
+    return YOKE_OK;
 }

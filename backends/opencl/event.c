@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Events: a queue's marker, or a user event that the host completes. An event that was never used is complete. */
+/**
+ * Events: the last command of a queue, or a user event that the host completes. An event that was never used is complete. Queues
+ * are in order, so the last command stands for all; one that belongs to the caller may have got others since, and gets a marker.
+ */
 #include <stdlib.h>
 
 #include "backends/opencl/opencl.h"
@@ -44,17 +47,19 @@ yoke_status yokei_opencl_event_record(yoke_event *event, yoke_stream *stream)
 {
     struct opencl_event *e = impl(event);
     const struct opencl_library *cl = library_of(event);
-    cl_command_queue queue = opencl_stream(stream)->queue;
-    cl_event marker = NULL;
-    cl_int error = cl->clEnqueueMarkerWithWaitList(queue, 0, NULL, &marker);
-    if (!error) error = cl->clFlush(queue); /* another queue may wait for it only once it is on its way */
+    const struct opencl_stream *s = opencl_stream(stream);
+    cl_event last = NULL;
+    cl_int error = CL_SUCCESS;
+    if (s->is_foreign) error = cl->clEnqueueMarkerWithWaitList(s->queue, 0, NULL, &last);
+    else if (s->n_pending) error = cl->clRetainEvent(last = s->pending[s->n_pending - 1].event);
+    if (!error && last) error = cl->clFlush(s->queue); /* another queue may wait for it only once it is on its way */
     if (error) {
-        if (marker) cl->clReleaseEvent(marker);
-        return yokei_opencl_fail(event->device, "clEnqueueMarkerWithWaitList", error);
+        if (last) cl->clReleaseEvent(last);
+        return yokei_opencl_fail(event->device, "recording an event", error);
     }
     pthread_mutex_lock(&e->lock);
     reset(event);
-    e->event = marker;
+    e->event = last;
     pthread_mutex_unlock(&e->lock);
     return YOKE_OK;
 }

@@ -87,6 +87,7 @@ struct opencl_pending {
 };
 struct opencl_stream {
     cl_command_queue queue;
+    bool is_foreign; /* the caller made the queue */
     struct opencl_pending *pending; /* commands whose end has not been looked at, oldest first */
     int n_pending, capacity;
     const char *failed_op;          /* of the first asynchronous error that has not been reported */

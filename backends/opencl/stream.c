@@ -84,6 +84,7 @@ static yoke_status create(yoke_stream *stream, const struct yoke_native *native)
     cl_int error = CL_SUCCESS;
     if (native) {
         s->queue = native->queue;
+        s->is_foreign = true;
         error = ocl->cl->clRetainCommandQueue(s->queue);
     } else {
         s->queue = ocl->cl->clCreateCommandQueue(ocl->context, ocl->id, 0, &error);

@@ -83,17 +83,28 @@ static char *seat_of(const struct yokei_op *op, const struct yokei_lane *lane, c
 
 static bool root_is_here(const struct yokei_op *op) { return op->comm->hosts.of[op->root] == yokei_own_host(op->comm); }
 
-/* Where a finished piece goes: to the stage for the others, to the own buffer, and on its way (room NULL: it ends here). */
+/* Where the host finds what this rank sends of the chunk, from element `at` of it on. */
+static const char *own_data(const struct yokei_op *op, const struct yokei_lane *lane, const struct chunk *c, size_t at)
+{
+    const size_t bytes = yoke_dtype_bytes(op->dtype);
+    return op->staged ? yokei_shm_stage_at(op->comm, op->comm->rank, lane, 0) + at * bytes : (const char *)op->send + (c->base + at) * bytes;
+}
+
+/*
+ * Where a finished piece goes: to the own buffer (device memory that the host does not see gets it from the stage), to the stage for
+ * the others, and on its way (room NULL: it ends here).
+ */
 static int outputs(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p, void *out[3])
 {
     int n = 0;
-    if (op->kind != YOKEI_REDUCE || op->root == op->comm->rank) out[n++] = (char *)op->recv + (p->chunk.base + p->at) * yoke_dtype_bytes(op->dtype);
+    if ((op->kind != YOKEI_REDUCE || op->root == op->comm->rank) && !op->staged)
+        out[n++] = (char *)op->recv + (p->chunk.base + p->at) * yoke_dtype_bytes(op->dtype);
     if (op->kind != YOKEI_REDUCE || root_is_here(op)) out[n++] = result_of(op, lane, op->comm->rank, p->within);
     if (lane->room) out[n++] = lane->room;
     return n;
 }
 
-static bool streams(const struct yokei_op *op) { return (op->kind != YOKEI_REDUCE || op->root == op->comm->rank) && yokei_is_long(op); }
+static bool streams(const struct yokei_op *op) { return !op->staged && (op->kind != YOKEI_REDUCE || op->root == op->comm->rank) && yokei_is_long(op); }
 
 static void show(const struct yokei_op *op, struct yokei_lane *lane)
 {
@@ -104,8 +115,8 @@ static void show(const struct yokei_op *op, struct yokei_lane *lane)
     for (int column = 0; column < comm->hosts.least; column++) {
         size_t n;
         const size_t at = slice_of(op, &c, column, &n);
-        if (op->kind == YOKEI_BROADCAST || column != yokei_own_place(comm))
-            yokei_copy(yokei_shm_stage_at(comm, comm->rank, lane, 0) + at * bytes, (const char *)op->send + (c.base + at) * bytes, n * bytes, false);
+        if (op->kind == YOKEI_BROADCAST || op->staged || column != yokei_own_place(comm))
+            yokei_bring(op, lane, yokei_shm_stage_at(comm, comm->rank, lane, 0) + at * bytes, (c.base + at) * bytes, n * bytes);
     }
 }
 
@@ -119,7 +130,7 @@ static void add(const struct yokei_op *op, const struct yokei_lane *lane, const 
     int n = 0;
     if (lane->message) comm->inputs[n++] = lane->message;
     for (int i = 0; i < comm->n_local; i++)
-        comm->inputs[n++] = comm->local[i] == comm->rank ? (const char *)op->send + (p->chunk.base + p->at) * bytes
+        comm->inputs[n++] = comm->local[i] == comm->rank ? own_data(op, lane, &p->chunk, p->at)
                                                          : yokei_shm_stage_at(comm, comm->local[i], lane, 0) + p->at * bytes;
     yokei_fold(&(struct yokei_fold){ .n = p->n, .reduction = op->reduction, .dtype = op->dtype, .wire = op->wire, .n_wire = lane->message != NULL,
                                      .partial = partial, .n_in = n, .n_out = n_out, .size = comm->size, .in = comm->inputs, .out = out,
@@ -325,7 +336,7 @@ static void cross(const struct yokei_op *op, const struct yokei_lane *lane, int 
 
 static void nothing(const struct yokei_op *op, struct yokei_lane *lane) { (void)op, (void)lane; }
 
-/* The other columns' slices; the own one is there. */
+/* The other columns' slices; the own one is there, where the host sees that place. */
 static void take_results(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const yoke_comm *comm = op->comm;
@@ -335,8 +346,7 @@ static void take_results(const struct yokei_op *op, struct yokei_lane *lane)
         const int column = (yokei_own_place(comm) + i) % comm->hosts.least; /* each begins with another, so that they do not meet */
         size_t n;
         const size_t at = slice_of(op, &c, column, &n);
-        if (column != yokei_own_place(comm))
-            yokei_copy((char *)op->recv + (c.base + at) * bytes, result_of(op, lane, comm->local[column], 0), n * bytes, yokei_is_long(op));
+        if (column != yokei_own_place(comm) || op->staged) yokei_put(op, lane, (c.base + at) * bytes, result_of(op, lane, comm->local[column], 0), n * bytes);
     }
 }
 
@@ -345,9 +355,9 @@ static void take_shown(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const struct chunk c = chunk_of(op, lane->step.round);
     const size_t bytes = yoke_dtype_bytes(op->dtype);
-    char *to = (char *)op->recv + c.base * bytes;
-    const char *from = op->root == op->comm->rank ? (const char *)op->send + c.base * bytes : yokei_shm_stage_at(op->comm, op->root, lane, 0);
-    if (to != from) yokei_copy(to, from, c.length * bytes, yokei_is_long(op));
+    const bool is_root = op->root == op->comm->rank;
+    const char *from = is_root ? own_data(op, lane, &c, 0) : yokei_shm_stage_at(op->comm, op->root, lane, 0);
+    if (!is_root || op->recv != op->send) yokei_put(op, lane, c.base * bytes, from, c.length * bytes);
 }
 
 static void take(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step)

@@ -45,18 +45,19 @@ static char *gathered_at(const struct yokei_op *op, const struct yokei_lane *lan
     return yokei_shm_stage_at(comm, comm->local[comm->hosts.at[q] % comm->n_local], lane, 1) + (size_t)seat * op->chunk * yoke_dtype_bytes(op->dtype);
 }
 
-static const char *own_chunk(const struct yokei_op *op, size_t round, size_t *bytes_out)
+/* Where the host finds what this rank sends in the round: byte *at_out of its buffer. */
+static const char *own_chunk(const struct yokei_op *op, const struct yokei_lane *lane, size_t *at_out, size_t *bytes_out)
 {
     size_t n;
-    const size_t at = chunk_of(op, round, op->comm->rank, &n);
+    *at_out = chunk_of(op, lane->step.round, op->comm->rank, &n) * yoke_dtype_bytes(op->dtype);
     *bytes_out = n * yoke_dtype_bytes(op->dtype);
-    return (const char *)op->send + at * yoke_dtype_bytes(op->dtype);
+    return op->staged ? yokei_shm_stage_at(op->comm, op->comm->rank, lane, 0) : (const char *)op->send + *at_out;
 }
 
 static void gather_send(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    size_t bytes;
-    const char *own = own_chunk(op, lane->step.round, &bytes);
+    size_t at, bytes;
+    const char *own = own_chunk(op, lane, &at, &bytes);
     yokei_copy(lane->room, own, bytes, false);
 }
 
@@ -71,12 +72,12 @@ static void gather_take(const struct yokei_op *op, struct yokei_lane *lane)
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     for (int i = 0; i < comm->size; i++) {
         const int q = (comm->rank + i) % comm->size;
-        size_t n, own;
+        size_t n, own_at = 0, own_bytes;
         const size_t at = chunk_of(op, lane->step.round, q, &n);
-        const char *from = q == comm->rank ? own_chunk(op, lane->step.round, &own)
+        const char *from = q == comm->rank ? own_chunk(op, lane, &own_at, &own_bytes)
                            : comm->hosts.of[q] == yokei_own_host(comm) ? yokei_shm_stage_at(comm, q, lane, 0) : gathered_at(op, lane, q);
-        char *to = (char *)op->recv + (op->slices[q] + at) * bytes;
-        if (to != from) yokei_copy(to, from, n * bytes, yokei_is_long(op));
+        const char *to = (char *)op->recv + (op->slices[q] + at) * bytes;
+        if (q != comm->rank || (const char *)op->send + own_at != to) yokei_put(op, lane, (op->slices[q] + at) * bytes, from, n * bytes);
     }
 }
 
@@ -99,7 +100,8 @@ static int host_inputs(const struct yokei_op *op, const struct yokei_lane *lane,
     yoke_comm *comm = op->comm;
     const size_t at = op->slices[q] + chunk_of(op, lane->step.round, q, n_out);
     for (int i = 0; i < comm->n_local; i++)
-        comm->inputs[first++] = comm->local[i] == comm->rank ? (const char *)op->send + at * yoke_dtype_bytes(op->dtype) : part_at(op, lane, comm->local[i], q);
+        comm->inputs[first++] = comm->local[i] == comm->rank && !op->staged ? (const char *)op->send + at * yoke_dtype_bytes(op->dtype)
+                                                                            : part_at(op, lane, comm->local[i], q);
     return first;
 }
 
@@ -125,9 +127,17 @@ static void scatter_finish(const struct yokei_op *op, struct yokei_lane *lane)
     for (int h = 0; h < comm->hosts.n; h++)
         if (h != yokei_own_host(comm)) comm->inputs[n_wire++] = h == comm->hosts.of[lane->step.from] ? lane->message : sum_seat(op, lane, h);
     const int n_in = host_inputs(op, lane, comm->rank, n_wire, &n);
-    void *to = (char *)op->recv + chunk_of(op, lane->step.round, comm->rank, &n) * yoke_dtype_bytes(op->dtype);
+    void *to = op->staged ? sum_seat(op, lane, yokei_own_host(comm)) : (char *)op->recv + chunk_of(op, lane->step.round, comm->rank, &n) * yoke_dtype_bytes(op->dtype);
     yokei_fold(&(struct yokei_fold){ .n = n, .reduction = op->reduction, .dtype = op->dtype, .wire = op->wire, .n_wire = n_wire, .n_in = n_in, .n_out = 1,
-                                     .size = comm->size, .in = comm->inputs, .out = &to, .stream = yokei_is_long(op) });
+                                     .size = comm->size, .in = comm->inputs, .out = &to, .stream = !op->staged && yokei_is_long(op) });
+}
+
+/* To device memory that the host does not see. */
+static void scatter_take(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    size_t n;
+    const size_t at = chunk_of(op, lane->step.round, op->comm->rank, &n), bytes = yoke_dtype_bytes(op->dtype);
+    yokei_put(op, lane, at * bytes, sum_seat(op, lane, yokei_own_host(op->comm)), n * bytes);
 }
 
 /* ---- rounds ---- */
@@ -138,13 +148,13 @@ static void show(const struct yokei_op *op, struct yokei_lane *lane)
     const size_t bytes = yoke_dtype_bytes(op->dtype), round = lane->step.round;
     size_t n;
     if (op->kind == YOKEI_ALL_GATHER) {
-        const char *own = own_chunk(op, round, &n);
-        yokei_copy(yokei_shm_stage_at(comm, comm->rank, lane, 0), own, n, false);
+        const size_t at = chunk_of(op, round, comm->rank, &n);
+        yokei_bring(op, lane, yokei_shm_stage_at(comm, comm->rank, lane, 0), at * bytes, n * bytes);
         return;
     }
     for (int q = 0; q < comm->size; q++) {
         const size_t at = op->slices[q] + chunk_of(op, round, q, &n);
-        if (q != comm->rank) yokei_copy(part_at(op, lane, comm->rank, q), (const char *)op->send + at * bytes, n * bytes, false);
+        if (q != comm->rank || op->staged) yokei_bring(op, lane, part_at(op, lane, comm->rank, q), at * bytes, n * bytes);
     }
 }
 
@@ -204,6 +214,7 @@ static void cross(const struct yokei_op *op, const struct yokei_lane *lane, int 
 
 static void take(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step)
 {
+    if (op->kind == YOKEI_REDUCE_SCATTER && op->staged) step->work = scatter_take;
     if (op->kind != YOKEI_ALL_GATHER) return;
     step->work = gather_take;
     step->wait = YOKEI_REDUCED; /* what came from elsewhere is there, and what was shown before it */

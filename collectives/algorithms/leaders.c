@@ -159,7 +159,7 @@ static bool swap_step(const struct yokei_op *op, int i, struct yokei_step *step)
 
 /* ---- what all do ---- */
 
-static void gather(const struct yokei_op *op, const struct yokei_lane *lane)
+static void gather(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const yoke_comm *comm = op->comm;
     const size_t bytes = yoke_dtype_bytes(op->dtype);
@@ -167,8 +167,8 @@ static void gather(const struct yokei_op *op, const struct yokei_lane *lane)
         const char *from = seat_at(op, lane, h);
         for (int i = 0; i < yokei_host_size(comm, h); i++) {
             const int q = yokei_rank_on(comm, h, i);
-            char *place = (char *)op->recv + op->slices[q] * bytes;
-            if (q != comm->rank || place != op->send) yokei_copy(place, from, length_of(op, q) * bytes, false);
+            if (q != comm->rank || (char *)op->recv + op->slices[q] * bytes != op->send)
+                yokei_put(op, lane, op->slices[q] * bytes, from, length_of(op, q) * bytes);
             from += length_of(op, q) * bytes;
         }
     }
@@ -182,16 +182,16 @@ static void take(const struct yokei_op *op, struct yokei_lane *lane)
     const bool is_root = op->root == comm->rank;
     switch (op->kind) {
     case YOKEI_ALL_GATHER: gather(op, lane); return;
-    case YOKEI_ALL_REDUCE: yokei_copy(op->recv, result, op->count * bytes, false); return;
+    case YOKEI_ALL_REDUCE: yokei_put(op, lane, 0, result, op->count * bytes); return;
     case YOKEI_REDUCE:
-        if (is_root) yokei_copy(op->recv, result, op->count * bytes, false);
+        if (is_root) yokei_put(op, lane, 0, result, op->count * bytes);
         return;
     case YOKEI_REDUCE_SCATTER:
-        yokei_copy(op->recv, result + op->slices[comm->rank] * bytes, (op->slices[comm->rank + 1] - op->slices[comm->rank]) * bytes, false);
+        yokei_put(op, lane, 0, result + op->slices[comm->rank] * bytes, (op->slices[comm->rank + 1] - op->slices[comm->rank]) * bytes);
         return;
     case YOKEI_BROADCAST:
         if (comm->hosts.of[op->root] == yokei_own_host(comm)) result = yokei_shown_by(op, op->root);
-        if (!is_root || op->recv != op->send) yokei_copy(op->recv, result, op->count * bytes, false);
+        if (!is_root || op->recv != op->send) yokei_put(op, lane, 0, result, op->count * bytes);
         return;
     default: return;
     }

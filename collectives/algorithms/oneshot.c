@@ -46,28 +46,27 @@ static size_t own_bytes(const struct yokei_op *op)
 
 static void show(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    (void)lane;
     yokei_announce(op);
-    if (shows(op)) yokei_copy(yokei_shown_by(op, op->comm->rank), op->send, own_bytes(op), false);
+    if (shows(op)) yokei_bring(op, lane, yokei_shown_by(op, op->comm->rank), 0, own_bytes(op));
 }
 
-static void sum(const struct yokei_op *op, size_t first, size_t n)
+static void sum(const struct yokei_op *op, struct yokei_lane *lane, size_t first, size_t n)
 {
     const yoke_comm *comm = op->comm;
     const size_t at = first * yoke_dtype_bytes(op->dtype);
+    void *out = op->staged ? lane->result_copy : op->recv;
     for (int q = 0; q < comm->size; q++) comm->inputs[q] = yokei_shown_by(op, q) + at;
     yokei_fold(&(struct yokei_fold){ .n = n, .reduction = op->reduction, .dtype = op->dtype, .n_in = comm->size, .n_out = 1,
-                                     .size = comm->size, .in = comm->inputs, .out = (void *const[]){ op->recv } });
+                                     .size = comm->size, .in = comm->inputs, .out = &out });
+    if (op->staged) yokei_put(op, lane, 0, out, n * yoke_dtype_bytes(op->dtype));
 }
 
-static void gather(const struct yokei_op *op)
+static void gather(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const size_t bytes = yoke_dtype_bytes(op->dtype);
-    for (int q = 0; q < op->comm->size; q++) {
-        char *place = (char *)op->recv + op->slices[q] * bytes;
-        if (q != op->comm->rank || place != op->send)
-            yokei_copy(place, yokei_shown_by(op, q), (op->slices[q + 1] - op->slices[q]) * bytes, false);
-    }
+    for (int q = 0; q < op->comm->size; q++)
+        if (q != op->comm->rank || (char *)op->recv + op->slices[q] * bytes != op->send)
+            yokei_put(op, lane, op->slices[q] * bytes, yokei_shown_by(op, q), (op->slices[q + 1] - op->slices[q]) * bytes);
 }
 
 static void take(const struct yokei_op *op, struct yokei_lane *lane)
@@ -75,28 +74,25 @@ static void take(const struct yokei_op *op, struct yokei_lane *lane)
     const yoke_comm *comm = op->comm;
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     const bool is_root = comm->rank == op->root;
-    (void)lane;
     switch (op->kind) {
     case YOKEI_REDUCE:
         if (!is_root) return;
         /* fallthrough */
-    case YOKEI_ALL_REDUCE: sum(op, 0, op->count); return;
-    case YOKEI_REDUCE_SCATTER: sum(op, op->slices[comm->rank], op->slices[comm->rank + 1] - op->slices[comm->rank]); return;
+    case YOKEI_ALL_REDUCE: sum(op, lane, 0, op->count); return;
+    case YOKEI_REDUCE_SCATTER: sum(op, lane, op->slices[comm->rank], op->slices[comm->rank + 1] - op->slices[comm->rank]); return;
     case YOKEI_GATHER:
         if (!is_root) return;
         /* fallthrough */
-    case YOKEI_ALL_GATHER: gather(op); return;
+    case YOKEI_ALL_GATHER: gather(op, lane); return;
     case YOKEI_BROADCAST:
-        if (op->recv != op->send || !is_root) yokei_copy(op->recv, yokei_shown_by(op, op->root), op->count * bytes, false);
+        if (op->recv != op->send || !is_root) yokei_put(op, lane, 0, yokei_shown_by(op, op->root), op->count * bytes);
         return;
     case YOKEI_SCATTER:
-        yokei_copy(op->recv, yokei_shown_by(op, op->root) + op->slices[comm->rank] * bytes,
-                   (op->slices[comm->rank + 1] - op->slices[comm->rank]) * bytes, false);
+        yokei_put(op, lane, 0, yokei_shown_by(op, op->root) + op->slices[comm->rank] * bytes, (op->slices[comm->rank + 1] - op->slices[comm->rank]) * bytes);
         return;
     case YOKEI_ALL_TO_ALL:
         for (int q = 0; q < comm->size; q++) /* all slices are equal here */
-            yokei_copy((char *)op->recv + op->slices[q] * bytes, yokei_shown_by(op, q) + op->slices[comm->rank] * bytes,
-                       (op->slices[q + 1] - op->slices[q]) * bytes, false);
+            yokei_put(op, lane, op->slices[q] * bytes, yokei_shown_by(op, q) + op->slices[comm->rank] * bytes, (op->slices[q + 1] - op->slices[q]) * bytes);
         return;
     default: return;
     }

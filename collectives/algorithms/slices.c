@@ -58,27 +58,38 @@ static size_t slice_of(const struct yokei_op *op, const struct chunk *c, int j, 
 /* The same within a buffer that holds slice j alone. */
 static size_t within(const struct yokei_op *op, const struct chunk *c, int j) { return YOKE_MIN(c->base, op->slices[j + 1] - op->slices[j]); }
 
+/* A rank shows its one slice, and not one for each rank. */
+static bool shows_one(const struct yokei_op *op) { return op->kind == YOKEI_ALL_GATHER || op->kind == YOKEI_GATHER; }
+
+/* Of device memory that the host does not see all is shown, the own slices too: from there the host works on it. */
 static void show(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const yoke_comm *comm = op->comm;
     const struct chunk c = chunk_of(op, lane);
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     char *stage = yokei_shm_stage_at(comm, comm->rank, lane, 0);
-    const char *send = op->send;
     size_t n;
-    if (op->kind == YOKEI_BROADCAST) {
-        yokei_copy(stage, send + c.base * bytes, c.length * bytes, false);
+    if (op->kind == YOKEI_BROADCAST || (op->staged && is_whole(op))) {
+        yokei_bring(op, lane, stage, c.base * bytes, c.length * bytes);
         return;
     }
-    if (op->kind == YOKEI_ALL_GATHER || op->kind == YOKEI_GATHER) {
+    if (shows_one(op)) {
         slice_of(op, &c, comm->rank, &n);
-        yokei_copy(stage, send + within(op, &c, comm->rank) * bytes, n * bytes, false);
+        yokei_bring(op, lane, stage, within(op, &c, comm->rank) * bytes, n * bytes);
         return;
     }
     for (int j = 0; j < comm->size; j++) {
         const size_t at = slice_of(op, &c, j, &n);
-        if (j != comm->rank) yokei_copy(stage + (size_t)j * c.pitch * bytes, send + at * bytes, n * bytes, false);
+        if (j != comm->rank || op->staged) yokei_bring(op, lane, stage + (size_t)j * c.pitch * bytes, at * bytes, n * bytes);
     }
+}
+
+/* Where the host finds element `at` of what this rank sends: `j` is the slice that it begins. */
+static const char *own_data(const struct yokei_op *op, const struct yokei_lane *lane, const struct chunk *c, int j, size_t at)
+{
+    const size_t bytes = yoke_dtype_bytes(op->dtype);
+    if (!op->staged) return (const char *)op->send + at * bytes;
+    return yokei_shm_stage_at(op->comm, op->comm->rank, lane, 0) + (shows_one(op) ? 0 : (size_t)j * c->pitch * bytes);
 }
 
 static void sum(const struct yokei_op *op, struct yokei_lane *lane)
@@ -90,13 +101,12 @@ static void sum(const struct yokei_op *op, struct yokei_lane *lane)
     size_t n;
     const size_t at = slice_of(op, &c, rank, &n);
     for (int q = 0; q < comm->size; q++)
-        comm->inputs[q] = q == rank ? (const char *)op->send + at * bytes
-                                    : yokei_shm_stage_at(comm, q, lane, 0) + (size_t)rank * c.pitch * bytes;
+        comm->inputs[q] = q == rank ? own_data(op, lane, &c, rank, at) : yokei_shm_stage_at(comm, q, lane, 0) + (size_t)rank * c.pitch * bytes;
     char *recv = op->recv, *place[2];
     int n_out = 0;
-    if (op->kind == YOKEI_REDUCE_SCATTER) place[n_out++] = recv + within(op, &c, rank) * bytes;
-    if (op->kind == YOKEI_ALL_REDUCE || (op->kind == YOKEI_REDUCE && rank == op->root)) place[n_out++] = recv + at * bytes;
-    if (op->kind != YOKEI_REDUCE_SCATTER && !(op->kind == YOKEI_REDUCE && rank == op->root))
+    if (op->kind == YOKEI_REDUCE_SCATTER && !op->staged) place[n_out++] = recv + within(op, &c, rank) * bytes;
+    if ((op->kind == YOKEI_ALL_REDUCE || (op->kind == YOKEI_REDUCE && rank == op->root)) && !op->staged) place[n_out++] = recv + at * bytes;
+    if (op->staged || !(op->kind == YOKEI_REDUCE_SCATTER || (op->kind == YOKEI_REDUCE && rank == op->root)))
         place[n_out++] = yokei_shm_stage_at(comm, rank, lane, 1);
     yokei_fold(&(struct yokei_fold){ .n = n, .reduction = op->reduction, .dtype = op->dtype, .n_in = comm->size, .n_out = n_out,
                                      .size = comm->size, .in = comm->inputs, .out = (void *const *)place,
@@ -113,20 +123,18 @@ static void take_from(const struct yokei_op *op, struct yokei_lane *lane, const 
     size_t n;
     size_t at = slice_of(op, c, op->kind == YOKEI_SCATTER ? comm->rank : q, &n);
     if (op->kind == YOKEI_SCATTER) at = within(op, c, comm->rank);
-    yokei_copy((char *)op->recv + at * bytes, stage, n * bytes, yokei_is_long(op));
+    yokei_put(op, lane, at * bytes, stage, n * bytes);
 }
 
-/* The rank's own part, which needs no stage. */
-static void take_own(const struct yokei_op *op, const struct chunk *c)
+/* The rank's own part, which needs no stage where the host sees it. */
+static void take_own(const struct yokei_op *op, struct yokei_lane *lane, const struct chunk *c)
 {
     const int rank = op->comm->rank;
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     size_t n;
     const size_t at = slice_of(op, c, rank, &n);
-    const bool send_is_slice = op->kind == YOKEI_ALL_GATHER || op->kind == YOKEI_GATHER, recv_is_slice = op->kind == YOKEI_SCATTER;
-    const char *from = (const char *)op->send + (send_is_slice ? within(op, c, rank) : at) * bytes;
-    char *to = (char *)op->recv + (recv_is_slice ? within(op, c, rank) : at) * bytes;
-    if (from != to) yokei_copy(to, from, n * bytes, yokei_is_long(op));
+    const size_t from = shows_one(op) ? within(op, c, rank) : at, to = op->kind == YOKEI_SCATTER ? within(op, c, rank) : at;
+    if ((const char *)op->send + from * bytes != (char *)op->recv + to * bytes) yokei_put(op, lane, to * bytes, own_data(op, lane, c, rank, from), n * bytes);
 }
 
 static void take(const struct yokei_op *op, struct yokei_lane *lane)
@@ -137,14 +145,12 @@ static void take(const struct yokei_op *op, struct yokei_lane *lane)
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     switch (op->kind) {
     case YOKEI_BROADCAST: {
-        char *to = (char *)op->recv + c.base * bytes;
-        const char *own = (const char *)op->send + c.base * bytes;
-        if (!is_root) yokei_copy(to, yokei_shm_stage_at(comm, op->root, lane, 0), c.length * bytes, yokei_is_long(op));
-        else if (to != own) yokei_copy(to, own, c.length * bytes, yokei_is_long(op));
+        const char *from = is_root ? own_data(op, lane, &c, 0, c.base) : yokei_shm_stage_at(comm, op->root, lane, 0);
+        if (!is_root || op->recv != op->send) yokei_put(op, lane, c.base * bytes, from, c.length * bytes);
         return;
     }
     case YOKEI_SCATTER:
-        if (is_root) take_own(op, &c);
+        if (is_root) take_own(op, lane, &c);
         else take_from(op, lane, &c, op->root, 0);
         return;
     case YOKEI_REDUCE:
@@ -155,7 +161,8 @@ static void take(const struct yokei_op *op, struct yokei_lane *lane)
     }
     for (int i = 1; i < comm->size; i++) /* each begins with another, so that they do not meet */
         take_from(op, lane, &c, (comm->rank + i) % comm->size, reduces(op));
-    if (!reduces(op)) take_own(op, &c);
+    if (!reduces(op)) take_own(op, lane, &c);
+    else if (op->staged) take_from(op, lane, &c, comm->rank, 1);
 }
 
 /* Whether this rank shows anything, and whether others wait for it. */
@@ -163,7 +170,18 @@ static bool shows(const struct yokei_op *op)
 {
     const bool is_root = op->comm->rank == op->root;
     if (op->kind == YOKEI_BROADCAST || op->kind == YOKEI_SCATTER) return is_root;
-    return op->kind != YOKEI_GATHER || !is_root;
+    return op->kind != YOKEI_GATHER || !is_root || op->staged;
+}
+
+/* Of reduce_scatter, to device memory that the host does not see. */
+static void take_sum(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    const struct chunk c = chunk_of(op, lane);
+    const int rank = op->comm->rank;
+    const size_t bytes = yoke_dtype_bytes(op->dtype);
+    size_t n;
+    slice_of(op, &c, rank, &n);
+    yokei_put(op, lane, within(op, &c, rank) * bytes, yokei_shm_stage_at(op->comm, rank, lane, 1), n * bytes);
 }
 
 /* A rank that takes from nobody needs not wait. */
@@ -198,7 +216,7 @@ static void round_step(const struct yokei_op *op, struct yokei_lane *lane, int w
         step->wait = reduces(op) ? YOKEI_STAGED : YOKEI_NOTHING;
         step->tell = YOKEI_REDUCED;
     } else {
-        step->work = op->kind == YOKEI_REDUCE_SCATTER ? nothing : take;
+        step->work = op->kind != YOKEI_REDUCE_SCATTER ? take : op->staged ? take_sum : nothing;
         step->wait = !takes(op) || op->kind == YOKEI_REDUCE_SCATTER ? YOKEI_NOTHING : reduces(op) ? YOKEI_REDUCED : YOKEI_STAGED;
         if (rooted) step->wait_rank = op->root;
         step->tell = YOKEI_PASSED;

@@ -14,6 +14,7 @@ struct place { /* a communicator and who is in it */
     yoke_comm *comm;
     int size, rank;         /* -1: this rank is not in it */
     void *send, *recv;      /* of yoke_comm_alloc, where it has such; each serves one call of a group */
+    yoke_stream *stream;    /* calls go to it; NULL: they block */
     char name[64];
 };
 
@@ -139,20 +140,20 @@ static char *slice_result(const struct call *c, const struct place *p)
 static yoke_status exchange(const struct call *c, const struct place *p)
 {
     size_t out[MOST_RANKS], in[MOST_RANKS];
-    if (!c->uneven) return yoke_all_to_all(c->send, c->recv, c->counts[0], c->dtype, p->comm, NULL);
+    if (!c->uneven) return yoke_all_to_all(c->send, c->recv, c->counts[0], c->dtype, p->comm, p->stream);
     for (int r = 0; r < p->size; r++) {
         out[r] = pair_count(c, p->rank, r);
         in[r] = pair_count(c, r, p->rank);
     }
-    return yoke_all_to_all_v(c->send, out, c->recv, in, c->dtype, p->comm, NULL);
+    return yoke_all_to_all_v(c->send, out, c->recv, in, c->dtype, p->comm, p->stream);
 }
 
 static yoke_status ring(const struct call *c, const struct place *p)
 {
     if (p->size == 1) return YOKE_OK;
     YOKE_TRY(yoke_group_start());
-    const yoke_status a = yoke_send(c->send, c->counts[0], c->dtype, (p->rank + 1) % p->size, p->comm, NULL);
-    const yoke_status b = yoke_recv(c->recv, c->counts[0], c->dtype, (p->rank + p->size - 1) % p->size, p->comm, NULL);
+    const yoke_status a = yoke_send(c->send, c->counts[0], c->dtype, (p->rank + 1) % p->size, p->comm, p->stream);
+    const yoke_status b = yoke_recv(c->recv, c->counts[0], c->dtype, (p->rank + p->size - 1) % p->size, p->comm, p->stream);
     const yoke_status end = yoke_group_end();
     return a ? a : b ? b : end;
 }
@@ -164,22 +165,22 @@ static yoke_status issue(const struct call *c, const struct place *p)
     const bool is_root = p->rank == c->root;
     yoke_comm *comm = p->comm;
     switch (c->what) {
-    case ALL_REDUCE: return yoke_all_reduce(own, c->recv, n, c->dtype, c->op, comm, NULL);
-    case REDUCE: return yoke_reduce(own, is_root ? c->recv : NULL, n, c->dtype, c->op, c->root, comm, NULL);
+    case ALL_REDUCE: return yoke_all_reduce(own, c->recv, n, c->dtype, c->op, comm, p->stream);
+    case REDUCE: return yoke_reduce(own, is_root ? c->recv : NULL, n, c->dtype, c->op, c->root, comm, p->stream);
     case REDUCE_SCATTER:
-        return c->uneven ? yoke_reduce_scatter_v(c->send, slice_result(c, p), c->counts, c->dtype, c->op, comm, NULL)
-                         : yoke_reduce_scatter(c->send, slice_result(c, p), n, c->dtype, c->op, comm, NULL);
+        return c->uneven ? yoke_reduce_scatter_v(c->send, slice_result(c, p), c->counts, c->dtype, c->op, comm, p->stream)
+                         : yoke_reduce_scatter(c->send, slice_result(c, p), n, c->dtype, c->op, comm, p->stream);
     case ALL_GATHER:
-        return c->uneven ? yoke_all_gather_v(own, c->recv, c->counts, c->dtype, comm, NULL) : yoke_all_gather(own, c->recv, n, c->dtype, comm, NULL);
-    case BROADCAST: return yoke_broadcast(is_root ? own : NULL, c->recv, n, c->dtype, c->root, comm, NULL);
+        return c->uneven ? yoke_all_gather_v(own, c->recv, c->counts, c->dtype, comm, p->stream) : yoke_all_gather(own, c->recv, n, c->dtype, comm, p->stream);
+    case BROADCAST: return yoke_broadcast(is_root ? own : NULL, c->recv, n, c->dtype, c->root, comm, p->stream);
     case GATHER:
-        return c->uneven ? yoke_gather_v(own, is_root ? c->recv : NULL, c->counts, c->dtype, c->root, comm, NULL)
-                         : yoke_gather(own, is_root ? c->recv : NULL, n, c->dtype, c->root, comm, NULL);
+        return c->uneven ? yoke_gather_v(own, is_root ? c->recv : NULL, c->counts, c->dtype, c->root, comm, p->stream)
+                         : yoke_gather(own, is_root ? c->recv : NULL, n, c->dtype, c->root, comm, p->stream);
     case SCATTER:
-        return c->uneven ? yoke_scatter_v(is_root ? c->send : NULL, slice_result(c, p), c->counts, c->dtype, c->root, comm, NULL)
-                         : yoke_scatter(is_root ? c->send : NULL, slice_result(c, p), n, c->dtype, c->root, comm, NULL);
+        return c->uneven ? yoke_scatter_v(is_root ? c->send : NULL, slice_result(c, p), c->counts, c->dtype, c->root, comm, p->stream)
+                         : yoke_scatter(is_root ? c->send : NULL, slice_result(c, p), n, c->dtype, c->root, comm, p->stream);
     case ALL_TO_ALL: return exchange(c, p);
-    case BARRIER: return yoke_barrier(comm, NULL);
+    case BARRIER: return yoke_barrier(comm, p->stream);
     default: return ring(c, p);
     }
 }
@@ -199,6 +200,15 @@ static bool same(const struct call *c, const struct place *p, const char *got, s
     return true;
 }
 
+/* What lies behind `n` elements of the result was not written to. */
+static bool is_guarded(const struct call *c, const struct place *p, size_t n)
+{
+    if (c->recv[n * yoke_dtype_bytes(c->dtype)] == 0x5a) return true;
+    fprintf(stderr, "# rank %d: %s of %s (%s) on %s: wrote behind %zu elements\n", ranks_rank, names[c->what], yoke_dtype_name(c->dtype),
+            c->in_place ? "in place" : "out of place", p->name, n);
+    return false;
+}
+
 static bool is_right(const struct call *c, const struct place *p)
 {
     const size_t bytes = yoke_dtype_bytes(c->dtype);
@@ -209,20 +219,20 @@ static bool is_right(const struct call *c, const struct place *p)
     case REDUCE:
         if (!is_root) return true;
         /* fallthrough */
-    case ALL_REDUCE: return same(c, p, c->recv, c->counts[0], -1, 0) && c->recv[c->counts[0] * bytes] == 0x5a;
+    case ALL_REDUCE: return same(c, p, c->recv, c->counts[0], -1, 0) && is_guarded(c, p, c->counts[0]);
     case REDUCE_SCATTER: return same(c, p, slice_result(c, p), c->counts[p->rank], -1, c->at[p->rank]);
     case GATHER:
         if (!is_root) return true;
         /* fallthrough */
     case ALL_GATHER:
         for (int r = 0; r < p->size; r++) ok = ok && same(c, p, c->recv + c->at[r] * bytes, c->counts[r], r, 0);
-        return ok && c->recv[c->at[p->size] * bytes] == 0x5a;
-    case BROADCAST: return same(c, p, c->recv, c->counts[0], c->root, 0) && c->recv[c->counts[0] * bytes] == 0x5a;
+        return ok && is_guarded(c, p, c->at[p->size]);
+    case BROADCAST: return same(c, p, c->recv, c->counts[0], c->root, 0) && is_guarded(c, p, c->counts[0]);
     case SCATTER: return same(c, p, slice_result(c, p), c->counts[p->rank], c->root, c->at[p->rank]);
     case ALL_TO_ALL:
         for (int r = 0; r < p->size; at += pair_count(c, r, p->rank), r++)
             ok = ok && same(c, p, c->recv + at * bytes, pair_count(c, r, p->rank), r * p->size + p->rank, 0);
-        return ok && c->recv[at * bytes] == 0x5a;
+        return ok && is_guarded(c, p, at);
     case BARRIER: return true;
     default: return p->size == 1 || same(c, p, c->recv, c->counts[0], (p->rank + p->size - 1) % p->size, 0);
     }

@@ -80,6 +80,25 @@ static int transfers(struct rank_device *d, yoke_comm *comm, size_t count, yoke_
     return 1;
 }
 
+/* Small sums of a group run as one; each has its own place, here one behind the other with a gap. */
+static int sums_in_group(struct rank_device *d, yoke_comm *comm, yoke_stream *stream)
+{
+    enum { SUMS = 5, N = 300, PITCH = 512 };
+    if (!write_input(d, d->send, SUMS * PITCH) || !write_input(d, d->recv, SUMS * PITCH)) return 0;
+    RANKS_TRY(yoke_group_start());
+    for (size_t i = 0; i < SUMS; i++)
+        RANKS_TRY(yoke_all_reduce((i % 2 ? d->recv : d->send) + i * PITCH * 4, d->recv + i * PITCH * 4, N - i, YOKE_F32, YOKE_SUM, comm, stream));
+    RANKS_TRY(yoke_group_end());
+    RANKS_TRY(yoke_copy_to_host(d->stream, d->host, d->recv, SUMS * PITCH * 4));
+    RANKS_TRY(yoke_stream_sync(d->stream));
+    for (size_t i = 0; i < SUMS * PITCH; i++)
+        if (d->host[i] != (i % PITCH < N - i / PITCH ? sum(i) : value(ranks_rank, i))) {
+            fprintf(stderr, "# rank %d: element %zu is %g\n", ranks_rank, i, d->host[i]);
+            return 0;
+        }
+    return 1;
+}
+
 static int open_device(const char *spec, struct rank_device *d)
 {
     struct yoke_device_config config = YOKE_DEVICE_CONFIG_INIT;
@@ -124,6 +143,7 @@ int main(int argc, char **argv)
         }
         ranks_check(chain(&d, comm, 100000), "collectives that follow one another on a stream, over %s", over);
         ranks_check(transfers(&d, comm, 50001, NULL) && transfers(&d, comm, 50001, d.stream), "a group of send and recv, over %s", over);
+        ranks_check(sums_in_group(&d, comm, NULL) && sums_in_group(&d, comm, d.stream), "small sums in a group, over %s", over);
         ranks_check(!yoke_comm_destroy(comm), "destroyed");
     }
     ranks_check(close_device(&d), "the device is closed: nothing of the communicators is left on it");

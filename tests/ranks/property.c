@@ -3,26 +3,70 @@
  * Random legal sequences of collectives against a plain model: every call, type, reduction, root, in place or not, even
  * and uneven counts, in memory of its own and in shared memory, alone and in groups, on communicators of all and of some ranks, over shared memory and over MPI, by
  * every algorithm. Data is such that every order of summation is exact, so that one wrong element is seen.
- *   tests/ranks/property [CALLS [SEED]]
+ *   tests/ranks/property [CALLS [SEED [DEVICE...]]]
+ * With devices rank r opens the r-th of them, in turn: all buffers are its memory, and calls block or go to a stream. SEED - draws one.
  * All ranks draw the same numbers; the seed is printed.
  */
 #include "tests/ranks/calls.h"
 
+/* Of the device, where ranks have one: the memory of each call of a group. */
+static struct {
+    yoke_device *device;
+    yoke_stream *stream;
+    char *send[IN_GROUP], *recv[IN_GROUP];
+} own;
+
+static bool open_device(const char *spec)
+{
+    if (yoke_device_open(spec, NULL, &own.device) || yoke_stream_create(own.device, &own.stream)) return false;
+    for (int i = 0; i < IN_GROUP; i++)
+        if (yoke_alloc(own.device, MOST_BYTES + GUARD, (void **)&own.send[i]) || yoke_alloc(own.device, MOST_BYTES + GUARD, (void **)&own.recv[i])) return false;
+    return true;
+}
+
+static bool close_device(void)
+{
+    bool ok = true;
+    for (int i = 0; i < IN_GROUP; i++) ok &= !yoke_free(own.device, own.send[i]) && !yoke_free(own.device, own.recv[i]);
+    yoke_stream_destroy(own.stream);
+    yoke_device_close(own.device);
+    return ok;
+}
+
+/* Copy both buffers of call i to the device, and let the call work there; or back again. */
+static bool move(struct call *c, int i, bool to_device)
+{
+    const size_t bytes = MOST_BYTES + GUARD;
+    bool ok;
+    if (!own.device) return true;
+    if (to_device) ok = !yoke_copy_to_device(own.stream, own.send[i], c->private_send, bytes) && !yoke_copy_to_device(own.stream, own.recv[i], c->private_recv, bytes);
+    else ok = !yoke_copy_to_host(own.stream, c->private_send, own.send[i], bytes) && !yoke_copy_to_host(own.stream, c->private_recv, own.recv[i], bytes);
+    c->send = to_device ? own.send[i] : c->private_send;
+    c->recv = to_device ? own.recv[i] : c->private_recv;
+    ok = ok && !yoke_stream_sync(own.stream);
+    if (!ok) fprintf(stderr, "# rank %d: copying: %s\n", ranks_rank, yoke_last_error());
+    return ok;
+}
+
 /* One call, or a few in a group; every rank draws them all, also those of communicators that it is not in. */
 static bool turn(struct place places[], int n_places, struct call calls[IN_GROUP], int *n_calls)
 {
-    const struct place *at[IN_GROUP];
+    struct place *at[IN_GROUP];
     const int n = draw(4) ? 1 : 2 + (int)draw(IN_GROUP - 1);
+    const bool in_stream = draw(2);
     bool ok = true;
     for (int i = 0; i < n; i++) {
         at[i] = &places[draw((uint32_t)n_places)];
+        at[i]->stream = in_stream ? own.stream : NULL;
         draw_call(&calls[i], at[i]);
         const uint32_t which = draw(SHARES); /* both buffers, one, or none in memory that all ranks see; not twice in a group */
         bool again = false;
         for (int j = 0; j < i; j++) again |= at[j] == at[i];
         if (at[i]->send && !again && which != 1) calls[i].send = at[i]->send;
         if (at[i]->recv && !again && which > 1) calls[i].recv = at[i]->recv;
-        if (at[i]->rank >= 0) prepare(&calls[i], at[i]);
+        if (at[i]->rank < 0) continue;
+        prepare(&calls[i], at[i]);
+        if (!move(&calls[i], i, true)) return false;
     }
     if (n > 1 && yoke_group_start()) return false;
     for (int i = 0; i < n; i++)
@@ -34,7 +78,7 @@ static bool turn(struct place places[], int n_places, struct call calls[IN_GROUP
         fprintf(stderr, "# rank %d: a group of %d: %s\n", ranks_rank, n, yoke_last_error());
         return false;
     }
-    for (int i = 0; i < n && ok; i++) ok = at[i]->rank < 0 || is_right(&calls[i], at[i]);
+    for (int i = 0; i < n && ok; i++) ok = at[i]->rank < 0 || (move(&calls[i], i, false) && is_right(&calls[i], at[i]));
     *n_calls += n;
     return ok;
 }
@@ -63,8 +107,8 @@ static int make_places(struct place places[])
             p->size = members;
             p->rank = ranks_rank < members ? (part ? members - 1 - ranks_rank : ranks_rank) : -1;
             if (part) MPI_Comm_split(ranks_world, p->rank < 0 ? MPI_UNDEFINED : 0, p->rank, &mpi);
-            if (p->rank >= 0 && yoke_comm_create(mpi, NULL, &config, &p->comm)) return -1;
-            if (p->rank >= 0 && k < 2 && (yoke_comm_alloc(p->comm, MOST_BYTES + GUARD, &p->send) || yoke_comm_alloc(p->comm, MOST_BYTES + GUARD, &p->recv)))
+            if (p->rank >= 0 && yoke_comm_create(mpi, own.device, &config, &p->comm)) return -1;
+            if (p->rank >= 0 && k < 2 && !own.device && (yoke_comm_alloc(p->comm, MOST_BYTES + GUARD, &p->send) || yoke_comm_alloc(p->comm, MOST_BYTES + GUARD, &p->recv)))
                 return -1;
         }
     return n;
@@ -76,7 +120,11 @@ int main(int argc, char **argv)
     struct call calls[IN_GROUP];
     const int wanted = argc > 1 ? atoi(argv[1]) : 1000;
     ranks_start();
-    begin_drawing(argc > 2 ? argv[2] : NULL);
+    begin_drawing(argc > 2 && strcmp(argv[2], "-") ? argv[2] : NULL);
+    if (argc > 3 && !open_device(argv[3 + ranks_rank % (argc - 3)])) {
+        fprintf(stderr, "# rank %d: %s\n", ranks_rank, yoke_last_error());
+        return 99;
+    }
     for (int i = 0; i < IN_GROUP; i++)
         if (!(calls[i].private_send = malloc(MOST_BYTES + GUARD)) || !(calls[i].private_recv = malloc(MOST_BYTES + GUARD))) return 99;
     const int n_places = make_places(places);
@@ -85,6 +133,7 @@ int main(int argc, char **argv)
     ranks_check(ok, "%d random calls on %d communicators", wanted, n_places);
     for (int i = 0; i < n_places; i++)
         if (places[i].rank >= 0) ok &= !yoke_comm_destroy(places[i].comm);
+    if (own.device) ok &= close_device();
     ranks_check(ok, "destroyed");
     for (int i = 0; i < IN_GROUP; i++) free(calls[i].private_send), free(calls[i].private_recv);
     return ranks_end();
