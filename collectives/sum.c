@@ -24,11 +24,9 @@ struct kernels {
     void (*canonical_f32)(void *x, size_t n), (*canonical_f64)(void *x, size_t n);
     void (*widen_bf16)(const uint16_t *h, float *x, size_t n), (*widen_f16)(const uint16_t *h, float *x, size_t n);
     void (*narrow_bf16)(const float *x, uint16_t *h, size_t n), (*narrow_f16)(const float *x, uint16_t *h, size_t n);
-    void (*pair_bf16)(const uint16_t *a, const uint16_t *b, uint16_t *h, size_t n);
-    void (*pair_f16)(const uint16_t *a, const uint16_t *b, uint16_t *h, size_t n);
     void (*stream)(void *target, const void *source, size_t bytes);
     void (*stream_end)(void);
-    size_t (*pair_f32_stream)(const float *a, const float *b, float *first, float *second, size_t n); /* NULL: none */
+    size_t (*fold)(const struct yokei_fold *f); /* sums in registers; NULL: none */
 };
 
 #define KERNEL(name) base_##name
@@ -44,6 +42,7 @@ struct kernels {
 #define STREAM_END _mm_sfence()
 #define STREAM_BYTES 32
 #define STREAM_ONE(to, from) _mm256_stream_si256((__m256i *)(void *)(to), _mm256_loadu_si256((const __m256i *)(const void *)(from)))
+#include "collectives/sum_fold.h"
 #include "collectives/sum_kernels.h"
 #undef STREAM_BYTES
 #undef STREAM_ONE
@@ -55,6 +54,7 @@ struct kernels {
 #define HAVE_512
 #define STREAM_BYTES 64
 #define STREAM_ONE(to, from) _mm512_stream_si512((__m512i *)(void *)(to), _mm512_loadu_si512((const void *)(from)))
+#include "collectives/sum_fold.h"
 #include "collectives/sum_kernels.h"
 #undef STREAM_BYTES
 #undef STREAM_ONE
@@ -200,39 +200,25 @@ void yokei_copy(void *target, const void *source, size_t bytes, bool stream)
     kernels()->stream_end();
 }
 
-/* A block of the result to the outputs from number `first` on. */
-static void put(const struct kernels *k, const struct yokei_fold *f, int first, size_t at, const void *result, size_t n)
+/* A block of the result to the outputs. */
+static void put(const struct kernels *k, const struct yokei_fold *f, size_t at, const void *result, size_t n)
 {
     const size_t bytes = yoke_dtype_bytes(f->partial ? f->wire : f->dtype);
-    for (int o = first; o < f->n_out; o++) {
+    for (int o = 0; o < f->n_out; o++) {
         char *to = (char *)f->out[o] + at * bytes;
         if (f->stream >> YOKE_MIN(o, 31) & 1) k->stream(to, result, n * bytes);
         else memcpy(to, result, n * bytes);
     }
 }
 
-/* The commonest case in one pass: two operands of 16 bits. */
-static void fold_pair(const struct kernels *k, const struct yokei_fold *f)
+/* The elements that were summed in registers, from the first one on. */
+static size_t fold_in_registers(const struct kernels *k, const struct yokei_fold *f)
 {
-    _Alignas(64) uint16_t sum[2 * BLOCK];
-    for (size_t at = 0; at < f->n; at += YOKE_COUNT(sum)) {
-        const size_t n = YOKE_MIN(YOKE_COUNT(sum), f->n - at);
-        const uint16_t *a = (const uint16_t *)f->in[0] + at, *b = (const uint16_t *)f->in[1] + at;
-        uint16_t *result = f->stream & 1 ? sum : (uint16_t *)f->out[0] + at;
-        (f->dtype == YOKE_BF16 ? k->pair_bf16 : k->pair_f16)(a, b, result, n);
-        put(k, f, result != sum, at, result, n);
-    }
-    if (f->stream) k->stream_end();
-}
-
-/* f32 sums of two ranks on shared memory run at the memory's speed only without a detour. Returns the elements done. */
-static size_t fold_pair_stream(const struct kernels *k, const struct yokei_fold *f)
-{
-    const unsigned all = (1u << f->n_out) - 1; /* of f32 parts and wholes are alike */
-    if (!k->pair_f32_stream || f->dtype != YOKE_F32 || f->reduction != YOKE_SUM || f->n_in != 2 || f->n_out > 2 || (f->stream & all) != all) return 0;
+    const bool is_sum = f->reduction == YOKE_SUM || f->reduction == YOKE_AVG;
+    if (!k->fold || !is_sum || !f->n_out || (f->dtype != YOKE_F32 && !is_narrow(f->dtype))) return 0;
     for (int o = 0; o < f->n_out; o++)
-        if ((uintptr_t)f->out[o] % 64) return 0;
-    return k->pair_f32_stream(f->in[0], f->in[1], f->out[0], f->n_out > 1 ? f->out[1] : NULL, f->n);
+        if (f->stream >> YOKE_MIN(o, 31) & 1 && (uintptr_t)f->out[o] % 64) return 0;
+    return k->fold(f);
 }
 
 /* One block: the inputs from the left into `sum`. */
@@ -254,12 +240,7 @@ void yokei_fold(const struct yokei_fold *f)
     const struct kernels *k = kernels();
     _Alignas(64) double sum[BLOCK], narrowed[BLOCK];
     const yoke_dtype compute = is_narrow(f->dtype) ? YOKE_F32 : f->dtype, out = f->partial ? f->wire : f->dtype;
-    const bool in_parts = f->partial || f->n_wire;
-    if (is_narrow(f->dtype) && f->n_in == 2 && f->n_out && f->reduction == YOKE_SUM && !in_parts) {
-        fold_pair(k, f);
-        return;
-    }
-    for (size_t at = f->n_out ? fold_pair_stream(k, f) : 0; at < f->n; at += BLOCK) {
+    for (size_t at = fold_in_registers(k, f); at < f->n; at += BLOCK) {
         const size_t n = YOKE_MIN((size_t)BLOCK, f->n - at);
         fold_block(k, f, compute, at, n, sum);
         const void *result = sum;
@@ -267,7 +248,7 @@ void yokei_fold(const struct yokei_fold *f)
             convert(k, compute, sum, out, narrowed, n);
             result = narrowed;
         }
-        put(k, f, 0, at, result, n);
+        put(k, f, at, result, n);
     }
     if (f->stream) k->stream_end();
 }

@@ -149,63 +149,6 @@ TARGET static void KERNEL(narrow_f16)(const float *x, uint16_t *h, size_t n)
     for (; i < n; i++) h[i] = yokei_f32_to_f16(x[i]);
 }
 
-#ifdef HAVE_512
-/* Two operands to one or two outputs past the caches, in registers; the outputs begin at lines. Returns the elements done. */
-TARGET static size_t KERNEL(pair_f32_stream)(const float *a, const float *b, float *first, float *second, size_t n)
-{
-    const __m512 quiet = _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc00000));
-    size_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-        const __m512 v = _mm512_add_ps(_mm512_loadu_ps(a + i), _mm512_loadu_ps(b + i));
-        const __m512 clean = _mm512_mask_blend_ps(_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), v, quiet);
-        _mm512_stream_ps(first + i, clean);
-        if (second) _mm512_stream_ps(second + i, clean);
-    }
-    return i;
-}
-#endif
-
-/* Two operands of 16 bits, added in f32 and rounded once; NaN becomes the quiet one without payload. */
-TARGET static void KERNEL(pair_bf16)(const uint16_t *a, const uint16_t *b, uint16_t *h, size_t n)
-{
-    _Pragma("omp simd") for (size_t i = 0; i < n; i++)
-    {
-        union { uint32_t u; float f; } x = { .u = (uint32_t)a[i] << 16 }, y = { .u = (uint32_t)b[i] << 16 }, v;
-        v.f = x.f + y.f;
-        const uint32_t rounded = (v.u + 0x7fffu + ((v.u >> 16) & 1u)) >> 16;
-        h[i] = (uint16_t)((v.u & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : rounded);
-    }
-}
-
-TARGET static void KERNEL(pair_f16)(const uint16_t *a, const uint16_t *b, uint16_t *h, size_t n)
-{
-    size_t i = 0;
-#ifdef HAVE_512
-    const __m512 wide_quiet = _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc00000));
-    for (; i + 16 <= n; i += 16) {
-        const __m512 x = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(a + i)));
-        const __m512 y = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(b + i)));
-        const __m512 v = _mm512_add_ps(x, y);
-        const __m512 clean = _mm512_mask_blend_ps(_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), v, wide_quiet);
-        _mm256_storeu_si256((__m256i *)(void *)(h + i), _mm512_cvtps_ph(clean, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-    }
-#endif
-#ifdef HAVE_F16C
-    const __m256 quiet = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000));
-    for (; i + 8 <= n; i += 8) {
-        const __m256 x = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(a + i)));
-        const __m256 y = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(b + i)));
-        const __m256 v = _mm256_add_ps(x, y);
-        const __m256 clean = _mm256_blendv_ps(v, quiet, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
-        _mm_storeu_si128((__m128i *)(void *)(h + i), _mm256_cvtps_ph(clean, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-    }
-#endif
-    for (; i < n; i++) {
-        const float v = yokei_f16_to_f32(a[i]) + yokei_f16_to_f32(b[i]);
-        h[i] = v != v ? 0x7e00u : yokei_f32_to_f16(v);
-    }
-}
-
 #define ALL_OF(name) { [YOKE_SUM] = KERNEL(sum_##name), [YOKE_AVG] = KERNEL(sum_##name), [YOKE_MIN] = KERNEL(min_##name), \
                        [YOKE_MAX] = KERNEL(max_##name), [YOKE_PROD] = KERNEL(prod_##name) }
 static const struct kernels KERNEL(table) = {
@@ -215,10 +158,9 @@ static const struct kernels KERNEL(table) = {
     .canonical_f32 = KERNEL(canonical_f32), .canonical_f64 = KERNEL(canonical_f64),
     .widen_bf16 = KERNEL(widen_bf16), .narrow_bf16 = KERNEL(narrow_bf16),
     .widen_f16 = KERNEL(widen_f16), .narrow_f16 = KERNEL(narrow_f16),
-    .pair_bf16 = KERNEL(pair_bf16), .pair_f16 = KERNEL(pair_f16), .stream = KERNEL(stream),
-    .stream_end = KERNEL(stream_end),
-#ifdef HAVE_512
-    .pair_f32_stream = KERNEL(pair_f32_stream),
+    .stream = KERNEL(stream), .stream_end = KERNEL(stream_end),
+#ifdef HAVE_F16C
+    .fold = KERNEL(fold),
 #endif
 };
 

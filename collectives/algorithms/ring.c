@@ -5,6 +5,18 @@
  * passes partial sums on, so that slice j is complete at rank j after size - 1 hops; all-gather passes complete slices
  * on. All-reduce is one after the other in each round. Rounds go to the lanes in turn and are in flight together.
  * Bytes sent per rank: (size - 1) / size of the buffer for each half, the least possible.
+ *
+ * All-reduce of three ranks, whose slices are a0 a1 a2, b0 b1 b2 and c0 c1 c2; what each rank has in its hands after each step:
+ *
+ *   step              rank 0                     rank 1                     rank 2
+ *   reduce, hop 0     a2                  ->     b0                  ->     c1                  -> (to rank 0)
+ *   reduce, hop 1     c1 + a1             ->     a2 + b2             ->     b0 + c0             ->
+ *   reduce, hop 2     b0 + c0 + a0: done  ->     c1 + a1 + b1: done  ->     a2 + b2 + c2: done  ->
+ *   gather, hop 1     slice 2             ->     slice 0             ->     slice 1             ->
+ *   gather, hop 2     slice 1                    slice 2                    slice 0
+ *
+ * An arrow is a message to the next rank. A rank keeps a slice when it is done, or comes in done. Each slice is added up in another
+ * order, but by one rank, so all get the same bits; that is why `reproducible` excludes the ring.
  */
 #include "collectives/internal.h"
 

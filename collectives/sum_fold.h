@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * yokei_fold of f32, f16 and bf16 sums in registers, compiled once per instruction set that has vectors for it: included with KERNEL,
+ * TARGET, STREAM_END and HAVE_512 as sum_kernels.h. Every input is read once, every output written once, past the caches where
+ * that is asked for. A step is four vectors wide, so that the additions of one do not wait for those of another.
+ */
+#undef VECTOR
+#undef WIDE
+#undef VDO
+#define INLINE __attribute__((always_inline)) TARGET static inline
+#if defined(HAVE_512)
+#define VECTOR __m512
+#define WIDE 16
+#define VDO(operation) _mm512_##operation
+#define HALF __m256i
+#define HALF_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define HALF_STORE(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), v)
+#define HALF_STREAM(p, v) _mm256_stream_si256((__m256i *)(void *)(p), v)
+#else
+#define VECTOR __m256
+#define WIDE 8
+#define VDO(operation) _mm256_##operation
+#define HALF __m128i
+#define HALF_LOAD(p) _mm_loadu_si128((const __m128i *)(const void *)(p))
+#define HALF_STORE(p, v) _mm_storeu_si128((__m128i *)(void *)(p), v)
+#define HALF_STREAM(p, v) _mm_stream_si128((__m128i *)(void *)(p), v)
+#endif
+
+/* NaN becomes the quiet one without payload. */
+INLINE VECTOR KERNEL(clean)(VECTOR v)
+{
+#if defined(HAVE_512)
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), v, _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc00000)));
+#else
+    return _mm256_blendv_ps(v, _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000)), _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+#endif
+}
+
+INLINE VECTOR KERNEL(from_bf16)(HALF h)
+{
+#if defined(HAVE_512)
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+#else
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+#endif
+}
+
+/* Rounded to nearest, ties to even; NaN has been cleaned. */
+INLINE HALF KERNEL(to_bf16)(VECTOR v)
+{
+#if defined(HAVE_512)
+    const __m512i u = _mm512_castps_si512(v), odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
+    const __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff))), 16);
+    return _mm512_cvtepi32_epi16(rounded);
+#else
+    const __m256i u = _mm256_castps_si256(v), odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
+    const __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff))), 16);
+    return _mm_packus_epi32(_mm256_castsi256_si128(rounded), _mm256_extracti128_si256(rounded, 1));
+#endif
+}
+
+/* Four vectors of an operand, from element `i` on. */
+INLINE void KERNEL(fetch)(const void *operand, yoke_dtype dtype, size_t i, VECTOR v[4])
+{
+    const uint16_t *h = (const uint16_t *)operand + i;
+    if (dtype == YOKE_F32)
+        for (int j = 0; j < 4; j++) v[j] = VDO(loadu_ps)((const float *)operand + i + j * WIDE);
+    else if (dtype == YOKE_F16)
+        for (int j = 0; j < 4; j++) v[j] = VDO(cvtph_ps)(HALF_LOAD(h + j * WIDE));
+    else
+        for (int j = 0; j < 4; j++) v[j] = KERNEL(from_bf16)(HALF_LOAD(h + j * WIDE));
+}
+
+INLINE void KERNEL(write)(void *out, yoke_dtype dtype, bool stream, size_t i, const VECTOR v[4])
+{
+    uint16_t *h = (uint16_t *)out + i;
+    for (int j = 0; j < 4; j++) {
+        if (dtype == YOKE_F32 && stream) {
+            VDO(stream_ps)((float *)out + i + j * WIDE, v[j]);
+        } else if (dtype == YOKE_F32) {
+            VDO(storeu_ps)((float *)out + i + j * WIDE, v[j]);
+        } else {
+            const HALF narrow = dtype == YOKE_F16 ? VDO(cvtps_ph)(v[j], _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC) : KERNEL(to_bf16)(v[j]);
+            if (stream) HALF_STREAM(h + j * WIDE, narrow);
+            else HALF_STORE(h + j * WIDE, narrow);
+        }
+    }
+}
+
+/* To be called with constants but for `f` and `stream`: two inputs and one or two outputs of one type, the commonest sum. */
+INLINE size_t KERNEL(fold_two)(const struct yokei_fold *f, yoke_dtype dtype, bool both, bool stream)
+{
+    const void *a = f->in[0], *b = f->in[1];
+    void *first = f->out[0], *second = f->out[f->n_out - 1];
+    size_t i = 0;
+    for (; i + 4 * WIDE <= f->n; i += 4 * WIDE) {
+        VECTOR x[4], y[4];
+        KERNEL(fetch)(a, dtype, i, x);
+        KERNEL(fetch)(b, dtype, i, y);
+        for (int j = 0; j < 4; j++) x[j] = KERNEL(clean)(VDO(add_ps)(x[j], y[j]));
+        KERNEL(write)(first, dtype, stream, i, x);
+        if (both) KERNEL(write)(second, dtype, stream, i, x);
+    }
+    return i;
+}
+
+/* The same of any number of inputs, the first of which may be of another type, and of outputs. */
+INLINE size_t KERNEL(fold_many)(const struct yokei_fold *f, yoke_dtype dtype, yoke_dtype out, bool divides)
+{
+    const VECTOR by = VDO(set1_ps)((float)f->size);
+    size_t i = 0;
+    for (; i + 4 * WIDE <= f->n; i += 4 * WIDE) {
+        VECTOR sum[4], next[4];
+        KERNEL(fetch)(f->in[0], f->n_wire > 0 ? f->wire : dtype, i, sum);
+        for (int q = 1; q < f->n_in; q++) {
+            KERNEL(fetch)(f->in[q], q < f->n_wire ? f->wire : dtype, i, next);
+            for (int j = 0; j < 4; j++) sum[j] = VDO(add_ps)(sum[j], next[j]);
+        }
+        for (int j = 0; j < 4; j++) sum[j] = KERNEL(clean)(divides ? VDO(div_ps)(sum[j], by) : sum[j]);
+        for (int o = 0; o < f->n_out; o++) KERNEL(write)(f->out[o], out, f->stream >> YOKE_MIN(o, 31) & 1, i, sum);
+    }
+    return i;
+}
+
+/* The elements that were done: all but the last few. */
+TARGET static size_t KERNEL(fold)(const struct yokei_fold *f)
+{
+    const yoke_dtype out = f->partial ? f->wire : f->dtype;
+    const bool divides = f->reduction == YOKE_AVG && !f->partial, all = (f->stream & (f->n_out > 1 ? 3u : 1u)) == (f->n_out > 1 ? 3u : 1u);
+    if (f->n_in == 2 && !f->n_wire && f->n_out <= 2 && out == f->dtype && !divides && (all || !(f->stream & 3u))) {
+        const bool both = f->n_out == 2;
+#define TWO(type) (all ? both ? KERNEL(fold_two)(f, type, true, true) : KERNEL(fold_two)(f, type, false, true) \
+                       : both ? KERNEL(fold_two)(f, type, true, false) : KERNEL(fold_two)(f, type, false, false))
+        return f->dtype == YOKE_F32 ? TWO(YOKE_F32) : f->dtype == YOKE_F16 ? TWO(YOKE_F16) : TWO(YOKE_BF16);
+#undef TWO
+    }
+    return KERNEL(fold_many)(f, f->dtype, out, divides);
+}
+
+#undef HALF
+#undef HALF_LOAD
+#undef HALF_STORE
+#undef HALF_STREAM
+#undef INLINE
