@@ -2,6 +2,7 @@
 /* The files of a run directory that a running job needs. */
 #include "cli/job_dir.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -105,10 +106,20 @@ static void drop(const char *folder, const char *name)
     unlink(path);
 }
 
+/* What ranks agreed on that went on without others: collectives/shrink_files.c. */
+static void drop_agreements(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    for (struct dirent *e; dir && (e = readdir(dir));)
+        if (!strncmp(e->d_name, "shrink-", 7)) drop(folder, e->d_name);
+    if (dir) closedir(dir);
+}
+
 void cli_job_dir_clean(const char *folder, int n_ranks, bool records)
 {
     char name[64];
     drop(folder, "refused");
+    drop_agreements(folder);
     for (int i = 1; i < 1000; i++) {
         char text[64];
         yokei_text(name, sizeof name, "order-%d", i);

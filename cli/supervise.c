@@ -47,28 +47,25 @@ bool cli_rank_failed(const struct cli_rank_watch *rank)
 
 bool cli_rank_went_on(const struct cli_rank_watch *rank) { return rank->record && atomic_load(&rank->record->n_shrinks); }
 
+/* Ranks went on without those that had failed, were stopped, stuck or late: these are no failures of the job any more. True: some are new. */
+static bool forgive(struct cli_job *job)
+{
+    bool any = false;
+    for (int r = 0; r < job->n_ranks; r++) {
+        if (!cli_rank_went_on(&job->ranks[r])) continue;
+        for (int lost = 0; lost < job->n_ranks; lost++) {
+            if (job->ranks[lost].forgiven || !yokei_flight_lost(job->ranks[r].record, lost)) continue;
+            job->ranks[lost].forgiven = any = true;
+        }
+    }
+    return any;
+}
+
 static bool any_failed(const struct cli_job *job)
 {
     for (int r = 0; r < job->n_ranks; r++)
         if (cli_rank_failed(&job->ranks[r]) || (job->ranks[r].stopped && !job->ranks[r].forgiven)) return true;
     return false;
-}
-
-static uint32_t count_shrinks(const struct cli_job *job)
-{
-    uint32_t n = 0;
-    for (int r = 0; r < job->n_ranks; r++)
-        if (job->ranks[r].record) n += atomic_load(&job->ranks[r].record->n_shrinks);
-    return n;
-}
-
-/* Ranks went on without those that had failed or were stopped: these are no failures of the job any more. */
-static void forgive(struct cli_job *job)
-{
-    for (int r = 0; r < job->n_ranks; r++) {
-        struct cli_rank_watch *rank = &job->ranks[r];
-        rank->forgiven = rank->forgiven || cli_rank_failed(rank) || rank->stopped || rank->verdict.state == YOKEI_AGENT_STOPPED;
-    }
 }
 
 /* Have the end of a process of this host wake us; its descriptor, -1 where there is none. */
@@ -223,6 +220,15 @@ static void end_stopped(struct cli_job *job, double stall)
     }
 }
 
+/* Ranks that were left out and run on, stuck or stopped, when all the others have ended: nobody waits for them. */
+static void end_forgiven(struct cli_job *job)
+{
+    for (int r = 0; r < job->n_ranks; r++)
+        if (job->ranks[r].ended_at < 0 && !job->ranks[r].forgiven) return;
+    for (int r = 0; r < job->n_ranks; r++)
+        if (job->ranks[r].ended_at < 0 && !job->ranks[r].killed) kill_rank(job, r);
+}
+
 static bool all_agents_known(const struct cli_job *job)
 {
     for (int r = 0; r < job->n_ranks; r++)
@@ -287,13 +293,9 @@ void cli_supervise(struct cli_job *job)
         wait_for_news(job, signals);
         if (signals >= 0) take_signals(job, signals);
         look_at_launcher(job);
-        const uint32_t n_shrinks = count_shrinks(job); /* before we look who failed: that came first */
         look(job);
-        if (n_shrinks != job->n_shrinks) {
-            forgive(job);
-            job->n_shrinks = n_shrinks;
-            failed_at = 0;
-        }
+        if (forgive(job)) failed_at = 0;
+        end_forgiven(job);
         if (job->n_ended == job->n_ranks || job->refused[0]) break;
         if (job->lost_agent >= 0) break;
         if (job->launcher_ended && !launcher_ended_at) launcher_ended_at = now();

@@ -44,7 +44,6 @@ struct cli_job {
     int n_told;          /* ends of ranks that it told of */
     int lost_agent;      /* rank whose agent was the first to vanish, -1: none */
     int n_ended;
-    uint32_t n_shrinks;  /* of all ranks, that we know of */
     char refused[1024];
     struct cli_rank_watch *ranks;
 };

@@ -20,6 +20,7 @@
 #define YOKEI_FLIGHT_MAGIC 0x336c66656b6f79ull /* "yokefl3": the digit is the version of the layout, and changes with it */
 #define YOKEI_FLIGHT_ENTRIES 1024
 #define YOKEI_FLIGHT_COMMS 32
+#define YOKEI_FLIGHT_RANKS 1024 /* of a job, that a record can name as lost */
 #define YOKEI_LIFE_ENDED 0x40000000u /* FUTEX_OWNER_DIED */
 
 /** The agent's word on its rank. */
@@ -74,6 +75,7 @@ struct yokei_flight_file {
     int32_t rank;
     uint32_t spare;
     int64_t clock_offset_ns; /* CLOCK_REALTIME - CLOCK_MONOTONIC */
+    uint64_t host_id;        /* yokei_host_id of where it was made: two hosts may have one name */
     /* The agent's: one word, so that it changes as a whole. state | signal << 8 | exit code << 16 | pid << 32. */
     _Atomic uint64_t agent;
     _Atomic uint64_t agent_ns; /* when that was written */
@@ -103,13 +105,20 @@ struct yokei_flight_file {
     _Atomic uint64_t network_ns;   /* last time that this rank's own connections carried something while it waited */
     _Atomic uint32_t status;       /* yoke_status of FAILED */
     _Atomic int32_t culprit;       /* the rank of the job that the error names, -1: none */
-    _Atomic uint32_t n_shrinks;    /* it went on without ranks that had failed; written after `state` left FAILED */
+    _Atomic uint32_t n_shrinks;    /* how often it went on without ranks that had failed; written after `lost`, and after `state` left FAILED */
+    _Atomic uint64_t lost[YOKEI_FLIGHT_RANKS / 64]; /* bit r: without rank r of the job */
     char comm_name[32];
     char busy[64];
     char error[1024];
     _Atomic uint64_t n_operations; /* operations begun ever; entries[(n - 1) % n_entries] is the newest */
     struct yokei_flight_entry entries[YOKEI_FLIGHT_ENTRIES];
 };
+
+/** Whether the rank whose record it is went on without rank r of the job, after that one had failed. */
+static inline bool yokei_flight_lost(const struct yokei_flight_file *file, int r)
+{
+    return r >= 0 && r < YOKEI_FLIGHT_RANKS && atomic_load(&file->lost[r / 64]) >> (r % 64) & 1;
+}
 
 /** What an agent's word means. */
 struct yokei_agent_verdict {

@@ -155,6 +155,7 @@ struct yoke_comm {
     bool any_staged;           /* some rank's device memory is not seen by its host */
     uint32_t n_shared;         /* collectives through shared memory so far */
     uint32_t n_shrinks;        /* calls of yoke_comm_shrink so far */
+    uint32_t shrunk_from;      /* uid of the communicator that this one was made from without failed ranks, 0: of none */
     struct yokei_layout { size_t mailboxes, flags, slots, pair_slots, posts, counters, oneshot, stages, bytes, slot_bytes, pair_slot_bytes; } layout;
     const void **inputs;       /* [size] room for a sum's operands */
     void **outputs;            /* [size] and for its results */
@@ -256,6 +257,18 @@ void yokei_hosts_end(yoke_comm *comm);
 void yokei_hosts_find(yoke_comm *comm, const char *sees, size_t width, int bit);
 /** All ranks are on one host. */
 void yokei_hosts_one(yoke_comm *comm);
+
+/* ---- shrink_files.c: where ranks meet that shrink a communicator and do not all share memory ---- */
+/** Whether this rank can read the records of all others: then they have a run directory in common. The lock is held. */
+bool yokei_shrink_has_folder(yoke_comm *comm);
+/** Tell all the others this rank's word: once for each number. YOKE_EIO. */
+yoke_status yokei_shrink_say(const yoke_comm *comm, const struct yokei_shrink_post *post);
+/** Read the word of rank r, if it has said it: then post_out->number is `number`. */
+bool yokei_shrink_hear(const yoke_comm *comm, int r, uint32_t number, struct yokei_shrink_post *post_out);
+/** Propose what posts[0..size) say, this rank's word being the one that counts. It becomes the decision if there is none. YOKE_EIO. */
+yoke_status yokei_shrink_propose(const yoke_comm *comm, uint32_t number, const struct yokei_shrink_post posts[]);
+/** The decision, if there is one: posts_out[0..size) as who proposed it saw them, and who that is. */
+bool yokei_shrink_decided(const yoke_comm *comm, uint32_t number, struct yokei_shrink_post posts_out[], int *winner_out);
 
 /* ---- check.c: the call check ---- */
 void yokei_header_begin(yoke_comm *comm, struct yokei_op *op);
@@ -373,8 +386,8 @@ void yokei_look_for_failure(yoke_comm *comm);
 /** Look who is to blame, when the head of the queue made no progress for a while. The lock is held. */
 void yokei_watch(yoke_comm *comm);
 void yokei_control_arrived(yoke_comm *comm, const struct yokei_control *message);
-/** Whether the process of a rank of this host is gone, by its agent's word or the kernel's. */
-bool yokei_is_gone(const struct yokei_peer *peer);
+/** Whether the process of a rank is gone, by its agent's word or the kernel's, or its host is silent. The lock is held where it is on another host. */
+bool yokei_is_gone(yoke_comm *comm, int rank);
 
 /* ---- transport/mpi.c: the only calls of MPI but those of setup.c ---- */
 yoke_status yokei_mpi_lane_begin(yoke_comm *comm, struct yokei_lane *lane, size_t message_bytes);

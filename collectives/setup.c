@@ -220,6 +220,16 @@ static void choose_transports(yoke_comm *comm, const char *mine, const char *see
     }
 }
 
+static yoke_status check_tags(const yoke_comm *comm)
+{
+    int *most = NULL, found = 0;
+    PMPI_Comm_get_attr(comm->set->mpi, MPI_TAG_UB, &most, &found);
+    if (found && most && comm->context >= (uint32_t)*most / YOKEI_LANE_KINDS - 1)
+        return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: all %d communicators that MPI has tags for were used",
+                         *most / YOKEI_LANE_KINDS);
+    return YOKE_OK;
+}
+
 /* What is known of all ranks, by the same rules on each. */
 yoke_status yokei_agree(yoke_comm *comm)
 {
@@ -235,17 +245,7 @@ yoke_status yokei_agree(yoke_comm *comm)
     for (int r = 0; r < comm->size; r++) comm->context = YOKE_MAX(comm->context, comm->peers[r].info.next_context);
     comm->set->next_context = comm->context + 1;
     comm->uid = comm->peers[0].info.draw;
-    return YOKE_OK;
-}
-
-static yoke_status check_tags(const yoke_comm *comm)
-{
-    int *most = NULL, found = 0;
-    PMPI_Comm_get_attr(comm->set->mpi, MPI_TAG_UB, &most, &found);
-    if (found && most && comm->context >= (uint32_t)*most / YOKEI_LANE_KINDS - 1)
-        return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: all %d communicators that MPI has tags for were used",
-                         *most / YOKEI_LANE_KINDS);
-    return YOKE_OK;
+    return check_tags(comm);
 }
 
 static int local_ranks(const yoke_comm *comm)
@@ -291,7 +291,6 @@ static yoke_status introduce(yoke_comm *comm, const struct meeting *at, struct y
     }
     if (!comm) return YOKE_OK;
     YOKE_TRY(yokei_agree(comm));
-    YOKE_TRY(check_tags(comm));
     for (int r = 0; r < comm->size; r++) yokei_map_record(comm, r);
     yokei_count_host(comm);
     return YOKE_OK;

@@ -1,16 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Going on without ranks that failed. MPI is of no use then, so the ranks that are left agree through the shared memory of the
- * old communicator, which is there as long as anybody has it mapped:
+ * Going on without ranks that failed. MPI says nothing of who is left, so the ranks that are agree without it:
  *   1. Each writes down whom it would leave out, and how its part of the new communicator is to be found.
  *   2. Each joins to its own what the others wrote, and who was found dead meanwhile. Who sees that all it would not leave out
- *      have come, proposes: it puts its number into one word, if that is still free (compare and swap).
- *   3. All do what the word's owner wrote. It cannot change: who is chosen writes no more. That the owner may have died since, or
- *      another of the chosen, does not matter: all have agreed on the same ranks, and find the dead one in the new communicator.
+ *      have come, proposes: the first proposal is the decision.
+ *   3. All do what the decision says. It cannot change. That the one who proposed it may have died since, or another of the chosen,
+ *      does not matter: all have agreed on the same ranks, and find the dead one in the new communicator.
+ * No leader is needed, and no rank that can still speak is waited for by name: whoever is alive may propose.
+ *
+ * Where all ranks share memory they write into the old communicator's segments, which are there as long as anybody has them mapped,
+ * and propose by compare and swap of one word. Else they write into the run directory (shrink_files.c).
  */
 #include <string.h>
+#include <time.h>
 
 #include "collectives/internal.h"
+
+/* A call of yoke_comm_shrink. */
+struct agreement {
+    yoke_comm *comm;                  /* the old one */
+    uint32_t number;                  /* of its shrinks */
+    struct yokei_shrink_post *copies; /* [size] what the files say; NULL: the words lie in shared memory */
+    uint64_t first[YOKEI_MOST_SHRUNK / 64]; /* whom this rank would leave out before it heard of the others */
+    int winner;
+};
+
+static struct yokei_shrink_post *post_at(const struct agreement *a, int r)
+{
+    return a->copies ? &a->copies[r] : yokei_shm_shrink_at(a->comm, r, a->number);
+}
 
 static bool is_out(const struct yokei_shrink_post *post, int r)
 {
@@ -19,110 +37,195 @@ static bool is_out(const struct yokei_shrink_post *post, int r)
 
 static void leave_out(struct yokei_shrink_post *post, int r) { atomic_fetch_or(&post->without[r / 64], (uint64_t)1 << (r % 64)); }
 
-static bool has_come(const yoke_comm *comm, int r, uint32_t number)
+static bool has_come(const struct agreement *a, int r)
 {
-    return atomic_load_explicit(&yokei_shm_shrink_at(comm, r, number)->number, memory_order_acquire) == number;
+    struct yokei_shrink_post *post = post_at(a, r);
+    if (atomic_load_explicit(&post->number, memory_order_acquire) == a->number) return true;
+    return a->copies && yokei_shrink_hear(a->comm, r, a->number, post);
 }
 
-/* Whom this rank would leave out from the start. */
-static void begin_post(const yoke_comm *comm, struct yokei_shrink_post *post, const int without[], int n_without)
+/* Whom this rank would leave out from the start; and say so. The lock is held. */
+static yoke_status say(struct agreement *a, const int without[], int n_without, yoke_comm *shrunk, yoke_status status)
 {
+    const yoke_comm *comm = a->comm;
+    struct yokei_shrink_post *post = post_at(a, comm->rank);
     const yoke_status error = (yoke_status)atomic_load(&comm->error);
     for (size_t i = 0; i < YOKE_COUNT(post->without); i++) atomic_store(&post->without[i], 0);
     for (int i = 0; i < n_without; i++) leave_out(post, without[i]);
     for (int r = 0; r < comm->size; r++)
         if ((error == YOKE_EDEAD || error == YOKE_ETIMEOUT) && r != comm->rank && comm->peers[r].info.world_rank == comm->culprit)
             leave_out(post, r);
+    for (size_t i = 0; i < YOKE_COUNT(post->without); i++) a->first[i] = atomic_load(&post->without[i]);
+    yokei_describe_self(shrunk, &post->info, status);
+    atomic_store_explicit(&post->number, a->number, memory_order_release);
+    return a->copies ? yokei_shrink_say(comm, post) : YOKE_OK;
 }
 
-/* Learn from the others and from the kernel; the first rank that is awaited still, -1: all have come. */
-static int gather_words(const yoke_comm *comm, struct yokei_shrink_post *post, uint32_t number, bool look_at_proc)
+/* Learn from the others and from who watches them; the first rank that is awaited still, -1: all have come. */
+static int gather_words(const struct agreement *a, bool look)
 {
+    const yoke_comm *comm = a->comm;
+    struct yokei_shrink_post *post = post_at(a, comm->rank);
+    int awaited = -1;
     for (int r = 0; r < comm->size; r++) {
         if (r == comm->rank) continue;
-        if (!is_out(post, r) && look_at_proc && yokei_is_gone(&comm->peers[r])) leave_out(post, r);
-        if (is_out(post, r) || !has_come(comm, r, number)) continue;
-        const struct yokei_shrink_post *other = yokei_shm_shrink_at(comm, r, number);
+        if (!is_out(post, r) && look && yokei_is_gone(a->comm, r)) leave_out(post, r);
+        if (is_out(post, r) || !has_come(a, r)) continue;
+        const struct yokei_shrink_post *other = post_at(a, r);
         for (size_t i = 0; i < YOKE_COUNT(post->without); i++) atomic_fetch_or(&post->without[i], atomic_load(&other->without[i]));
     }
-    for (int r = 0; r < comm->size; r++)
-        if (r != comm->rank && !is_out(post, r) && !has_come(comm, r, number)) return r;
-    return -1;
+    for (int r = 0; r < comm->size && awaited < 0; r++)
+        if (r != comm->rank && !is_out(post, r) && !has_come(a, r)) awaited = r;
+    return awaited;
 }
 
-/* The rank whose word counts, or an error. No lock is held: nothing here changes but this rank's own word. */
-static yoke_status decide(const yoke_comm *comm, struct yokei_shrink_post *post, uint32_t number, int *winner_out)
+/*
+ * Every rank that has come and lives is to be left out by some other's word, so that nobody may propose: as when a link breaks, and each
+ * side names the other. The lowest of them then goes by its own first word, and without whom it does not hear of.
+ */
+static bool break_circle(const struct agreement *a)
+{
+    const yoke_comm *comm = a->comm;
+    struct yokei_shrink_post *post = post_at(a, comm->rank);
+    for (int r = 0; r < comm->size; r++) {
+        if (r != comm->rank && has_come(a, r) && !yokei_is_gone(a->comm, r) && (r < comm->rank || !is_out(post, r))) return false;
+    }
+    for (size_t i = 0; i < YOKE_COUNT(post->without); i++) atomic_store(&post->without[i], a->first[i]);
+    for (int r = 0; r < comm->size; r++)
+        if (r != comm->rank && (!has_come(a, r) || yokei_is_gone(a->comm, r))) leave_out(post, r);
+    return true;
+}
+
+static yoke_status propose(const struct agreement *a)
+{
+    if (a->copies) return yokei_shrink_propose(a->comm, a->number, a->copies);
+    _Atomic uint64_t *word = yokei_shm_decision_at(a->comm);
+    uint64_t seen = atomic_load(word);
+    if (seen >> 32 != a->number) atomic_compare_exchange_strong(word, &seen, (uint64_t)a->number << 32 | (uint32_t)(a->comm->rank + 1));
+    return YOKE_OK;
+}
+
+static bool is_decided(struct agreement *a)
+{
+    if (a->copies) return yokei_shrink_decided(a->comm, a->number, a->copies, &a->winner);
+    const uint64_t seen = atomic_load(yokei_shm_decision_at(a->comm));
+    a->winner = (int)(uint32_t)seen - 1;
+    return seen >> 32 == a->number;
+}
+
+static yoke_status too_late(const struct agreement *a, int awaited, uint64_t waited_ns)
+{
+    const struct yokei_peer_info *info = &a->comm->peers[YOKE_MAX(awaited, 0)].info;
+    return yoke_fail(YOKE_ETIMEOUT, "rank %d (host %s, pid %d) of communicator \"%s\" lives and has not called for %.1f s (timeout_ms %lld)", YOKE_MAX(awaited, 0),
+                     info->host, info->pid, a->comm->name, (double)waited_ns * 1e-9, (long long)a->comm->timeout_ms);
+}
+
+/* One look. The lock is held where ranks of other hosts are looked at, whose records are read anew. */
+static yoke_status look(struct agreement *a, bool at_processes, int *awaited_out)
+{
+    if (a->copies) pthread_mutex_lock(&yokei_process.lock);
+    *awaited_out = gather_words(a, at_processes);
+    bool may = *awaited_out < 0 && !is_out(post_at(a, a->comm->rank), a->comm->rank);
+    if (*awaited_out < 0 && !may && at_processes) may = break_circle(a);
+    const yoke_status status = may ? propose(a) : YOKE_OK;
+    if (a->copies) pthread_mutex_unlock(&yokei_process.lock);
+    return status;
+}
+
+/* Until it is decided, or there is an error. */
+static yoke_status decide(struct agreement *a)
 {
     static const uint64_t LOOK_EVERY_NS = 5000000;
-    _Atomic uint64_t *word = yokei_shm_decision_at(comm);
     const uint64_t begin = yokei_now_ns();
     uint64_t looked = 0;
     struct yokei_wait wait;
     yokei_wait_init(&wait, YOKEI_WAIT_SLEEP, 1, 1);
-    for (;;) {
-        uint64_t seen = atomic_load(word);
-        if (seen >> 32 == number) {
-            *winner_out = (int)(uint32_t)seen - 1;
-            return YOKE_OK;
-        }
+    while (!is_decided(a)) {
         const uint64_t now = yokei_now_ns();
-        const bool look = now - looked > LOOK_EVERY_NS;
-        const int awaited = gather_words(comm, post, number, look);
-        if (look) looked = now;
-        if (awaited < 0 && !is_out(post, comm->rank)) {
-            atomic_compare_exchange_strong(word, &seen, (uint64_t)number << 32 | (uint32_t)(comm->rank + 1));
-            continue;
-        }
-        if (now - begin > (uint64_t)comm->timeout_ms * 1000000)
-            return yoke_fail(YOKE_ETIMEOUT, "rank %d (host %s, pid %d) of communicator \"%s\" lives and has not called for %.1f s (timeout_ms %lld)",
-                             YOKE_MAX(awaited, 0), comm->peers[YOKE_MAX(awaited, 0)].info.host, comm->peers[YOKE_MAX(awaited, 0)].info.pid,
-                             comm->name, (double)(now - begin) * 1e-9, (long long)comm->timeout_ms);
+        const bool at_processes = now - looked > LOOK_EVERY_NS;
+        int awaited = -1;
+        YOKE_TRY(look(a, at_processes, &awaited));
+        if (at_processes) looked = now;
+        if (now - begin > (uint64_t)a->comm->timeout_ms * 1000000) return too_late(a, awaited, now - begin);
         yokei_wait_idle(&wait);
+        if (a->copies) nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL); /* a file server is asked each time */
     }
-}
-
-/* The new communicator's members are known: fill it in as its creation would have. The lock is held. */
-static yoke_status fill_in(yoke_comm *comm, const yoke_comm *old, uint32_t number, int winner)
-{
-    const struct yokei_shrink_post *word = yokei_shm_shrink_at(old, winner, number);
-    comm->size = 0;
-    for (int r = 0; r < old->size; r++) {
-        if (is_out(word, r)) continue;
-        if (r == old->rank) comm->rank = comm->size;
-        comm->peers[comm->size].info = yokei_shm_shrink_at(old, r, number)->info;
-        comm->set_rank[comm->size++] = old->set_rank[r];
-    }
-    YOKE_TRY(yokei_agree(comm));
-    yokei_hosts_one(comm);
     return YOKE_OK;
 }
 
-/* Map the others' parts. Who is gone already fails the new communicator, and not this call: the others may have come past here. */
-static void map_members(yoke_comm *comm)
+/* The new communicator's members are known: fill it in as its creation would have. old_rank[r] is rank r's in the old one. The lock is held. */
+static yoke_status fill_in(yoke_comm *comm, const struct agreement *a, int old_rank[])
+{
+    const yoke_comm *old = a->comm;
+    comm->size = 0;
+    for (int r = 0; r < old->size; r++) {
+        if (is_out(post_at(a, a->winner), r)) continue;
+        if (r == old->rank) comm->rank = comm->size;
+        comm->peers[comm->size].info = post_at(a, r)->info;
+        old_rank[comm->size] = r;
+        comm->set_rank[comm->size++] = old->set_rank[r];
+    }
+    return yokei_agree(comm);
+}
+
+/* Who shared memory shares it again. */
+static yoke_status find_hosts(yoke_comm *comm, const yoke_comm *old, const int old_rank[])
+{
+    const size_t size = (size_t)comm->size;
+    const struct yokei_hosts *h = &old->hosts;
+    char *sees = calloc(size, size);
+    if (!sees) return yoke_fail(YOKE_ENOMEM, "no memory for %zu ranks", size);
+    for (size_t x = 0; x < size; x++)
+        for (size_t y = 0; y < size; y++) sees[x * size + y] = x == y || (h->n && h->of[old_rank[x]] == h->of[old_rank[y]]);
+    yokei_hosts_find(comm, sees, size, 1);
+    free(sees);
+    return YOKE_OK;
+}
+
+/*
+ * Map the others' parts. Who is gone already fails the new communicator, and not this call: the others may have come past here. Its rank, -1:
+ * nobody is.
+ */
+static int map_members(yoke_comm *comm, const yoke_comm *old, const int old_rank[])
 {
     int gone = -1;
     for (int r = 0; r < comm->size; r++) {
         struct yokei_peer *peer = &comm->peers[r];
-        peer->transport = peer->beneath = &yokei_shm_transport;
-        yokei_map_record(comm, r);
-        if (r != comm->rank && (!peer->flight || !yokei_shm_map(comm, r)) && gone < 0) gone = r;
+        const bool shares = comm->hosts.n && comm->hosts.of[r] == comm->hosts.of[comm->rank];
+        peer->transport = peer->beneath = shares ? &yokei_shm_transport : &yokei_mpi_transport;
+        if (r == comm->rank || old->peers[old_rank[r]].flight) yokei_map_record(comm, r);
+        if (r != comm->rank && shares && (!peer->flight || !yokei_shm_map(comm, r)) && gone < 0) gone = r;
     }
     yokei_count_host(comm);
-    if (gone >= 0)
-        yokei_comm_fail(comm, YOKE_EDEAD, comm->peers[gone].info.world_rank,
-                        "communicator \"%s\": rank %d (rank %d of the job, host %s, pid %d) died while the communicator was made", comm->name, gone,
-                        comm->peers[gone].info.world_rank, comm->peers[gone].info.host, comm->peers[gone].info.pid);
+    return gone;
 }
 
-/* The rank goes on: its record is no failed one's any more. */
-static void record(const yoke_comm *old)
+static void fail_by_gone(yoke_comm *comm, int gone)
 {
+    const struct yokei_peer_info *info = &comm->peers[gone].info;
+    yokei_comm_fail(comm, YOKE_EDEAD, info->world_rank, "communicator \"%s\": rank %d (rank %d of the job, host %s, pid %d) died while the communicator was made",
+                    comm->name, gone, info->world_rank, info->host, info->pid);
+}
+
+/* The rank goes on: its record is no failed one's any more, and says without whom, where that is because they failed. */
+static void record(const struct agreement *a)
+{
+    yoke_comm *old = a->comm;
     struct yokei_flight_file *file = yokei_process.flight;
+    bool any = false;
+    for (int r = 0; r < old->size && old->size > 1; r++) {
+        const int world = old->peers[r].info.world_rank;
+        if (!is_out(post_at(a, a->winner), r) || world < 0 || world >= YOKEI_FLIGHT_RANKS) continue;
+        if (!atomic_load(&old->error) && !yokei_is_gone(old, r)) continue; /* left out by agreement */
+        atomic_fetch_or(&file->lost[world / 64], (uint64_t)1 << (world % 64));
+        any = true;
+    }
     if (atomic_load(&file->state) == YOKEI_RANK_FAILED && atomic_load(&file->comm) == old->uid) {
         atomic_store(&file->status, YOKE_OK);
         atomic_store_explicit(&file->state, YOKEI_RANK_OUTSIDE, memory_order_release);
     }
-    atomic_fetch_add(&file->n_shrinks, 1);
+    if (any) atomic_fetch_add(&file->n_shrinks, 1);
+    if (a->copies) yokei_flight_publish(file);
 }
 
 static yoke_status check(const yoke_comm *comm, const int without[], int n_without)
@@ -133,41 +236,81 @@ static yoke_status check(const yoke_comm *comm, const int without[], int n_witho
             return yoke_fail(YOKE_EINVAL, "rank %d is not in communicator \"%s\" of %d ranks", without[i], comm->name, comm->size);
         if (without[i] == comm->rank) return yoke_fail(YOKE_EINVAL, "rank %d cannot leave itself out: it need not call", comm->rank);
     }
-    if (comm->size > 1 && !comm->all_shared)
-        return yoke_fail(YOKE_EUNSUPPORTED, "not all ranks of communicator \"%s\" share memory; start the job again without the failed rank, from its "
-                         "last checkpoint", comm->name);
     if (comm->size > YOKEI_MOST_SHRUNK)
         return yoke_fail(YOKE_EUNSUPPORTED, "communicator \"%s\" has %d ranks, more than %d", comm->name, comm->size, YOKEI_MOST_SHRUNK);
     return YOKE_OK;
 }
 
-/* The lock is held, but for the wait. */
-static yoke_status shrink(yoke_comm *old, const int without[], int n_without, yoke_comm *comm, yoke_status status)
+/* Where the words are to lie. The lock is held. */
+static yoke_status open_agreement(struct agreement *a)
 {
+    const yoke_comm *comm = a->comm;
+    if (comm->size == 1 || comm->all_shared) return YOKE_OK;
+    if (!yokei_shrink_has_folder(a->comm))
+        return yoke_fail(YOKE_EUNSUPPORTED, "not all ranks of communicator \"%s\" share memory, and they see no run directory in common: start the job by "
+                         "yoke run, with a --run-dir that all hosts share", comm->name);
+    const size_t bytes = (size_t)comm->size * sizeof a->copies[0];
+    a->copies = aligned_alloc(_Alignof(struct yokei_shrink_post), bytes);
+    if (!a->copies) return yoke_fail(YOKE_ENOMEM, "no memory for %d ranks", comm->size);
+    memset(a->copies, 0, bytes);
+    return YOKE_OK;
+}
+
+/* Among several. The lock is held, but for the wait. *gone_out: a member that was found dead after the decision, -1: none. */
+static yoke_status agree(struct agreement *a, const int without[], int n_without, yoke_comm *comm, yoke_status status, int *gone_out)
+{
+    yoke_comm *old = a->comm;
+    int *old_rank = calloc((size_t)old->size, sizeof *old_rank);
+    if (!status && old->all_shared && !comm->segment) status = yoke_fail(YOKE_ENOMEM, "no shared memory for the new communicator");
+    if (!old_rank && !status) status = yoke_fail(YOKE_ENOMEM, "no memory for %d ranks", old->size);
+    yoke_status agreed = say(a, without, n_without, comm, status);
+    pthread_mutex_unlock(&yokei_process.lock);
+    if (!agreed) agreed = decide(a);
+    pthread_mutex_lock(&yokei_process.lock);
+    if (!agreed && is_out(post_at(a, a->winner), old->rank))
+        agreed = yoke_fail(YOKE_EDEAD, "the others went on without this rank (%d): they found it dead, stopped, stuck or late, or were told to", old->rank);
+    if (!agreed && old_rank) agreed = fill_in(comm, a, old_rank);
+    if (!agreed && old_rank) agreed = find_hosts(comm, old, old_rank);
+    if (!agreed && old_rank) *gone_out = map_members(comm, old, old_rank);
+    free(old_rank);
+    return agreed ? agreed : status;
+}
+
+/* Alone. The lock is held. */
+static yoke_status stay_alone(const yoke_comm *old, yoke_comm *comm, yoke_status status)
+{
+    yokei_describe_self(comm, &comm->peers[0].info, status);
+    YOKE_TRY(status);
+    comm->set_rank[0] = old->set_rank[0];
+    YOKE_TRY(yokei_agree(comm));
+    yokei_hosts_one(comm);
+    comm->peers[0].transport = comm->peers[0].beneath = &yokei_shm_transport;
+    yokei_map_record(comm, 0);
+    yokei_count_host(comm);
+    return YOKE_OK;
+}
+
+/* The lock is held. */
+static yoke_status shrink(struct agreement *a, const int without[], int n_without, yoke_comm **comm_out)
+{
+    yoke_comm *old = a->comm, *comm = NULL;
+    const struct yoke_comm_config config = yokei_comm_config(old, old->name);
+    int gone = -1;
+    YOKE_TRY(open_agreement(a));
+    yoke_status status = yokei_comm_new(old->rank, old->size, old->device, &config, &comm);
+    if (!comm) return status;
+    /* Before it is entered: what fails in it from here on is its own. */
     comm->set = old->set;
     comm->set->n_comms++;
-    const uint32_t number = ++old->n_shrinks;
-    int winner = 0;
-    if (old->size == 1) {
-        yokei_describe_self(comm, &comm->peers[0].info, status);
-        YOKE_TRY(status);
-        comm->set_rank[0] = old->set_rank[0];
-        YOKE_TRY(yokei_agree(comm));
-    } else {
-        struct yokei_shrink_post *post = yokei_shm_shrink_at(old, old->rank, number);
-        if (!comm->segment && !status) status = yoke_fail(YOKE_ENOMEM, "no shared memory for the new communicator");
-        begin_post(old, post, without, n_without);
-        yokei_describe_self(comm, &post->info, status);
-        atomic_store_explicit(&post->number, number, memory_order_release);
-        pthread_mutex_unlock(&yokei_process.lock);
-        status = decide(old, post, number, &winner);
-        pthread_mutex_lock(&yokei_process.lock);
-        YOKE_TRY(status);
-        if (is_out(yokei_shm_shrink_at(old, winner, number), old->rank))
-            return yoke_fail(YOKE_EDEAD, "the others went on without this rank (%d): they found it dead, stopped, stuck or late, or were told to", old->rank);
-        YOKE_TRY(fill_in(comm, old, number, winner));
-    }
-    map_members(comm);
+    comm->shrunk_from = old->uid;
+    a->number = ++old->n_shrinks;
+    status = old->size == 1 ? stay_alone(old, comm, status) : agree(a, without, n_without, comm, status, &gone);
+    if (!status) yokei_costs_inherit(comm, old);
+    if (!status) yokei_inject_wrap(comm);
+    if (!status && old->size > 1) record(a);
+    YOKE_TRY(yokei_comm_enter(comm, status, comm_out));
+    yokei_comm_record(comm);
+    if (gone >= 0) fail_by_gone(comm, gone);
     return YOKE_OK;
 }
 
@@ -179,19 +322,10 @@ yoke_status yoke_comm_shrink(yoke_comm *comm, const int without[], int n_without
     yoke_status status = check(comm, without, n_without);
     if (status) return yoke_fail_context(status, "%s", call);
     yoke_comm_busy(comm, "shrinking a communicator");
+    struct agreement a = { .comm = comm };
     pthread_mutex_lock(&yokei_process.lock);
-    const struct yoke_comm_config config = yokei_comm_config(comm, comm->name);
-    yoke_comm *shrunk = NULL;
-    status = yokei_comm_new(comm->rank, comm->size, comm->device, &config, &shrunk);
-    if (shrunk) {
-        /* Before it is entered: what fails in it from here on is its own. */
-        status = shrink(comm, without, n_without, shrunk, status);
-        if (!status) yokei_costs_inherit(shrunk, comm);
-        if (!status) yokei_inject_wrap(shrunk);
-        if (!status) record(comm);
-        status = yokei_comm_enter(shrunk, status, comm_out);
-        if (!status) yokei_comm_record(shrunk);
-    }
+    status = shrink(&a, without, n_without, comm_out);
     pthread_mutex_unlock(&yokei_process.lock);
+    free(a.copies);
     return status ? yoke_fail_context(status, "%s", call) : YOKE_OK;
 }

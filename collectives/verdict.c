@@ -181,10 +181,21 @@ static enum yokei_agent_state proc_verdict(const struct yokei_peer *peer)
     return state == 'T' || state == 't' ? YOKEI_AGENT_STOPPED : YOKEI_AGENT_ALIVE;
 }
 
-bool yokei_is_gone(const struct yokei_peer *peer)
+/* Of a rank on another host: neither it nor its agent has shown any life for stall_ms. */
+static bool is_silent(const yoke_comm *comm, struct yokei_peer *peer, const struct yokei_flight_file *file, uint64_t now)
 {
-    const struct yokei_agent_verdict verdict = yokei_flight_agent(peer->flight);
-    return verdict.state == YOKEI_AGENT_NONE ? proc_verdict(peer) == YOKEI_AGENT_DEAD : yokei_agent_gone(verdict.state);
+    return !peer->flight && yokei_beats_stand(&peer->beats, file, now) > (uint64_t)comm->stall_ms * MS + BEAT_GRACE * MS;
+}
+
+bool yokei_is_gone(yoke_comm *comm, int rank)
+{
+    struct yokei_peer *peer = &comm->peers[rank];
+    const uint64_t now = yokei_now_ns();
+    const struct yokei_flight_file *file = yokei_record_of(comm, rank, now);
+    if (!file) return false;
+    const struct yokei_agent_verdict verdict = yokei_flight_agent(file);
+    if (peer->flight && verdict.state == YOKEI_AGENT_NONE) return proc_verdict(peer) == YOKEI_AGENT_DEAD;
+    return yokei_agent_gone(verdict.state) || is_silent(comm, peer, file, now);
 }
 
 /* Fail as the peer did: what it said of itself is nearer to the cause than that it ended. */
@@ -213,17 +224,16 @@ static bool look_at_peer(yoke_comm *comm, struct yokei_op *op, int rank, bool lo
     struct yokei_peer *peer = &comm->peers[rank];
     const struct yokei_flight_file *file = yokei_record_of(comm, rank, now);
     if (!file) return false;
-    /* It failed in another communicator, and does nothing since: it will not come here any more. */
-    if (atomic_load_explicit(&file->state, memory_order_acquire) == YOKEI_RANK_FAILED &&
-        now - op->progress_ns > FOREIGN_FAILURE_AFTER * MS)
+    /* It failed in another communicator, and does nothing since: it will not come here any more, unless it is about to leave that one for this. */
+    if (atomic_load_explicit(&file->state, memory_order_acquire) == YOKEI_RANK_FAILED && now - op->progress_ns > FOREIGN_FAILURE_AFTER * MS &&
+        !(comm->shrunk_from && atomic_load(&file->comm) == comm->shrunk_from))
         return take_over(comm, rank);
     struct yokei_agent_verdict verdict = yokei_flight_agent(file);
     if (verdict.state == YOKEI_AGENT_NONE && peer->flight) {
         if (look_at_proc) peer->suspect_state = (char)proc_verdict(peer);
         verdict.state = (enum yokei_agent_state)peer->suspect_state;
     }
-    if (!peer->flight && !yokei_agent_gone(verdict.state) && yokei_beats_stand(&peer->beats, file, now) > (uint64_t)comm->stall_ms * MS + BEAT_GRACE * MS)
-        verdict.state = YOKEI_AGENT_SILENT;
+    if (!yokei_agent_gone(verdict.state) && is_silent(comm, peer, file, now)) verdict.state = YOKEI_AGENT_SILENT;
     const bool gone = yokei_agent_gone(verdict.state);
     if (!gone && verdict.state != YOKEI_AGENT_STOPPED) {
         peer->suspect_ns = 0;

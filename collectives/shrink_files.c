@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where ranks meet that shrink a communicator and do not all share memory: in files of the run directory, which outlive every rank
+ * and every connection. A word and a decision are whole when they have their names: words by rename, the decision by link, which
+ * fails where there is one already. So it is one and the same for all, on a file server too, and nobody has to be asked for it.
+ *   shrink-UID-NUMBER-RANK  a rank's word      shrink-UID-NUMBER  the decision: all words that it rests on
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "collectives/internal.h"
+
+/* Before the words; the sum is over all that follows it. */
+struct head {
+    uint64_t magic, sum;
+    uint32_t uid, number;
+    int32_t rank, n_words; /* whose word it is, or who proposed the decision */
+};
+static const uint64_t MAGIC = 0x316b6e6972687379ull; /* "yshrink1" */
+enum { PATH_BYTES = 4096 + 64 };
+
+static void name_word(const yoke_comm *comm, uint32_t number, int rank, char path[PATH_BYTES])
+{
+    yokei_text(path, PATH_BYTES, "%s/shrink-%08x-%u-%d", yokei_process.run_dir, comm->uid, number, rank);
+}
+
+static void name_decision(const yoke_comm *comm, uint32_t number, char path[PATH_BYTES])
+{
+    yokei_text(path, PATH_BYTES, "%s/shrink-%08x-%u", yokei_process.run_dir, comm->uid, number);
+}
+
+static uint64_t sum_of(const struct head *head, const struct yokei_shrink_post posts[])
+{
+    const uint64_t first = yokei_hash(&head->uid, sizeof *head - offsetof(struct head, uid), 0);
+    return yokei_hash(posts, (size_t)head->n_words * sizeof posts[0], first);
+}
+
+static bool write_all(int fd, const void *data, size_t bytes)
+{
+    while (bytes) {
+        const ssize_t n = write(fd, data, bytes);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return false;
+        data = (const char *)data + n;
+        bytes -= (size_t)n;
+    }
+    return true;
+}
+
+/* A file without a name of its own yet: the caller gives it one, or removes it. */
+static yoke_status write_draft(const yoke_comm *comm, uint32_t number, const struct yokei_shrink_post posts[], int n_words, const char *path, char draft[PATH_BYTES])
+{
+    struct head head = { .magic = MAGIC, .uid = comm->uid, .number = number, .rank = comm->rank, .n_words = n_words };
+    head.sum = sum_of(&head, posts);
+    yokei_text(draft, PATH_BYTES, "%s.%d", path, yokei_process.world_rank);
+    const int fd = open(draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    bool written = fd >= 0 && write_all(fd, &head, sizeof head) && write_all(fd, posts, (size_t)n_words * sizeof posts[0]);
+    int error = errno;
+    if (fd >= 0 && close(fd) && written) error = errno, written = false; /* a file server says here that it is full */
+    if (written) return YOKE_OK;
+    unlink(draft);
+    return yoke_fail(YOKE_EIO, "%s: cannot be written: %s", draft, strerror(error));
+}
+
+/* Read `n_words` words of this communicator and number; false where they are not there, or are another job's. */
+static bool read_words(const yoke_comm *comm, uint32_t number, const char *path, struct yokei_shrink_post posts[], int n_words, int *rank_out)
+{
+    struct head head;
+    const size_t bytes = (size_t)n_words * sizeof posts[0];
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) return false;
+    const bool read_them = read(fd, &head, sizeof head) == (ssize_t)sizeof head && pread(fd, posts, bytes, sizeof head) == (ssize_t)bytes;
+    close(fd);
+    if (!read_them || head.magic != MAGIC || head.uid != comm->uid || head.number != number || head.n_words != n_words) return false;
+    *rank_out = head.rank;
+    return head.rank >= 0 && head.rank < comm->size && head.sum == sum_of(&head, posts);
+}
+
+bool yokei_shrink_has_folder(yoke_comm *comm)
+{
+    for (int r = 0; r < comm->size; r++)
+        if (r != comm->rank && !yokei_record_of(comm, r, yokei_now_ns())) return false;
+    return yokei_process.run_dir[0] != '\0';
+}
+
+yoke_status yokei_shrink_say(const yoke_comm *comm, const struct yokei_shrink_post *post)
+{
+    char path[PATH_BYTES], draft[PATH_BYTES];
+    const uint32_t number = atomic_load(&post->number);
+    name_word(comm, number, comm->rank, path);
+    YOKE_TRY(write_draft(comm, number, post, 1, path, draft));
+    return rename(draft, path) ? yoke_fail(YOKE_EIO, "%s: cannot be written: %s", path, strerror(errno)) : YOKE_OK;
+}
+
+bool yokei_shrink_hear(const yoke_comm *comm, int r, uint32_t number, struct yokei_shrink_post *post_out)
+{
+    char path[PATH_BYTES];
+    struct yokei_shrink_post post;
+    int rank = -1;
+    name_word(comm, number, r, path);
+    if (!read_words(comm, number, path, &post, 1, &rank) || rank != r || post.info.nonce != comm->peers[r].info.nonce) return false;
+    *post_out = post;
+    return true;
+}
+
+yoke_status yokei_shrink_propose(const yoke_comm *comm, uint32_t number, const struct yokei_shrink_post posts[])
+{
+    char path[PATH_BYTES], draft[PATH_BYTES];
+    name_decision(comm, number, path);
+    YOKE_TRY(write_draft(comm, number, posts, comm->size, path, draft));
+    const int failed = link(draft, path), error = errno; /* a lost answer of a file server makes this EEXIST too: all read it anew */
+    unlink(draft);
+    return failed && error != EEXIST ? yoke_fail(YOKE_EIO, "%s: cannot be made: %s", path, strerror(error)) : YOKE_OK;
+}
+
+bool yokei_shrink_decided(const yoke_comm *comm, uint32_t number, struct yokei_shrink_post posts_out[], int *winner_out)
+{
+    char path[PATH_BYTES];
+    name_decision(comm, number, path);
+    if (access(path, R_OK)) return false;
+    const size_t bytes = (size_t)comm->size * sizeof posts_out[0];
+    struct yokei_shrink_post *posts = aligned_alloc(_Alignof(struct yokei_shrink_post), bytes);
+    const bool decided = posts && read_words(comm, number, path, posts, comm->size, winner_out) &&
+                         posts[*winner_out].info.nonce == comm->peers[*winner_out].info.nonce;
+    if (decided) memcpy(posts_out, posts, bytes);
+    free(posts);
+    return decided;
+}
