@@ -97,7 +97,8 @@ struct yokei_peer_info {
 /** A rank's word in yoke_comm_shrink; two of them in turn, since all come to number n before anybody comes to n + 1. */
 struct yokei_shrink_post {
     _Alignas(64) _Atomic uint32_t number;      /* of the shrinks of this communicator; written last */
-    _Atomic uint64_t without[YOKEI_MOST_SHRUNK / 64]; /* bit r: leave rank r out; bits only come */
+    _Atomic uint64_t without[YOKEI_MOST_SHRUNK / 64]; /* bit r: rank r was named by the caller, or is gone; bits only come */
+    int32_t accused;                           /* the rank that the old communicator's error names as dead, stopped, stuck or late; -1: none */
     struct yokei_peer_info info;
 };
 

@@ -16,14 +16,19 @@
 
 #include "collectives/internal.h"
 
+struct ranks { uint64_t bits[YOKEI_MOST_SHRUNK / 64]; };
+
 /* A call of yoke_comm_shrink. */
 struct agreement {
     yoke_comm *comm;                  /* the old one */
     uint32_t number;                  /* of its shrinks */
     struct yokei_shrink_post *copies; /* [size] what the files say; NULL: the words lie in shared memory */
-    uint64_t first[YOKEI_MOST_SHRUNK / 64]; /* whom this rank would leave out before it heard of the others */
+    bool any_gone;                    /* somebody is, as this rank has seen */
     int winner;
 };
+
+static bool has(const struct ranks *set, int r) { return set->bits[r / 64] >> (r % 64) & 1; }
+static void add(struct ranks *set, int r) { set->bits[r / 64] |= (uint64_t)1 << (r % 64); }
 
 static struct yokei_shrink_post *post_at(const struct agreement *a, int r)
 {
@@ -44,7 +49,7 @@ static bool has_come(const struct agreement *a, int r)
     return a->copies && yokei_shrink_hear(a->comm, r, a->number, post);
 }
 
-/* Whom this rank would leave out from the start; and say so. The lock is held. */
+/* This rank's word. The lock is held. */
 static yoke_status say(struct agreement *a, const int without[], int n_without, yoke_comm *shrunk, yoke_status status)
 {
     const yoke_comm *comm = a->comm;
@@ -52,52 +57,73 @@ static yoke_status say(struct agreement *a, const int without[], int n_without, 
     const yoke_status error = (yoke_status)atomic_load(&comm->error);
     for (size_t i = 0; i < YOKE_COUNT(post->without); i++) atomic_store(&post->without[i], 0);
     for (int i = 0; i < n_without; i++) leave_out(post, without[i]);
+    post->accused = -1;
     for (int r = 0; r < comm->size; r++)
-        if ((error == YOKE_EDEAD || error == YOKE_ETIMEOUT) && r != comm->rank && comm->peers[r].info.world_rank == comm->culprit)
-            leave_out(post, r);
-    for (size_t i = 0; i < YOKE_COUNT(post->without); i++) a->first[i] = atomic_load(&post->without[i]);
+        if ((error == YOKE_EDEAD || error == YOKE_ETIMEOUT) && r != comm->rank && comm->peers[r].info.world_rank == comm->culprit) post->accused = r;
     yokei_describe_self(shrunk, &post->info, status);
     atomic_store_explicit(&post->number, a->number, memory_order_release);
     return a->copies ? yokei_shrink_say(comm, post) : YOKE_OK;
 }
 
-/* Learn from the others and from who watches them; the first rank that is awaited still, -1: all have come. */
-static int gather_words(const struct agreement *a, bool look)
+static void look_who_is_gone(struct agreement *a)
 {
-    const yoke_comm *comm = a->comm;
-    struct yokei_shrink_post *post = post_at(a, comm->rank);
-    int awaited = -1;
-    for (int r = 0; r < comm->size; r++) {
-        if (r == comm->rank) continue;
-        if (!is_out(post, r) && look && yokei_is_gone(a->comm, r)) leave_out(post, r);
-        if (is_out(post, r) || !has_come(a, r)) continue;
-        const struct yokei_shrink_post *other = post_at(a, r);
-        for (size_t i = 0; i < YOKE_COUNT(post->without); i++) atomic_fetch_or(&post->without[i], atomic_load(&other->without[i]));
+    for (int r = 0; r < a->comm->size; r++) {
+        if (r == a->comm->rank || !yokei_is_gone(a->comm, r)) continue;
+        leave_out(post_at(a, a->comm->rank), r);
+        a->any_gone = true;
     }
-    for (int r = 0; r < comm->size && awaited < 0; r++)
-        if (r != comm->rank && !is_out(post, r) && !has_come(a, r)) awaited = r;
-    return awaited;
+}
+
+/* Whether ranks of the hosts of `from` and `to` accuse each other, and all live: then it is the link between the hosts. */
+static bool is_link(const struct agreement *a, int from, int to)
+{
+    const struct yokei_hosts *h = &a->comm->hosts;
+    if (!h->n || h->of[from] == h->of[to]) return false;
+    for (int r = 0; r < a->comm->size; r++) {
+        const int accused = h->of[r] == h->of[to] && has_come(a, r) ? post_at(a, r)->accused : -1;
+        if (accused >= 0 && accused < a->comm->size && h->of[accused] == h->of[from]) return true;
+    }
+    return false;
 }
 
 /*
- * Every rank that has come and lives is to be left out by some other's word, so that nobody may propose: as when a link breaks, and each
- * side names the other. The lowest of them then goes by its own first word, and without whom it does not hear of.
+ * What rank r's accusation comes to. Who is accused and has not come is left out. Who has come all the same was wrongly called stuck, if
+ * somebody is gone for whom it had to wait; else there must be something to it, or the next communicator would fail as this one. Where a link
+ * between hosts is broken, the side of the lower rank stays.
  */
-static bool break_circle(const struct agreement *a)
+static void judge_accused(const struct agreement *a, int r, struct ranks *out)
 {
-    const yoke_comm *comm = a->comm;
-    struct yokei_shrink_post *post = post_at(a, comm->rank);
-    for (int r = 0; r < comm->size; r++) {
-        if (r != comm->rank && has_come(a, r) && !yokei_is_gone(a->comm, r) && (r < comm->rank || !is_out(post, r))) return false;
-    }
-    for (size_t i = 0; i < YOKE_COUNT(post->without); i++) atomic_store(&post->without[i], a->first[i]);
-    for (int r = 0; r < comm->size; r++)
-        if (r != comm->rank && (!has_come(a, r) || yokei_is_gone(a->comm, r))) leave_out(post, r);
-    return true;
+    const int accused = post_at(a, r)->accused;
+    if (accused < 0 || accused >= a->comm->size || accused == r) return;
+    if (has_come(a, accused) && a->any_gone) return;
+    add(out, accused);
+    const bool link = has_come(a, accused) && is_link(a, r, accused);
+    for (int other = 0; other < a->comm->size && link; other++)
+        if (a->comm->hosts.of[other] == a->comm->hosts.of[accused]) add(out, other);
 }
 
-static yoke_status propose(const struct agreement *a)
+/* Whom all that have come would leave out; the first rank that is awaited still, -1: all have come. Who is out has no say. */
+static int gather_words(const struct agreement *a, struct ranks *out)
 {
+    const yoke_comm *comm = a->comm;
+    memset(out, 0, sizeof *out);
+    for (int turn = 0; turn < 2; turn++) /* who is gone first, then who is accused */
+        for (int r = 0; r < comm->size; r++) {
+            if (has(out, r) || !has_come(a, r)) continue;
+            const struct yokei_shrink_post *post = post_at(a, r);
+            for (size_t i = 0; i < YOKE_COUNT(out->bits) && !turn; i++) out->bits[i] |= atomic_load(&post->without[i]);
+            if (turn) judge_accused(a, r, out);
+        }
+    for (int r = 0; r < comm->size; r++)
+        if (!has(out, r) && !has_come(a, r)) return r;
+    return -1;
+}
+
+/* Leave out these: all that this rank says from here on is for who reads the decision. */
+static yoke_status propose(const struct agreement *a, const struct ranks *out)
+{
+    for (int r = 0; r < a->comm->size; r++)
+        if (has(out, r)) leave_out(post_at(a, a->comm->rank), r);
     if (a->copies) return yokei_shrink_propose(a->comm, a->number, a->copies);
     _Atomic uint64_t *word = yokei_shm_decision_at(a->comm);
     uint64_t seen = atomic_load(word);
@@ -123,11 +149,11 @@ static yoke_status too_late(const struct agreement *a, int awaited, uint64_t wai
 /* One look. The lock is held where ranks of other hosts are looked at, whose records are read anew. */
 static yoke_status look(struct agreement *a, bool at_processes, int *awaited_out)
 {
+    struct ranks out;
     if (a->copies) pthread_mutex_lock(&yokei_process.lock);
-    *awaited_out = gather_words(a, at_processes);
-    bool may = *awaited_out < 0 && !is_out(post_at(a, a->comm->rank), a->comm->rank);
-    if (*awaited_out < 0 && !may && at_processes) may = break_circle(a);
-    const yoke_status status = may ? propose(a) : YOKE_OK;
+    if (at_processes) look_who_is_gone(a);
+    *awaited_out = gather_words(a, &out);
+    const yoke_status status = *awaited_out < 0 && at_processes && !has(&out, a->comm->rank) ? propose(a, &out) : YOKE_OK;
     if (a->copies) pthread_mutex_unlock(&yokei_process.lock);
     return status;
 }

@@ -30,4 +30,6 @@ YOKE_TESTS += \
 	"$(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor kill $${YOKE_SOAK:+10}6" \
 	"$(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor stop $${YOKE_SOAK:+10}2" \
 	"$(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor exit $${YOKE_SOAK:+10}2" \
-	"$(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor abort 2"
+	"$(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor abort 2" \
+	"SURVIVOR_HOSTS=aabbab $(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor kill $${YOKE_SOAK:+10}4" \
+	"SURVIVOR_HOSTS=abcdef $(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor kill $${YOKE_SOAK:+10}2"

@@ -2,9 +2,11 @@
 /*
  * A job that loses ranks and goes on. Every rank knows from the seed who dies, how and when; the others meet an error, shrink
  * the communicator, agree on where they are, and go on until as many rounds are done. Wrong sums are errors.
- *   yoke run -n N -- tests/faults/survivor kill|stop|exit|abort DEATHS SEED
+ *   yoke run -n N -- tests/faults/survivor kill|stop|exit|abort|lost DEATHS SEED
  *   kill: SIGKILL by a thread, at a random moment; stop: SIGSTOP likewise; exit: leaves with a code between two calls; abort: nobody
- *   dies, a rank aborts the communicator and all shrink it.
+ *   dies, a rank aborts the communicator and all shrink it; lost: somebody else takes ranks away, and the job goes on until it has lost
+ *   DEATHS ranks, and then ROUNDS more. SURVIVOR_FOLDER: where each rank leaves a file when it has begun.
+ *   SURVIVOR_HOSTS=aabb: a letter for each rank; those of different letters count as on different hosts, and share the run directory.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -37,6 +39,27 @@ static void *die(void *argument)
     usleep(death->microseconds);
     kill(getpid(), death->signal);
     return NULL;
+}
+
+/* For who takes ranks away: this one is at work. */
+static void leave_word(void)
+{
+    const char *folder = getenv("SURVIVOR_FOLDER"), *rank = getenv("PMI_RANK");
+    char path[4200];
+    if (!folder || !rank) return;
+    snprintf(path, sizeof path, "%s/begun-%s", folder, rank);
+    FILE *file = fopen(path, "w");
+    if (file) fclose(file);
+}
+
+static void choose_host(void)
+{
+    const char *hosts = getenv("SURVIVOR_HOSTS"), *rank = getenv("PMI_RANK");
+    const size_t at = rank ? (size_t)atoi(rank) : 0;
+    char letter[2] = "";
+    if (!hosts || at >= strlen(hosts)) return;
+    letter[0] = hosts[at];
+    setenv("YOKE_HOST_ID", letter, 1);
 }
 
 /* One round: a sum whose every element is checked. */
@@ -74,8 +97,9 @@ static yoke_status run(yoke_comm **comm, const char *how, const struct death *de
     pthread_t thread;
     const int me = yoke_comm_rank(*comm), n = yoke_comm_size(*comm);
     int next = 0; /* death that this rank has yet to care for */
-    for (int round = 0; round < ROUNDS;) {
-        while (next < n_deaths && deaths[next].round <= round) {
+    const bool by_others = !strcmp(how, "lost");
+    for (int round = 0, more = 0; by_others ? more < ROUNDS : round < ROUNDS;) {
+        while (!by_others && next < n_deaths && deaths[next].round <= round) {
             const struct death *death = &deaths[next++];
             if (death->rank != me) continue;
             if (!strcmp(how, "exit")) _exit(3);
@@ -84,7 +108,9 @@ static yoke_status run(yoke_comm **comm, const char *how, const struct death *de
         }
         const yoke_status status = work(*comm, round, data);
         if (!status) {
+            if (!round) leave_word();
             round++;
+            more += n - yoke_comm_size(*comm) >= n_deaths;
             continue;
         }
         if (status == YOKE_ENUMERIC) return status;
@@ -102,13 +128,14 @@ int main(int argc, char **argv)
     const int n_deaths = atoi(argv[2]);
     state = (uint32_t)atol(argv[3]) | 1;
     float *data = malloc(LARGEST * sizeof *data);
+    choose_host();
     MPI_Comm world;
     yoke_comm *comm = NULL;
     if (!data || n_deaths > 8 || yoke_mpi_start(&world)) return 2;
     if (yoke_comm_create(world, NULL, NULL, &comm)) return 2;
     const int size = yoke_comm_size(comm);
     for (int i = 0; i < 10; i++) draw(2);
-    for (int i = 0, round = 0; i < n_deaths; i++) {
+    for (int i = 0, round = 0; i < n_deaths && strcmp(argv[1], "lost"); i++) {
         int taken = 1;
         while (taken) {
             deaths[i].rank = (int)draw((uint32_t)size);

@@ -4,6 +4,7 @@ check_PROGRAMS += tests/hosts/remote
 tests_hosts_remote_SOURCES = tests/hosts/remote.c
 WITH_HOSTS = $(top_srcdir)/tests/hosts/with_hosts
 HARM_HOSTS = VICTIM_BYTES=16777216 $(WITH_HOSTS) 2 -- tests/faults/harm ./yoke tests/faults/victim
+SHRINK = $(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor
 YOKE_TESTS += \
 	"$(top_srcdir)/tests/hosts/start ./yoke" \
 	'$(WITH_HOSTS) 2 -- $(top_srcdir)/tests/ranks/run 4 tests/ranks/property $${YOKE_SOAK:+10}100' \
@@ -22,4 +23,12 @@ YOKE_TESTS += \
 	'$(HARM_HOSTS) supervisor $${YOKE_SOAK:+1}1' \
 	'$(HARM_HOSTS) link 1' \
 	'$(HARM_HOSTS) host 1' \
+	'$(WITH_HOSTS) 2 -- $(SHRINK) kill $${YOKE_SOAK:+10}4' \
+	'$(WITH_HOSTS) 3 -- $(SHRINK) kill $${YOKE_SOAK:+10}3' \
+	'$(WITH_HOSTS) 2 -- $(SHRINK) stop $${YOKE_SOAK:+10}1' \
+	'$(WITH_HOSTS) 2 -- $(SHRINK) exit $${YOKE_SOAK:+10}1' \
+	'$(WITH_HOSTS) 2 -- $(SHRINK) abort 1' \
+	'$(WITH_HOSTS) 2 -- $(SHRINK) host 1' \
+	'$(WITH_HOSTS) 3 -- $(SHRINK) host 1' \
+	'$(WITH_HOSTS) 2 -- $(SHRINK) link 1' \
 	'$(WITH_HOSTS) --rate 1mbit 2 -- $(top_srcdir)/tests/hosts/slow ./yoke tests/faults/victim 1048576'
