@@ -126,7 +126,7 @@ static void align_clocks(struct cli_trace *t)
         if (!t->files[r]) continue;
         int first = r;
         for (int s = 0; s < r && first == r; s++)
-            if (t->files[s] && !strcmp(t->files[s]->host, t->files[r]->host)) first = s;
+            if (t->files[s] && t->files[s]->host_id == t->files[r]->host_id) first = s;
         t->to_wall[r] = (uint64_t)t->files[first]->clock_offset_ns;
         if (t->fates[r] == YOKEI_FATE_RUNNING) now = yokei_now_ns() + t->to_wall[r];
         const uint64_t last = yokei_last_activity(t->files[r]);
@@ -320,12 +320,32 @@ void cli_trace_doing(const struct cli_trace *t, int r, char *out, size_t bytes)
     else yokei_text(out, bytes, "outside collectives for %.6f s, after %s", since, name);
 }
 
+/* "the job went on without rank 1 (host a, pid 4711, host), which died by signal 9 (Killed); after that " */
+static void lost_text(const struct cli_trace *t, char *out, size_t bytes)
+{
+    int n = 0;
+    out[0] = '\0';
+    for (int r = 0; r < t->n; r++) {
+        char who[256], fate[160];
+        const size_t used = strlen(out);
+        if (!yokei_was_lost(&t->lost, r)) continue;
+        cli_trace_who(t, r, who, sizeof who);
+        cli_trace_fate_text(t, r, fate, sizeof fate);
+        if (n < 4) yokei_text(out + used, bytes - used, "%s%s, which %s", n ? "; without " : "the job went on without ", who, fate);
+        else if (n == 4) yokei_text(out + used, bytes - used, "; and without others, see below");
+        n++;
+    }
+    const size_t used = strlen(out);
+    if (n) yokei_text(out + used, bytes - used, "; after that ");
+}
+
 void cli_trace_blame_text(const struct cli_trace *t, char *out, size_t bytes)
 {
-    char why[2048], doing[256] = "";
+    char lost[2048], why[2048], doing[256] = "";
+    lost_text(t, lost, sizeof lost);
     why_text(t, why, sizeof why);
     if (t->blame.rank >= 0) cli_trace_doing(t, t->blame.rank, doing, sizeof doing);
-    yokei_text(out, bytes, "%s%s%s", why, doing[0] ? "; it was " : "", doing);
+    yokei_text(out, bytes, "%s%s%s%s", lost, why, doing[0] ? "; it was " : "", doing);
 }
 
 /* ---- the verb ---- */
@@ -361,6 +381,7 @@ yoke_status cli_trace(const struct cli_context *context)
     yoke_status status;
     YOKE_TRY_GOTO(load(&t), out);
     for (int r = 0; r < t.n; r++) t.fates[r] = yokei_fate(t.files[r]);
+    yokei_find_lost((const struct yokei_flight_file *const *)t.files, t.n, &t.lost);
     t.blame = yokei_blame((const struct yokei_flight_file *const *)t.files, t.fates, t.n, t.candidates);
     align_clocks(&t);
     YOKE_TRY_GOTO(compare_ranks(&t), out);

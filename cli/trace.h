@@ -24,6 +24,7 @@ struct cli_trace {
     uint64_t origin;                        /* the earliest time of any operation, since 1970 */
     uint64_t end;                           /* the last sign of life of any rank; now, when one runs */
     struct cli_trace_share *shares;         /* [n] */
+    struct yokei_lost lost;                 /* without whom it went on */
     struct yokei_blame blame;
     bool *candidates;                       /* [n] */
     int last;                               /* operations to show per rank */

@@ -69,13 +69,16 @@ static json_t *rank_json(const struct cli_trace *t, int r)
 
 static json_t *culprit_json(const struct cli_trace *t)
 {
-    char text[2560];
+    char text[4608];
     cli_trace_blame_text(t, text, sizeof text);
     json_t *candidates = json_array();
     for (int r = 0; r < t->n; r++)
         if (t->candidates[r]) json_array_append_new(candidates, json_integer(r));
-    return json_pack("{s:o, s:s, s:o, s:o, s:s}", "rank", rank_or_null(t->blame.rank), "evidence", yokei_evidence_name(t->blame.evidence), "by",
-                     rank_or_null(t->blame.by), "candidates", candidates, "text", text);
+    json_t *lost = json_array();
+    for (int r = 0; r < t->n; r++)
+        if (yokei_was_lost(&t->lost, r)) json_array_append_new(lost, json_integer(r));
+    return json_pack("{s:o, s:s, s:o, s:o, s:o, s:s}", "rank", rank_or_null(t->blame.rank), "evidence", yokei_evidence_name(t->blame.evidence), "by",
+                     rank_or_null(t->blame.by), "candidates", candidates, "went_on_without", lost, "text", text);
 }
 
 yoke_status cli_trace_json(const struct cli_trace *t, FILE *to)
@@ -163,7 +166,7 @@ static void event(const struct cli_trace *t, int r, const struct yokei_flight_en
 
 void cli_trace_chrome(const struct cli_trace *t, FILE *to)
 {
-    char text[2560];
+    char text[4608];
     cli_trace_blame_text(t, text, sizeof text);
     fputs("{\"displayTimeUnit\":\"ns\",\"otherData\":{\"verdict\":", to);
     quote(text, to);

@@ -51,6 +51,7 @@ static void rank(const struct cli_trace *t, int r, FILE *to)
     cli_trace_fate_text(t, r, fate, sizeof fate);
     cli_trace_doing(t, r, doing, sizeof doing);
     fprintf(to, "\n%s: %s%s%s\n", who, fate, doing[0] ? "; " : "", doing);
+    if (yokei_was_lost(&t->lost, r)) fprintf(to, "    the others went on without it\n");
     if (t->fates[r] == YOKEI_FATE_FAILED) fprintf(to, "    %s\n", t->files[r]->error);
     chain(t, r, to);
     const int seen = atomic_load(&t->files[r]->first_gone);
@@ -67,7 +68,7 @@ static void rank(const struct cli_trace *t, int r, FILE *to)
 
 void cli_trace_text(const struct cli_trace *t, FILE *to)
 {
-    char blame[2560];
+    char blame[4608];
     int n_missing = 0;
     cli_trace_blame_text(t, blame, sizeof blame);
     fprintf(to, "%s: %d ranks\n%s\n", t->folder, t->n, blame);

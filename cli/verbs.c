@@ -111,7 +111,7 @@ const struct cli_verb cli_verb_table[] = {
           "listed as candidates.\n\n"
           "Clocks: times within a host are exact. Between hosts they are as close as the hosts' clocks were when the records were "
           "made. Times are seconds since the first operation recorded.\n\n"
-          "JSON: schema (1), folder, n_ranks, origin (seconds since 1970), end, culprit {rank, evidence, by, candidates, text}, "
+          "JSON: schema (1), folder, n_ranks, origin (seconds since 1970), end, culprit {rank, evidence, by, candidates, went_on_without, text}, "
           "ranks [{rank, state (running, stopped, ended, failed, dead, killed, gone, unknown, missing), state_text, host, pid, "
           "device, doing, signal, exit_code, status, error, waits_for, saw_first_end_of, last_activity, n_operations, compared "
           "{operations, last, waited, caused}, operations [{sequence, communicator, communicator_id, collective, algorithm, dtype, "

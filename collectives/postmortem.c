@@ -2,8 +2,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "collectives/postmortem.h"
 #include "core/base/base.h"
@@ -19,10 +19,8 @@ const char *yokei_evidence_name(enum yokei_evidence e) { return (unsigned)e < YO
 /* By its process, which can be looked at on its own host only. */
 static enum yokei_fate fate_by_process(const struct yokei_flight_file *file, int agents_pid)
 {
-    char here[64] = "";
     uint64_t start = 0;
-    gethostname(here, sizeof here - 1);
-    if (strcmp(file->host, here)) return YOKEI_FATE_UNKNOWN;
+    if (file->host_id != yokei_host_id()) return YOKEI_FATE_UNKNOWN;
     const char state = yokei_process_state(file->pid ? file->pid : agents_pid, &start);
     if (!state || state == 'Z' || state == 'X' || (file->pid && start != file->start_time)) return YOKEI_FATE_GONE;
     return state == 'T' || state == 't' ? YOKEI_FATE_STOPPED : YOKEI_FATE_RUNNING;
@@ -207,9 +205,21 @@ static struct yokei_blame guess(const struct records *all, bool candidates[])
     return blame;
 }
 
-struct yokei_blame yokei_blame(const struct yokei_flight_file *const files[], const enum yokei_fate fates[], int n, bool candidates_out[])
+void yokei_find_lost(const struct yokei_flight_file *const files[], int n, struct yokei_lost *lost_out)
 {
-    const struct records all = { files, fates, n };
+    *lost_out = (struct yokei_lost){ 0 };
+    for (int r = 0; r < n; r++)
+        for (size_t i = 0; files[r] && atomic_load(&files[r]->n_shrinks) && i < YOKE_COUNT(lost_out->bits); i++)
+            lost_out->bits[i] |= atomic_load(&files[r]->lost[i]);
+}
+
+/* The same where no rank went on without others. */
+static struct yokei_blame blame_one(const struct records *of, bool candidates_out[])
+{
+    const struct records all = *of;
+    const struct yokei_flight_file *const *files = all.files;
+    const enum yokei_fate *fates = all.fates;
+    const int n = all.n;
     uint64_t seen_at = 0, failed_at = 0;
     int by = -1;
     memset(candidates_out, 0, (size_t)n * sizeof candidates_out[0]);
@@ -224,4 +234,16 @@ struct yokei_blame yokei_blame(const struct yokei_flight_file *const files[], co
         return named(YOKEI_EVIDENCE_ERROR, culprit >= 0 && culprit < n ? culprit : failed, failed, candidates_out);
     }
     return guess(&all, candidates_out);
+}
+
+struct yokei_blame yokei_blame(const struct yokei_flight_file *const files[], const enum yokei_fate fates[], int n, bool candidates_out[])
+{
+    /* Who was lost is no cause of what came after: as if it had ended in order. */
+    enum yokei_fate *counted = malloc((size_t)YOKE_MAX(n, 1) * sizeof *counted);
+    struct yokei_lost lost;
+    yokei_find_lost(files, n, &lost);
+    for (int r = 0; r < n && counted; r++) counted[r] = yokei_was_lost(&lost, r) ? YOKEI_FATE_ENDED : fates[r];
+    const struct yokei_blame blame = blame_one(&(struct records){ files, counted ? counted : fates, n }, candidates_out);
+    free(counted);
+    return blame;
 }

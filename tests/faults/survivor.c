@@ -6,6 +6,7 @@
  *   kill: SIGKILL by a thread, at a random moment; stop: SIGSTOP likewise; exit: leaves with a code between two calls; abort: nobody
  *   dies, a rank aborts the communicator and all shrink it; lost: somebody else takes ranks away, and the job goes on until it has lost
  *   DEATHS ranks, and then ROUNDS more. SURVIVOR_FOLDER: where each rank leaves a file when it has begun.
+ *   SURVIVOR_FAILS: in the end the first that is left dies too, and the others give up.
  *   SURVIVOR_HOSTS=aabb: a letter for each rank; those of different letters count as on different hosts, and share the run directory.
  */
 #include <pthread.h>
@@ -154,6 +155,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "rank %d: %s\n", me, yoke_last_error());
         _exit(yoke_status_exit_code(status));
     }
+    if (getenv("SURVIVOR_FAILS") && yoke_comm_rank(comm) == 0) raise(SIGKILL);
+    if (getenv("SURVIVOR_FAILS") && yoke_barrier(comm, NULL)) _exit(16);
     printf("rank %d did %d rounds and lost %d\n", me, ROUNDS, n_lost);
     fflush(stdout);
     yoke_comm_destroy(comm);

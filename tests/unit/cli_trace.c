@@ -39,6 +39,7 @@ static void write_record(int r)
     struct yokei_flight_file *file;
     assert_ok(yokei_flight_create(folder, r, true, &file));
     yokei_text(file->host, sizeof file->host, "host-%c", r == 2 ? 'b' : 'a');
+    file->host_id = r == 2 ? 2 : 1;
     yokei_text(file->device, sizeof file->device, "opencl:%d", r);
     /* Host b's monotonic clock began 5 s later: the same moment is a smaller number there. */
     const uint64_t base = r == 2 ? 1000 * MS : 6000 * MS;

@@ -207,6 +207,34 @@ static void evidence_goes_by_its_strength(void **unused)
     assert_int_equal(end_scene(&s).rank, 2);
 }
 
+/* After a shrink: the lost rank is no cause any more; a later failure is. */
+static void a_lost_rank_is_no_cause(void **unused)
+{
+    (void)unused;
+    struct scene s;
+    const int waits[4] = { -1, -1, -1, -1 };
+    struct yokei_blame blame;
+    for (int later = 0; later < 2; later++) {
+        set_scene(&s, waits, YOKEI_FATE_ENDED);
+        s.fates[1] = YOKEI_FATE_DEAD;
+        yokei_flight_set_agent(s.files[1], YOKEI_AGENT_DEAD, 1, SIGKILL, 0);
+        if (later) s.fates[3] = YOKEI_FATE_DEAD, yokei_flight_set_agent(s.files[3], YOKEI_AGENT_DEAD, 1, SIGSEGV, 0);
+        for (int r = 0; r < 4; r++) {
+            s.files[r]->clock_offset_ns = 0;
+            if (r == 1) continue;
+            atomic_store(&s.files[r]->lost[0], 2);
+            atomic_store(&s.files[r]->n_shrinks, 1);
+        }
+        struct yokei_lost lost;
+        yokei_find_lost((const struct yokei_flight_file *const *)s.files, 4, &lost);
+        assert_true(yokei_was_lost(&lost, 1));
+        assert_false(yokei_was_lost(&lost, 3));
+        blame = end_scene(&s);
+        assert_int_equal(blame.rank, later ? 3 : -1);
+        assert_int_equal(blame.evidence, later ? YOKEI_EVIDENCE_AGENT : YOKEI_EVIDENCE_NONE);
+    }
+}
+
 static void fates(void **unused)
 {
     (void)unused;
@@ -221,7 +249,9 @@ static void fates(void **unused)
     assert_int_equal(yokei_fate(file), YOKEI_FATE_RUNNING);
     file->start_time++; /* another process of the same number */
     assert_int_equal(yokei_fate(file), YOKEI_FATE_GONE);
-    yokei_text(file->host, sizeof file->host, "elsewhere");
+    yokei_text(file->host, sizeof file->host, "elsewhere"); /* names do not tell */
+    assert_int_equal(yokei_fate(file), YOKEI_FATE_GONE);
+    file->host_id++;
     assert_int_equal(yokei_fate(file), YOKEI_FATE_UNKNOWN);
     atomic_store(&file->life, 4711u | YOKEI_LIFE_ENDED); /* the kernel's mark is seen everywhere */
     assert_int_equal(yokei_fate(file), YOKEI_FATE_GONE);
@@ -320,7 +350,7 @@ int main(void)
         cmocka_unit_test(the_chain_ends_at_the_culprit),
         cmocka_unit_test(a_satisfied_wait_is_none),
         cmocka_unit_test(evidence_goes_by_its_strength),
-        cmocka_unit_test(fates),
+        cmocka_unit_test(a_lost_rank_is_no_cause), cmocka_unit_test(fates),
         cmocka_unit_test(copies_are_clean),
         cmocka_unit_test(processes),
         cmocka_unit_test(texts),
