@@ -30,6 +30,8 @@ const struct cli_option cli_option_table[] = {
       .help = "Give each rank of a host its own share of the cores, with thread counts to match, or leave that alone" },
     { "run-dir", CLI_RUN | CLI_TRAIN, CLI_TEXT, .metavar = "DIR",
       .help = "Folder for what a run writes, flight records included; default: a new one under runs/" },
+    { "start-seconds", CLI_RUN, CLI_TIME, .value = "60s", .metavar = "TIME", .least = 1, .most = 86400,
+      .help = "While hosts, ranks and MPI start, how long nothing may move before the job is ended; a warning comes after a quarter of it" },
     { "grace", CLI_RUN, CLI_TIME, .value = "15s", .least = 0, .most = 3600,
       .help = "After a rank failed, how long the others may take to end by themselves" },
 

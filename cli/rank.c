@@ -29,7 +29,7 @@
 #include "core/base/base.h"
 
 #define TICK_MS 20
-#define BEAT_MS 500  /* between two signs of life, where there are other hosts */
+#define BEAT_MS 500  /* between two signs of life */
 #define ECHO_MS 100  /* from a rank's end by the launcher's to the launcher's own */
 #define DYING_MS 300 /* a rank that was killed may take so long to be gone, with many threads and busy cores */
 
@@ -288,6 +288,34 @@ static void wait_for_rank(struct agent *agent, int milliseconds)
     }
 }
 
+/*
+ * Whether the rank waits for the launcher's answer: in read() of their connection, where nothing but MPI's start and end keep it. Seen from
+ * outside, because the rank runs none of our code then.
+ */
+static bool is_at_launcher(const struct agent *agent)
+{
+    char path[64], text[64] = "";
+    long call = -1;
+    unsigned long first = 0;
+    yokei_text(path, sizeof path, "/proc/%d/syscall", (int)agent->pid);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    const ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    return n > 0 && sscanf(text, "%ld %lx", &call, &first) == 2 && call == SYS_read && (long)first == variable("PMI_FD", -1);
+}
+
+/* A sign of life, and what only we can see of the rank; to other hosts too. */
+static void beat(struct agent *agent)
+{
+    const uint32_t state = atomic_load(&agent->record->state);
+    const bool may = !agent->ended && (state == YOKEI_RANK_UNBORN || state == YOKEI_RANK_LEFT);
+    atomic_store(&agent->record->at_launcher, may && is_at_launcher(agent));
+    if (agent->local_size == agent->size) return;
+    atomic_fetch_add(&agent->record->agent_beats, 1);
+    yokei_flight_publish(agent->record);
+}
+
 /* True: the supervisor said that all is done. False: it or the launcher is gone. */
 static bool watch(struct agent *agent, int signals)
 {
@@ -299,10 +327,9 @@ static bool watch(struct agent *agent, int signals)
     for (uint64_t beat_ns = 0;;) {
         sleep_until_news(agent, events, signals, rank_fd);
         reap(agent);
-        if (agent->local_size < agent->size && yokei_now_ns() - beat_ns > BEAT_MS * 1000000ull) {
+        if (yokei_now_ns() - beat_ns > BEAT_MS * 1000000ull) {
             beat_ns = yokei_now_ns();
-            atomic_fetch_add(&agent->record->agent_beats, 1);
-            yokei_flight_publish(agent->record);
+            beat(agent);
         }
         const bool leave = obey(agent);
         if (!leave && !agent->orphaned) continue;

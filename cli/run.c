@@ -114,6 +114,7 @@ static yoke_status make_ranks(const struct cli_context *context, struct cli_job 
     if (n_devices > job->n_ranks)
         return yoke_fail(YOKE_EINVAL, "yoke run: --devices names %d devices for %d ranks; raise -n or shorten the list", n_devices, job->n_ranks);
     job->grace = cli_real(context->options, "grace");
+    job->start_seconds = cli_real(context->options, "start-seconds");
     job->lost_agent = -1;
     job->ranks = calloc((size_t)job->n_ranks, sizeof *job->ranks);
     if (!job->ranks) return yoke_fail(YOKE_ENOMEM, "no memory for %d ranks", job->n_ranks);

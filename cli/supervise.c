@@ -22,7 +22,6 @@
 #define TICK_MS 20
 #define SILENT_SECONDS 2      /* more than its peers give the host of a rank, so that they speak first */
 #define FAR_SECONDS 0.1       /* between two looks at the record of a rank of another host */
-#define START_SECONDS 120     /* for all agents to appear, over ssh too */
 #define OUTSIDER_SECONDS 1    /* for a rank that cannot notice that another failed */
 #define LEAVE_SECONDS 5
 #define STALL_SECONDS 10      /* unless YOKE_STALL_MS says otherwise, as for the ranks */
@@ -229,6 +228,35 @@ static void end_forgiven(struct cli_job *job)
         if (job->ranks[r].ended_at < 0 && !job->ranks[r].killed) kill_rank(job, r);
 }
 
+/*
+ * Watch over the start. Nothing may move for start_seconds: no agent that appears, no rank that comes to MPI or out of it. A rank that
+ * prepares something before it starts MPI is no standstill. True: it has taken too long.
+ */
+static bool start_stands(struct cli_job *job)
+{
+    int agents = 0, starting = 0, past = 0;
+    for (int r = 0; r < job->n_ranks; r++) {
+        const struct cli_rank_watch *rank = &job->ranks[r];
+        agents += rank->agent != 0;
+        if (rank->ended_at < 0 && rank->record && yokei_flight_starting(rank->record)) starting++;
+        else past += rank->ended_at >= 0 || (rank->record && atomic_load(&rank->record->state) != YOKEI_RANK_UNBORN);
+    }
+    const int place = agents + 2000 * (starting + 2000 * past);
+    const bool stands = agents < job->n_ranks || (starting && starting + past == job->n_ranks);
+    if (place != job->start_place || !stands || !job->start_since) {
+        job->start_place = place;
+        job->start_since = now();
+        return false;
+    }
+    const double since = now() - job->start_since;
+    if (since > job->start_seconds / 4 && !job->start_warned) {
+        char what[1024];
+        job->start_warned = true;
+        cli_warn("%s since %.0f s; the job ends after %.0f s (--start-seconds)", cli_start_text(job, what, sizeof what), since, job->start_seconds);
+    }
+    return since > job->start_seconds;
+}
+
 static bool all_agents_known(const struct cli_job *job)
 {
     for (int r = 0; r < job->n_ranks; r++)
@@ -288,7 +316,7 @@ void cli_supervise(struct cli_job *job)
     job->ends = epoll_create1(EPOLL_CLOEXEC);
     if (signals >= 0) epoll_ctl(job->ends, EPOLL_CTL_ADD, signals, &wake);
     const double stall = stall_seconds();
-    double start = now(), failed_at = 0, launcher_ended_at = 0;
+    double failed_at = 0, launcher_ended_at = 0;
     for (;;) {
         wait_for_news(job, signals);
         if (signals >= 0) take_signals(job, signals);
@@ -305,7 +333,8 @@ void cli_supervise(struct cli_job *job)
         end_stopped(job, stall);
         if (failed_at) end_the_rest(job, now() - failed_at);
         if (failed_at && now() - failed_at > job->grace + LEAVE_SECONDS) break; /* an agent does not answer */
-        if (now() - start > START_SECONDS && !all_agents_known(job)) break;
+        job->start_stood = start_stands(job);
+        if (job->start_stood) break;
     }
     dismiss(job);
     if (signals >= 0) close(signals);

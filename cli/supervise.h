@@ -33,6 +33,10 @@ struct cli_job {
     bool temporary;      /* the folder is ours alone: removed after success */
     int n_ranks;
     double grace;        /* seconds */
+    double start_seconds; /* in which nothing moves while the job starts, at most */
+    int start_place;      /* how far the start has come, a number that changes with it */
+    double start_since;   /* since when it has been there, 0: not looked at */
+    bool start_warned, start_stood;
     pid_t launcher;
     pid_t relay;         /* passes the ranks' output on */
     int n_orders;
@@ -50,6 +54,8 @@ struct cli_job {
 
 /** Watch until every rank has ended and the launcher has left. */
 void cli_supervise(struct cli_job *job);
+/** Who the start of the job waits for, or where: "ranks 2, 3 on host b have not come up". */
+const char *cli_start_text(const struct cli_job *job, char *out, size_t bytes);
 /** What it came to: YOKE_OK, or one error that names the rank at fault. */
 yoke_status cli_verdict(const struct cli_job *job);
 /** Whether the rank ended badly by itself, and the others did not go on without it. */

@@ -166,6 +166,45 @@ static int abandoned_rank(const struct cli_job *job)
     return found;
 }
 
+/* "host1, host2": the hosts of the marked ranks. */
+static void hosts_of(const struct cli_job *job, const bool *mark, char *out, size_t bytes)
+{
+    out[0] = '\0';
+    for (int r = 0; r < job->n_ranks; r++) {
+        bool named = !mark[r];
+        for (int s = 0; s < r && !named; s++) named = mark[s] && !strcmp(job->ranks[s].host, job->ranks[r].host);
+        const size_t used = strlen(out);
+        if (!named) yokei_text(out + used, bytes - used, "%s%s", used ? ", " : "", job->ranks[r].host);
+    }
+}
+
+const char *cli_start_text(const struct cli_job *job, char *out, size_t bytes)
+{
+    bool missing[1024] = { false }, starting[1024] = { false };
+    char list[512], hosts[256];
+    int n_missing = 0;
+    for (int r = 0; r < job->n_ranks && r < (int)YOKE_COUNT(missing); r++) {
+        const struct yokei_flight_file *record = job->ranks[r].record;
+        n_missing += missing[r] = !job->ranks[r].agent;
+        starting[r] = record && yokei_flight_starting(record);
+    }
+    list_of(n_missing ? missing : starting, YOKE_MIN(job->n_ranks, 1024), list, sizeof list);
+    hosts_of(job, starting, hosts, sizeof hosts);
+    if (n_missing)
+        yokei_text(out, bytes, "%s did not come up (%d of %d did)", list, job->n_ranks - n_missing, job->n_ranks);
+    else
+        yokei_text(out, bytes, "%s (on %s) wait for each other inside MPI's start", list, hosts);
+    return out;
+}
+
+static yoke_status start_stood(const struct cli_job *job)
+{
+    char what[1024], where[4200];
+    return yoke_fail(YOKE_EBACKEND, "the job did not start: %s, and nothing moved for %.0f s (--start-seconds); check that the hosts reach each other and the "
+                     "host of yoke run, both ways (ping, firewalls, HYDRA_IFACE), and that ssh to each works without a password%s",
+                     cli_start_text(job, what, sizeof what), job->start_seconds, kept(job, where, sizeof where));
+}
+
 static yoke_status launch_failed(const struct cli_job *job)
 {
     bool mark[1024] = { false };
@@ -215,6 +254,7 @@ yoke_status cli_verdict(const struct cli_job *job)
 {
     char name[256], where[4200];
     if (job->refused[0]) return yoke_fail(YOKE_ECONFIG, "refused to start: %s", job->refused);
+    if (job->start_stood) return start_stood(job);
     if (job->lost_agent < 0 && went_on_well(job)) return YOKE_OK;
     int r = stopped_rank(job);
     int dead = first_silent_death(job);

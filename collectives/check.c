@@ -191,8 +191,12 @@ bool yokei_has_done(const yoke_comm *comm, int other, uint32_t sequence)
     const struct yokei_peer *peer = &comm->peers[other];
     if (!sequence) return false;
     if (!peer->flight) {
-        const int32_t ahead = (int32_t)(peer->view_sequence - sequence);
-        return peer->view_ns && peer->view_sequence && (ahead > 0 || (!ahead && peer->view_state == YOKEI_RANK_OUTSIDE));
+        /* By its answer or its record: where the link is cut there is no answer. */
+        const struct yokei_flight_file *far = peer->far;
+        const bool ours = far && atomic_load(&far->comm) == comm->uid && atomic_load(&far->kind) != YOKEI_SEND && atomic_load(&far->kind) != YOKEI_RECV;
+        const int32_t ahead = (int32_t)(peer->view_sequence - sequence), written = ours ? (int32_t)(atomic_load(&far->sequence) - sequence) : -1;
+        return (peer->view_ns && peer->view_sequence && (ahead > 0 || (!ahead && peer->view_state == YOKEI_RANK_OUTSIDE))) || written > 0 ||
+               (!written && atomic_load(&far->state) == YOKEI_RANK_OUTSIDE);
     }
     const uint64_t n = atomic_load_explicit(&peer->flight->n_operations, memory_order_acquire);
     for (uint64_t back = 1; back <= n && back <= YOKEI_RECENT; back++) {

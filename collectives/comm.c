@@ -254,8 +254,13 @@ static yoke_status create(MPI_Comm mpi_comm, yoke_device *device, const struct y
     PMPI_Comm_rank(mpi_comm, &rank);
     PMPI_Comm_size(mpi_comm, &size);
     yoke_comm *comm = NULL;
-    const yoke_status status = yokei_comm_new(rank, size, device, config, &comm);
-    return comm ? yokei_comm_enter(comm, yokei_setup(comm, mpi_comm, status), comm_out) : status;
+    struct yokei_flight_file *file = yokei_process.flight;
+    yoke_status status = yokei_comm_new(rank, size, device, config, &comm);
+    const bool first = !atomic_load(&file->n_comms) && atomic_load(&file->state) == YOKEI_RANK_OUTSIDE;
+    if (first) atomic_store_explicit(&file->state, YOKEI_RANK_MEETING, memory_order_release);
+    if (comm) status = yokei_comm_enter(comm, yokei_setup(comm, mpi_comm, status), comm_out);
+    if (first) atomic_store_explicit(&file->state, YOKEI_RANK_OUTSIDE, memory_order_release);
+    return status;
 }
 
 yoke_status yoke_comm_create(MPI_Comm mpi_comm, yoke_device *device, const struct yoke_comm_config *config, yoke_comm **comm_out)

@@ -309,6 +309,7 @@ void yokei_flight_describe(const struct yokei_flight_file *file, bool here, char
     case YOKEI_RANK_INSIDE: describe_inside(file, here, text_out, bytes); return;
     case YOKEI_RANK_BUSY: yokei_text(text_out, bytes, "busy%s: %.63s", age, file->busy); return;
     case YOKEI_RANK_FAILED: yokei_text(text_out, bytes, "failed: %.1023s", file->error); return;
+    case YOKEI_RANK_MEETING: yokei_text(text_out, bytes, "waiting for the others to make its first communicator"); return;
     case YOKEI_RANK_LEFT: yokei_text(text_out, bytes, "done with all collectives"); return;
     default: break;
     }

@@ -42,6 +42,7 @@ enum yokei_rank_state {
     YOKEI_RANK_BUSY,       /* in a long phase that it announced: see busy */
     YOKEI_RANK_FAILED,     /* returned an error: see status and error */
     YOKEI_RANK_LEFT,       /* destroyed its last communicator in order */
+    YOKEI_RANK_MEETING,    /* makes its first communicator: waits for the others inside MPI */
 };
 
 /** A communicator that the rank was in: entries name it by `uid`, and its ranks by their numbers in it. */
@@ -80,6 +81,8 @@ struct yokei_flight_file {
     _Atomic uint64_t agent;
     _Atomic uint64_t agent_ns; /* when that was written */
     _Atomic uint64_t agent_beats; /* counted on by the agent as long as it lives, where there are other hosts; 0: it does not */
+    _Atomic uint32_t at_launcher; /* the agent's: its rank waits for the launcher's answer, as MPI does while it starts and ends */
+    _Atomic int32_t finalizing;   /* the rank's: it called MPI_Finalize */
     /* The rank's: who it is, written before `state` leaves UNBORN. */
     char host[64];
     uint64_t nonce;      /* drawn by the rank; a peer that reads the same number shares memory with it */
@@ -118,6 +121,13 @@ struct yokei_flight_file {
 static inline bool yokei_flight_lost(const struct yokei_flight_file *file, int r)
 {
     return r >= 0 && r < YOKEI_FLIGHT_RANKS && atomic_load(&file->lost[r / 64]) >> (r % 64) & 1;
+}
+
+/** Whether the rank waits for the others where no verdict reaches it: inside MPI's start, or for its first communicator. */
+static inline bool yokei_flight_starting(const struct yokei_flight_file *file)
+{
+    const uint32_t state = atomic_load(&file->state);
+    return state == YOKEI_RANK_MEETING || (state == YOKEI_RANK_UNBORN && atomic_load(&file->at_launcher));
 }
 
 /** What an agent's word means. */

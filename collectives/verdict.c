@@ -318,8 +318,9 @@ static bool judge_lost(yoke_comm *comm, struct yokei_op *op, uint64_t idle)
     const int rank = op->waits_for;
     if (rank < 0 || !yokei_has_done(comm, rank, op->header.sequence)) return false;
     const struct yokei_peer *peer = &comm->peers[rank];
-    const bool inside = peer->flight ? atomic_load(&peer->flight->state) == YOKEI_RANK_INSIDE && atomic_load(&peer->flight->comm) == comm->uid
-                                     : peer->view_state == YOKEI_RANK_INSIDE;
+    const struct yokei_flight_file *file = peer->flight ? peer->flight : peer->far;
+    const bool inside = (file && atomic_load(&file->state) == YOKEI_RANK_INSIDE && atomic_load(&file->comm) == comm->uid) ||
+                        (!peer->flight && peer->view_state == YOKEI_RANK_INSIDE);
     const bool pushed = inside || peer->beneath == &yokei_shm_transport;
     char what[256], who[192], here[160];
     yokei_text(what, sizeof what, "has done its part of this call, but rank %d waits for a message between the two since %.1f s (%s %lld)", comm->rank,

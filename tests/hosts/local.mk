@@ -1,5 +1,5 @@
 # tests/hosts: several hosts on one machine. with_hosts makes them; remote is their ssh. See also tests/faults/harm.
-EXTRA_DIST += tests/hosts/with_hosts tests/hosts/start tests/hosts/slow
+EXTRA_DIST += tests/hosts/with_hosts tests/hosts/start tests/hosts/slow tests/hosts/cut
 check_PROGRAMS += tests/hosts/remote
 tests_hosts_remote_SOURCES = tests/hosts/remote.c
 WITH_HOSTS = $(top_srcdir)/tests/hosts/with_hosts
@@ -23,6 +23,7 @@ YOKE_TESTS += \
 	'$(HARM_HOSTS) supervisor $${YOKE_SOAK:+1}1' \
 	'$(HARM_HOSTS) link 1' \
 	'$(HARM_HOSTS) host 1' \
+	'$(WITH_HOSTS) 2 -- $(top_srcdir)/tests/hosts/cut ./yoke tests/faults/victim' \
 	'$(WITH_HOSTS) 2 -- $(SHRINK) kill $${YOKE_SOAK:+10}4' \
 	'$(WITH_HOSTS) 3 -- $(SHRINK) kill $${YOKE_SOAK:+10}3' \
 	'$(WITH_HOSTS) 2 -- $(SHRINK) stop $${YOKE_SOAK:+10}1' \
