@@ -250,6 +250,18 @@ static bool all_ended_well(const struct cli_job *job)
     return job->n_ended == job->n_ranks;
 }
 
+/* Ranks whose own MPI_Finalize did not return are no failures, but their programs did nothing after it. */
+static void tell_of_finalize(const struct cli_job *job)
+{
+    bool mark[1024] = { false };
+    char list[512];
+    int n = 0;
+    for (int r = 0; r < job->n_ranks && r < (int)YOKE_COUNT(mark); r++)
+        n += mark[r] = job->ranks[r].record && atomic_load(&job->ranks[r].record->finalizing) == YOKEI_FINALIZE_LEFT;
+    list_of(mark, YOKE_MIN(job->n_ranks, 1024), list, sizeof list);
+    if (n) cli_warn("MPI_Finalize did not return on %s, which all ranks had called: the processes were ended there; yoke_mpi_stop does without it", list);
+}
+
 yoke_status cli_verdict(const struct cli_job *job)
 {
     char name[256], where[4200];
@@ -264,7 +276,10 @@ yoke_status cli_verdict(const struct cli_job *job)
     int error = first_error(job);
     const bool echo = error >= 0 && (job->launcher_lost || abandoned_rank(job) >= 0) && is_consequence(status_of(&job->ranks[error]));
     if (error >= 0 && !echo && job->lost_agent < 0) return failed(job, error);
-    if (all_ended_well(job) && job->lost_agent < 0) return YOKE_OK;
+    if (all_ended_well(job) && job->lost_agent < 0) {
+        tell_of_finalize(job);
+        return YOKE_OK;
+    }
     if (job->launcher_signal) return launch_failed(job);
     if (job->lost_agent >= 0) {
         name_of(job, job->lost_agent, name, sizeof name);

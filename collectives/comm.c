@@ -449,6 +449,7 @@ static void leave(int code, void *unused)
 static yoke_status finalize_in_time(void)
 {
     pthread_t thread;
+    yokei_finalize_is_ours();
     if (!yokei_process.any_thread || pthread_create(&thread, NULL, finalize, NULL)) {
         const int code = PMPI_Finalize();
         return code ? yoke_fail(YOKE_EBACKEND, "MPI_Finalize failed") : YOKE_OK;

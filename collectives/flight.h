@@ -45,6 +45,9 @@ enum yokei_rank_state {
     YOKEI_RANK_MEETING,    /* makes its first communicator: waits for the others inside MPI */
 };
 
+/** LEFT: it did not return, and the process was ended. */
+enum yokei_finalizing { YOKEI_FINALIZE_NONE, YOKEI_FINALIZE_CALLED, YOKEI_FINALIZE_LEFT };
+
 /** A communicator that the rank was in: entries name it by `uid`, and its ranks by their numbers in it. */
 struct yokei_flight_comm {
     uint32_t uid;
@@ -82,7 +85,7 @@ struct yokei_flight_file {
     _Atomic uint64_t agent_ns; /* when that was written */
     _Atomic uint64_t agent_beats; /* counted on by the agent as long as it lives, where there are other hosts; 0: it does not */
     _Atomic uint32_t at_launcher; /* the agent's: its rank waits for the launcher's answer, as MPI does while it starts and ends */
-    _Atomic int32_t finalizing;   /* the rank's: it called MPI_Finalize */
+    _Atomic uint32_t finalizing;  /* enum yokei_finalizing: the rank's, of a call of MPI_Finalize that is the program's own */
     /* The rank's: who it is, written before `state` leaves UNBORN. */
     char host[64];
     uint64_t nonce;      /* drawn by the rank; a peer that reads the same number shares memory with it */

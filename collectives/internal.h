@@ -232,6 +232,12 @@ struct yoke_comm_config yokei_comm_config(const yoke_comm *comm, const char *nam
  */
 bool yokei_leave_launcher(void);
 
+/* ---- finalize.c ---- */
+/** See to it that the process ends when the program's own MPI_Finalize does not, between hosts and under yoke run. Once is enough. */
+void yokei_finalize_watch(void);
+/** MPI_Finalize is called by yoke_mpi_stop, which looks after it itself. */
+void yokei_finalize_is_ours(void);
+
 /* ---- setup.c: what the ranks tell each other when a communicator is made ---- */
 /** Collective. `status` is what this rank came to so far: all ranks fail when one has. */
 yoke_status yokei_setup(yoke_comm *comm, MPI_Comm mpi_comm, yoke_status status);

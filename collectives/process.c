@@ -62,6 +62,7 @@ yoke_status yokei_process_begin(void)
     f->pid = getpid();
     f->n_ranks = p->n_world;
     atomic_store(&f->heartbeat_ns, yokei_now_ns());
+    yokei_finalize_watch();
     atomic_store_explicit(&f->state, YOKEI_RANK_OUTSIDE, memory_order_release);
     return YOKE_OK;
 }

@@ -1,6 +1,9 @@
 # tests/hosts: several hosts on one machine. with_hosts makes them; remote is their ssh. See also tests/faults/harm.
-EXTRA_DIST += tests/hosts/with_hosts tests/hosts/start tests/hosts/slow tests/hosts/cut
-check_PROGRAMS += tests/hosts/remote
+EXTRA_DIST += tests/hosts/with_hosts tests/hosts/start tests/hosts/slow tests/hosts/cut tests/hosts/finalize
+check_PROGRAMS += tests/hosts/remote tests/hosts/finalizer
+tests_hosts_finalizer_SOURCES = tests/hosts/finalizer.c
+tests_hosts_finalizer_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
+tests_hosts_finalizer_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS)
 tests_hosts_remote_SOURCES = tests/hosts/remote.c
 WITH_HOSTS = $(top_srcdir)/tests/hosts/with_hosts
 HARM_HOSTS = VICTIM_BYTES=16777216 $(WITH_HOSTS) 2 -- tests/faults/harm ./yoke tests/faults/victim
@@ -24,6 +27,7 @@ YOKE_TESTS += \
 	'$(HARM_HOSTS) link 1' \
 	'$(HARM_HOSTS) host 1' \
 	'$(WITH_HOSTS) 2 -- $(top_srcdir)/tests/hosts/cut ./yoke tests/faults/victim' \
+	'$(WITH_HOSTS) 2 -- $(top_srcdir)/tests/hosts/finalize ./yoke tests/hosts/finalizer' \
 	'$(WITH_HOSTS) 2 -- $(SHRINK) kill $${YOKE_SOAK:+10}4' \
 	'$(WITH_HOSTS) 3 -- $(SHRINK) kill $${YOKE_SOAK:+10}3' \
 	'$(WITH_HOSTS) 2 -- $(SHRINK) stop $${YOKE_SOAK:+10}1' \

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Programs that call MPI_Finalize themselves between hosts. That of MPICH 4.0 does not always return there (see leave.c). MPI deletes the
+ * attributes of MPI_COMM_SELF before it does anything else in MPI_Finalize, so ours tells that this rank has come there, and starts a
+ * thread that watches. When all ranks have come there and some are not out of it after a while, nothing of the job is left to wait
+ * for, and the thread ends the process with code 0, its output flushed. What the program would do after MPI_Finalize is not done.
+ * Only under yoke run: any other launcher would take that for a death, and only there all records can be seen.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "collectives/internal.h"
+
+enum { FINALIZE_SECONDS = 5 };
+
+static bool installed, by_yoke;
+
+void yokei_finalize_is_ours(void) { by_yoke = true; }
+
+/* Whether all ranks have come to MPI_Finalize, or have ended. */
+static bool all_finalize(void)
+{
+    const struct yokei_process *p = &yokei_process;
+    const struct yokei_flight_file *copy = NULL;
+    bool all = true;
+    for (int r = 0; r < p->n_world && all; r++)
+        all = !yokei_flight_look(p->run_dir, r, &copy) && (atomic_load(&copy->finalizing) || yokei_agent_gone(yokei_flight_agent(copy).state));
+    yokei_flight_close(copy);
+    return all;
+}
+
+static void *watch_finalize(void *argument)
+{
+    struct yokei_flight_file *file = argument; /* mapped to the end */
+    uint64_t since = 0;
+    int finalised = 0;
+    for (;;) {
+        nanosleep(&(struct timespec){ .tv_nsec = 250000000 }, NULL);
+        PMPI_Finalized(&finalised);
+        if (finalised) return NULL;
+        if (!since && all_finalize()) since = yokei_now_ns();
+        if (since && yokei_now_ns() - since > FINALIZE_SECONDS * 1000000000ull) break;
+    }
+    atomic_store(&file->finalizing, YOKEI_FINALIZE_LEFT); /* yoke run says it */
+    yokei_flight_publish(file);
+    fflush(NULL);
+    PMPI_Finalized(&finalised);
+    if (finalised) return NULL;
+    _exit(0);
+}
+
+static int finalize_begins(MPI_Comm comm, int key, void *value, void *extra)
+{
+    (void)comm, (void)key, (void)value, (void)extra;
+    struct yokei_flight_file *file = NULL;
+    pthread_t thread;
+    if (by_yoke || yokei_process.faulted || yokei_flight_create(yokei_process.run_dir, yokei_process.world_rank, false, &file)) return MPI_SUCCESS;
+    atomic_store(&file->finalizing, YOKEI_FINALIZE_CALLED);
+    yokei_flight_publish(file);
+    if (!pthread_create(&thread, NULL, watch_finalize, file)) pthread_detach(thread);
+    return MPI_SUCCESS;
+}
+
+void yokei_finalize_watch(void)
+{
+    const char *here = getenv("MPI_LOCALNRANKS"), *all = getenv("PMI_SIZE");
+    int key = MPI_KEYVAL_INVALID;
+    if (installed || !getenv("YOKE_SUPERVISOR") || !yokei_process.run_dir[0] || !here || !all || atoi(here) >= atoi(all)) return;
+    installed = true;
+    if (!PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, finalize_begins, &key, NULL)) PMPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
+}
