@@ -95,8 +95,11 @@ yoke_status yoke_comm_split(yoke_comm *comm, int color, int key, const struct yo
  * dead, stopped, stuck or late, and without[0..n_without). The rest keep their order. Called by all that remain, at any time
  * after the failure; also on a communicator that works, then ranks that are left out need not call. Calls nothing of MPI, and
  * waits for at most timeout_ms for the others. `comm` is still to be destroyed. Who dies meanwhile fails the new one: shrink that.
- * Errors: YOKE_EDEAD (this rank was left out), YOKE_ETIMEOUT (a rank lives and does not call), YOKE_ENOMEM, YOKE_EUNSUPPORTED
- *         (not all ranks share memory, or more than 1,024 ranks), on all that called alike.
+ * A rank that the error names and that calls all the same stays where another is gone, for which it may have waited itself.
+ * Over several hosts the ranks agree by files in the run directory, which all of them must see, as under yoke run; it is never decided
+ * twice, whatever is lost on the way. Then messages go on over MPI between those that are left.
+ * Errors: YOKE_EDEAD (this rank was left out), YOKE_ETIMEOUT (a rank lives and does not call), YOKE_ENOMEM, YOKE_EIO (of these files),
+ *         YOKE_EUNSUPPORTED (ranks that share neither memory nor a run directory, or more than 1,024 ranks), on all that called alike.
  */
 yoke_status yoke_comm_shrink(yoke_comm *comm, const int without[], int n_without, yoke_comm **comm_out);
 /** End all operations in flight on all ranks with YOKE_EABORTED, in bounded time. From any thread. */
