@@ -389,7 +389,7 @@ int main(int argc, char **argv)
         t.n_ranks = (t.n_hosts ? t.n_hosts : 2) + (int)draw(3);
         t.at_rank = (int)draw((uint32_t)t.n_ranks);
         t.delay = draw(4) ? 0.1 + 1e-3 * draw(600) : 1e-3 * draw(80); /* a quarter of them while MPI starts */
-        /* A link that breaks while MPI starts is the launcher's matter, which may wait for minutes. */
+        /* One that breaks while MPI starts is waited for for --start-seconds: tests/hosts/cut. */
         if (!strcmp(t.harm, "link")) t.delay += 1;
         run(&t, i);
     }
