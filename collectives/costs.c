@@ -66,6 +66,8 @@ void yokei_costs_text(const struct yokei_costs *costs, char *text_out, size_t by
 /* ---- what the ranks measure together ---- */
 
 enum { CALLS = 12, NEAR_BYTES = 512 << 10, FAR_BYTES = 8 << 20 };
+/* Of messages: sizes from LEAST_BYTES to NEAR_BYTES; what repetitions of the small one, and the sizes, may take. */
+enum { LEAST_BYTES = 4 << 10, GROWTH = 4, SMALL_BUDGET_US = 40000, LARGE_BUDGET_US = 100000 };
 
 /* The quickest of some sums of `bytes` bytes, in microseconds: bursts of others' work are no part of the model. */
 static yoke_status time_sum(yoke_comm *comm, int algorithm, void *data, size_t bytes, int calls, double *us_out)
@@ -129,15 +131,44 @@ static double sum_rate(char *data)
     return 2.0 * BYTES / (double)YOKE_MAX(best, 1);
 }
 
+/* What the slowest rank took: what is decided by it is decided alike by all. */
+static yoke_status agree_on_time(yoke_comm *comm, double *us) { return yokei_reduce_on_host(comm, us, 1, YOKE_F64, YOKE_MAX); }
+
+/* One call, which all agree on, was not the quickest perhaps: as many more as there is time for. */
+static yoke_status try_again(yoke_comm *comm, int algorithm, void *data, size_t bytes, double left_us, int most, double *us)
+{
+    const int n = (int)fmin(most, left_us / fmax(*us, 1));
+    double best = *us;
+    if (n > 0) YOKE_TRY(time_sum(comm, algorithm, data, bytes, n, &best));
+    *us = fmin(*us, best);
+    return YOKE_OK;
+}
+
+/*
+ * A slow link would take minutes for what a fast one takes a millisecond for. So sizes grow only as long as the next one is expected
+ * within the time for all of them; what small messages take is not counted, because then a far link would seem a slow one.
+ */
 static yoke_status measure_messages(yoke_comm *comm, char *data, struct yokei_costs *costs)
 {
-    double small = 0, large = 0, hops = 0;
-    YOKE_TRY(time_sum(comm, YOKEI_DOUBLING, data, 8, CALLS, &small));
-    YOKE_TRY(time_sum(comm, YOKEI_RING, data, NEAR_BYTES, 3, &large));
+    const double steps = 2.0 * (comm->size - 1);
+    double us = 0, hops = 0, left = LARGE_BUDGET_US, carried;
     for (int n = 1; n < comm->size; n *= 2) hops++;
-    costs->message_us = small / hops;
-    const double steps = 2.0 * (comm->size - 1), bytes = steps / comm->size * NEAR_BYTES;
-    costs->message_gbps = bytes / (fmax(large - steps * costs->message_us, 0.1 * large) * 1e3);
+    YOKE_TRY(time_sum(comm, YOKEI_DOUBLING, data, 8, 1, &us));
+    YOKE_TRY(agree_on_time(comm, &us));
+    YOKE_TRY(try_again(comm, YOKEI_DOUBLING, data, 8, SMALL_BUDGET_US, CALLS - 1, &us));
+    YOKE_TRY(agree_on_time(comm, &us));
+    costs->message_us = us / hops;
+    size_t bytes = LEAST_BYTES;
+    for (;; bytes = YOKE_MIN(bytes * GROWTH, (size_t)NEAR_BYTES)) {
+        YOKE_TRY(time_sum(comm, YOKEI_RING, data, bytes, 1, &us));
+        YOKE_TRY(agree_on_time(comm, &us));
+        carried = fmax(us - steps * costs->message_us, 0);
+        left -= carried;
+        if (bytes >= NEAR_BYTES || GROWTH * carried > left) break;
+    }
+    if (bytes >= NEAR_BYTES) YOKE_TRY(try_again(comm, YOKEI_RING, data, bytes, left, 2, &us));
+    const double sent = steps / comm->size * (double)bytes;
+    costs->message_gbps = sent / (fmax(us - steps * costs->message_us, 0.1 * us) * 1e3);
     return YOKE_OK;
 }
 

@@ -1,10 +1,13 @@
 # tests/hosts: several hosts on one machine. with_hosts makes them; remote is their ssh. See also tests/faults/harm.
 EXTRA_DIST += tests/hosts/with_hosts tests/hosts/start tests/hosts/slow tests/hosts/cut tests/hosts/finalize
-check_PROGRAMS += tests/hosts/remote tests/hosts/finalizer
+check_PROGRAMS += tests/hosts/remote tests/hosts/finalizer tests/hosts/measured
 tests_hosts_finalizer_SOURCES = tests/hosts/finalizer.c
 tests_hosts_finalizer_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
 tests_hosts_finalizer_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS)
 tests_hosts_remote_SOURCES = tests/hosts/remote.c
+tests_hosts_measured_SOURCES = tests/ranks/ranks.h tests/hosts/measured.c
+tests_hosts_measured_CFLAGS = $(RANKS_CFLAGS)
+tests_hosts_measured_LDADD = $(RANKS_LDADD)
 WITH_HOSTS = $(top_srcdir)/tests/hosts/with_hosts
 HARM_HOSTS = VICTIM_BYTES=16777216 $(WITH_HOSTS) 2 -- tests/faults/harm ./yoke tests/faults/victim
 SHRINK = $(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor
@@ -36,4 +39,5 @@ YOKE_TESTS += \
 	'$(WITH_HOSTS) 2 -- $(SHRINK) host 1' \
 	'$(WITH_HOSTS) 3 -- $(SHRINK) host 1' \
 	'$(WITH_HOSTS) 2 -- $(SHRINK) link 1' \
+	'$(WITH_HOSTS) --rate 1mbit 2 -- $(top_srcdir)/tests/ranks/run 4 tests/hosts/measured 0.000125' \
 	'$(WITH_HOSTS) --rate 1mbit 2 -- $(top_srcdir)/tests/hosts/slow ./yoke tests/faults/victim 1048576'
