@@ -222,6 +222,13 @@ static void compute(const struct yokei_op *op, struct yokei_lane *lane, const vo
     });
 }
 
+/* The lane waits for a message from that rank, or for a message to be taken by it. */
+static void waits_for_message(struct yokei_op *op, struct yokei_lane *lane, int rank)
+{
+    lane->rings = op->comm->peers[rank].transport == &yokei_shm_transport;
+    waits_for(op, rank);
+}
+
 /* Whether the ranks of this host have come to where the step needs them. */
 static yoke_status counters_ready(struct yokei_op *op, struct yokei_lane *lane, bool *ready_out)
 {
@@ -234,6 +241,7 @@ static yoke_status counters_ready(struct yokei_op *op, struct yokei_lane *lane, 
         const uint32_t at = atomic_load_explicit(yokei_shm_counter_at(comm, q, lane, step->wait, step->until), memory_order_acquire);
         if ((int32_t)(at - step->until) < 0) {
             waits_for(op, q);
+            lane->rings = true;
             *ready_out = false;
             /* What is on its way to other hosts may need a push, and nobody else gives it. */
             return comm->all_shared ? YOKE_OK : yokei_mpi_transport.drained(comm, lane, &(bool){ false });
@@ -278,7 +286,7 @@ static yoke_status lane_step(struct yokei_op *op, struct yokei_lane *lane, bool 
     if (step->from >= 0) {
         YOKE_TRY(comm->peers[step->from].transport->poll(comm, lane, step->from, &message, &bytes));
         if (!message) {
-            waits_for(op, step->from);
+            waits_for_message(op, lane, step->from);
             return YOKE_OK;
         }
         if (!lane->checked) YOKE_TRY(check_message(op, lane, message, bytes));
@@ -288,7 +296,7 @@ static yoke_status lane_step(struct yokei_op *op, struct yokei_lane *lane, bool 
     if (step->to >= 0) {
         YOKE_TRY(comm->peers[step->to].transport->reserve(comm, lane, step->to, &room));
         if (!room) {
-            waits_for(op, step->to);
+            waits_for_message(op, lane, step->to);
             return YOKE_OK;
         }
     }
@@ -340,6 +348,7 @@ static yoke_status lane_work(struct yokei_op *op, struct yokei_lane *lane, bool 
             if (lane->phase == YOKEI_LANE_WORK && op->staged && lane->step.own)
                 YOKE_TRY(yokei_stage_fetch(op->comm, lane, &(bool){ false })); /* set out early */
         } else if (lane->phase == YOKEI_LANE_WORK) {
+            lane->rings = false;
             YOKE_TRY(lane_step(op, lane, &done));
             if (!done) return YOKE_OK;
             lane->phase = YOKEI_LANE_COPYING;
@@ -445,8 +454,25 @@ bool yokei_progress(void)
     return moved;
 }
 
-/* The only busy communicator, when it is one of these and nothing but its shared memory can bring what is awaited; else NULL. */
-static yoke_comm *sleeps_on(struct yokei_op *const ops[], int n_ops)
+/* Whether nothing but this host's ranks can move the operation on: what it waits for they bring, and they ring. */
+static bool waits_for_own_host(const struct yokei_op *op)
+{
+    if (op->comm->all_shared) return true;
+    for (int i = 0; i < op->n_lanes; i++) {
+        struct yokei_lane *lane = op->lanes[i];
+        bool drained = false;
+        if (lane->phase == YOKEI_LANE_DONE) continue;
+        if (!lane->rings || lane->phase != YOKEI_LANE_WORK) return false;
+        if (yokei_mpi_transport.drained(op->comm, lane, &drained) || !drained) return false;
+    }
+    return true;
+}
+
+/*
+ * The only busy communicator, when it is one of these and this host's ranks ring when they bring something; else NULL. *only_out:
+ * nothing but that can bring what is awaited.
+ */
+static yoke_comm *rings_for(struct yokei_op *const ops[], int n_ops, bool *only_out)
 {
     yoke_comm *busy = NULL;
     for (yoke_comm *comm = yokei_process.comms; comm; comm = comm->next) {
@@ -454,7 +480,8 @@ static yoke_comm *sleeps_on(struct yokei_op *const ops[], int n_ops)
         if (busy) return NULL;
         busy = comm;
     }
-    if (!busy || !busy->all_shared || !busy->segment || busy->queue->staged || !busy->queue->begun) return NULL;
+    if (!busy || !busy->segment || busy->n_local == 1 || busy->queue->staged || !busy->queue->begun) return NULL;
+    *only_out = waits_for_own_host(busy->queue);
     for (int i = 0; i < n_ops; i++)
         if (ops[i]->comm == busy) return busy;
     return NULL;
@@ -463,12 +490,20 @@ static yoke_comm *sleeps_on(struct yokei_op *const ops[], int n_ops)
 enum { SPINS = 4000 };
 static const uint64_t SLEEP_NS = 2000000;
 
-/* How a rank waits: the shared memory that it is about to sleep on, and the bell's count before its last look. */
+/* How a rank waits: the shared memory that it is about to sleep on, the bell's count before its last look, and how long at most. */
 struct waiter {
     struct yokei_wait wait;
     yoke_comm *armed; /* NULL: not about to sleep */
     uint32_t rung;
+    uint64_t ns;
 };
+
+static void arm(struct waiter *w, yoke_comm *on, uint64_t ns)
+{
+    w->rung = yokei_shm_sleep_begin(on);
+    w->armed = on;
+    w->ns = ns;
+}
 
 static void disarm(struct waiter *w, uint64_t ns)
 {
@@ -476,17 +511,22 @@ static void disarm(struct waiter *w, uint64_t ns)
     w->armed = NULL;
 }
 
-/* After an unsuccessful look. Shared memory wakes its waiter, so where nothing else can come the rank sleeps soon. */
-static void wait_idle(struct waiter *w, yoke_comm *on)
+/*
+ * After an unsuccessful look. Shared memory wakes its waiter, so where nothing else can come (`only`) the rank sleeps soon; and where
+ * a message may come from elsewhere too, it naps there.
+ */
+static void wait_idle(struct waiter *w, yoke_comm *on, bool only)
 {
     const bool enough = w->wait.policy == YOKEI_WAIT_SPIN    ? w->wait.n_idle >= SPINS
                         : w->wait.policy == YOKEI_WAIT_SLEEP ? true
                                                              : yokei_wait_is_alone(&w->wait);
     if (w->armed) {
-        disarm(w, w->armed == on ? SLEEP_NS : 0);
-    } else if (on && enough) {
-        w->rung = yokei_shm_sleep_begin(on);
-        w->armed = on;
+        disarm(w, w->armed == on ? w->ns : 0);
+    } else if (on && only && enough) {
+        arm(w, on, SLEEP_NS);
+    } else if (on) {
+        const uint64_t ns = yokei_wait_turn(&w->wait);
+        if (ns) arm(w, on, ns);
     } else {
         yokei_wait_idle(&w->wait);
     }
@@ -506,14 +546,15 @@ yoke_status yokei_wait_for(struct yokei_op *const ops[], int n_ops)
         const bool moved = yokei_progress();
         for (int i = 0; i < n_ops; i++) all &= atomic_load_explicit(&ops[i]->ended, memory_order_relaxed);
         if (all) break;
-        yoke_comm *on = moved ? NULL : sleeps_on(ops, n_ops);
-        if (on) on->watch_soon = true;
+        bool only = false;
+        yoke_comm *on = moved ? NULL : rings_for(ops, n_ops, &only);
+        if (on && only) on->watch_soon = true;
         pthread_mutex_unlock(&process->lock);
         if (moved) {
             disarm(&waiter, 0);
             yokei_wait_progress(&waiter.wait);
         } else {
-            wait_idle(&waiter, on);
+            wait_idle(&waiter, on, only);
         }
     }
     disarm(&waiter, 0);

@@ -57,6 +57,7 @@ struct yokei_lane {
     yoke_status copied;           /* whether they could be issued */
     bool checked;                 /* the message that the step waits for is here and is right */
     struct yokei_mpi_lane *mpi;   /* transport/mpi.c */
+    bool rings;                   /* the step waits for this host's ranks, who ring when they have come there */
     int undrained;                /* the rank that has not taken yet what the lane sent last */
     uint32_t shm_at;              /* transport/shm.c: the send slot that comes next */
     uint32_t epoch;               /* rounds through shared memory so far, the same on all ranks */

@@ -101,6 +101,8 @@ struct yokei_wait {
 void yokei_wait_init(struct yokei_wait *wait, enum yokei_wait_policy policy, int n_ranks_on_host, int n_cores);
 /** After an unsuccessful poll: spin, yield or sleep a little, longer the longer nothing came. */
 void yokei_wait_idle(struct yokei_wait *wait);
+/** The same, but where it is time to sleep, so many nanoseconds are returned for the caller to sleep by his own means; else 0. */
+uint64_t yokei_wait_turn(struct yokei_wait *wait);
 /**
  * Whether yielding is of no use: for some microseconds nobody else took the core, though nothing came. Either the peer runs on
  * another core, or it may not run yet because it has had more than its share; then it is time to sleep.

@@ -55,12 +55,12 @@ bool yokei_wait_is_alone(const struct yokei_wait *wait)
     return wait->alone_since_ns && yokei_now_ns() - wait->alone_since_ns > ALONE_NS;
 }
 
-void yokei_wait_idle(struct yokei_wait *wait)
+uint64_t yokei_wait_turn(struct yokei_wait *wait)
 {
     const uint64_t n = wait->n_idle++;
     if (wait->policy == YOKEI_WAIT_SPIN && n < SPIN_POLLS) {
         relax();
-        return;
+        return 0;
     }
     if (n == 0 || (wait->policy == YOKEI_WAIT_SPIN && n == SPIN_POLLS)) wait->idle_since_ns = yokei_now_ns();
     const bool sleeping = wait->policy == YOKEI_WAIT_SLEEP || n >= SLEEPING;
@@ -68,8 +68,14 @@ void yokei_wait_idle(struct yokei_wait *wait)
     if (sleeping || idle > YIELD_NS) {
         if (n < SLEEPING) wait->n_idle = SLEEPING;
         const uint64_t ns = idle / 8;
-        nap(ns < SLEEP_LEAST_NS ? SLEEP_LEAST_NS : ns > SLEEP_MOST_NS ? SLEEP_MOST_NS : ns);
-    } else {
-        give_way(wait);
+        return ns < SLEEP_LEAST_NS ? SLEEP_LEAST_NS : ns > SLEEP_MOST_NS ? SLEEP_MOST_NS : ns;
     }
+    give_way(wait);
+    return 0;
+}
+
+void yokei_wait_idle(struct yokei_wait *wait)
+{
+    const uint64_t ns = yokei_wait_turn(wait);
+    if (ns) nap(ns);
 }
