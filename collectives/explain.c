@@ -73,6 +73,7 @@ static double predict_hierarchy(const struct yokei_op *op, const struct amounts 
     const bool sums = op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE_SCATTER || op->kind == YOKEI_REDUCE;
     double steps = hosts - 1, bytes = a->all * wide; /* chain */
     switch (op->crossing) {
+    case YOKEI_CROSS_EACH: steps = 1, bytes *= a->p / hosts * (hosts - 1) / hosts; break; /* of all its ranks, the part for others */
     case YOKEI_CROSS_LEADERS:
     case YOKEI_CROSS_SWAP: steps = 1, bytes *= hosts - 1; break;
     case YOKEI_CROSS_RING: steps = 2 * (hosts - 1), bytes *= 2 * (hosts - 1) / hosts; break;
@@ -114,7 +115,8 @@ static void explain(const struct yokei_op *op, char *text, size_t bytes)
     } else if (op->algorithm == &yokei_hierarchy) {
         static const char *const ways[] = { [YOKEI_CROSS_LEADERS] = "one message between their leaders", [YOKEI_CROSS_SWAP] = "sums are swapped between them",
                                             [YOKEI_CROSS_RING] = "sums go around in a ring of them", [YOKEI_CROSS_CHAIN] = "data goes along a chain of them",
-                                            [YOKEI_CROSS_PARTS] = "each slice crosses once" };
+                                            [YOKEI_CROSS_PARTS] = "each slice crosses once",
+                                            [YOKEI_CROSS_EACH] = "one message for what a host has for another" };
         yokei_text(text, bytes, "%d hosts of %d to %d ranks that share memory: %s%s", comm->hosts.n, comm->hosts.least, comm->hosts.most,
                    ways[op->crossing], forced);
     } else {

@@ -13,7 +13,7 @@ libyoke_comm_la_SOURCES = \
 	collectives/algorithms/ring.c collectives/algorithms/doubling.c collectives/algorithms/chain.c \
 	collectives/algorithms/dissemination.c collectives/algorithms/pairs.c collectives/algorithms/oneshot.c \
 	collectives/algorithms/slices.c collectives/algorithms/linear.c collectives/algorithms/direct.c collectives/algorithms/exchange.c \
-	collectives/algorithms/hierarchy.h collectives/algorithms/hierarchy.c collectives/algorithms/hierarchy_parts.c collectives/algorithms/leaders.c \
+	collectives/algorithms/hierarchy.h collectives/algorithms/hierarchy.c collectives/algorithms/hierarchy_parts.c collectives/algorithms/leaders.c collectives/algorithms/leaders_all_to_all.c \
 	collectives/transport/mpi.c collectives/transport/shm.c collectives/transport/inject.c
 libyoke_comm_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
 libyoke_comm_la_CFLAGS = $(AM_CFLAGS) -pthread

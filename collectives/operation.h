@@ -97,7 +97,7 @@ const struct yokei_algorithm *yokei_algorithm(unsigned id);
 enum yokei_algorithm_id yokei_algorithm_id(const struct yokei_algorithm *algorithm);
 
 /** How data crosses from host to host in YOKEI_HIERARCHY: see algorithms/hierarchy.c. */
-enum yokei_crossing { YOKEI_CROSS_LEADERS, YOKEI_CROSS_SWAP, YOKEI_CROSS_RING, YOKEI_CROSS_CHAIN, YOKEI_CROSS_PARTS };
+enum yokei_crossing { YOKEI_CROSS_LEADERS, YOKEI_CROSS_SWAP, YOKEI_CROSS_RING, YOKEI_CROSS_CHAIN, YOKEI_CROSS_PARTS, YOKEI_CROSS_EACH };
 
 struct yokei_op {
     struct yokei_op *next; /* in the communicator's queue, or its list of free ones */

@@ -118,7 +118,8 @@ static bool may_be_hierarchical(const struct yokei_op *op)
     case YOKEI_ALL_GATHER:
     case YOKEI_BARRIER:
     case YOKEI_DESTROY: return true;
-    default: return false; /* nothing is gained: each element crosses once anyway */
+    case YOKEI_ALL_TO_ALL: return yokei_leaders_all_to_all_fits(op);
+    default: return false; /* nothing is gained: each element crosses once anyway, and the messages of a root go one after another */
     }
 }
 
@@ -127,6 +128,8 @@ static bool choose_crossing(struct yokei_op *op)
 {
     const yoke_comm *comm = op->comm;
     op->shown_bytes = yokei_shown_bytes(op);
+    op->crossing = YOKEI_CROSS_EACH;
+    if (op->kind == YOKEI_ALL_TO_ALL) return true;
     op->crossing = YOKEI_CROSS_LEADERS;
     if (yokei_leaders_fit(op)) return true;
     op->crossing = YOKEI_CROSS_CHAIN;
@@ -157,7 +160,7 @@ static bool plan_hierarchy(struct yokei_op *op)
 {
     const yoke_comm *comm = op->comm;
     if (!may_be_hierarchical(op) || !choose_crossing(op)) return false;
-    if (op->crossing == YOKEI_CROSS_LEADERS) {
+    if (op->crossing == YOKEI_CROSS_LEADERS || op->crossing == YOKEI_CROSS_EACH) {
         op->algorithm = &yokei_hierarchy;
         op->n_rounds = 1;
         op->n_lanes = 1;

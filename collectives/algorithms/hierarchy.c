@@ -19,8 +19,8 @@
  *                     where the chain ends at the root's host, and broadcast, where it begins there
  *   take    each rank copies the slices of all columns to the caller's buffer
  *
- * all_gather and reduce_scatter (hierarchy_parts.c) have other rounds, and what is small (leaders.c) has none. Messages never
- * wait for each other in a circle: what a rank waits for in a round was sent before its sender waits for something later.
+ * all_gather and reduce_scatter (hierarchy_parts.c) have other rounds, and what is small (leaders.c, leaders_all_to_all.c) has none.
+ * Messages never wait for each other in a circle: what a rank waits for in a round was sent before its sender waits for something later.
  */
 #include "collectives/algorithms/hierarchy.h"
 
@@ -403,6 +403,7 @@ static bool round_step(const struct yokei_op *op, struct yokei_lane *lane, int w
 static bool hierarchy_next(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step)
 {
     if (op->crossing == YOKEI_CROSS_LEADERS) return yokei_leaders_next(op, lane, step);
+    if (op->crossing == YOKEI_CROSS_EACH) return yokei_leaders_all_to_all_next(op, lane, step);
     const int n_first = lane->id == 0 ? 2 : 0;
     if (lane->stage < n_first) {
         yokei_announce_step(op, lane, step);

@@ -44,6 +44,10 @@ static inline bool yokei_swap_sends(int n_hosts, int i, int *k_out)
 bool yokei_leaders_fit(const struct yokei_op *op);
 bool yokei_leaders_next(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step);
 
+/** leaders_all_to_all.c: the same for all_to_all. */
+bool yokei_leaders_all_to_all_fits(const struct yokei_op *op);
+bool yokei_leaders_all_to_all_next(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step);
+
 /** What differs between the kinds of rounds. */
 struct yokei_crossing_steps {
     int (*count)(const struct yokei_op *op); /* of this rank */

@@ -90,6 +90,23 @@ static int others_are_explained(void)
     return ok;
 }
 
+static int runs_as(yoke_comm *comm, const char *collective, size_t count, const char *algorithm)
+{
+    struct yoke_comm_plan plan;
+    return !yoke_comm_explain(comm, collective, count, YOKE_U8, YOKE_SUM, &plan) && !strcmp(plan.algorithm, algorithm);
+}
+
+/* Messages are spared where that was seen to gain. */
+static int small_ones_are_swapped(void)
+{
+    yoke_comm *comm = NULL;
+    RANKS_TRY(make(NULL, NULL, false, &comm));
+    const int ok = runs_as(comm, "all_to_all", 1, "hierarchy") && runs_as(comm, "all_to_all", 4096, "hierarchy") && runs_as(comm, "all_to_all", 65536, "linear") &&
+                   runs_as(comm, "gather", 1, "linear") && runs_as(comm, "scatter", 1, "linear");
+    RANKS_TRY(yoke_comm_destroy(comm));
+    return ok;
+}
+
 static int refusals(void)
 {
     yoke_comm *comm = NULL;
@@ -128,6 +145,7 @@ int main(void)
     if (!ranks_hosts()) ranks_check(a_given_model_decides(), "a given model decides what goes in one shot");
     ranks_check(the_prediction_follows_the_model(), "the prediction follows the model");
     ranks_check(others_are_explained(), "every collective is explained");
+    if (ranks_hosts()) ranks_check(small_ones_are_swapped(), "small slices go to other hosts in one message");
     ranks_check(refusals(), "bad models and questions are refused");
     ranks_check(numbers_begin_at_one(), "calls are numbered from 1"); /* last: after it MPI is left alone */
     return ranks_end();

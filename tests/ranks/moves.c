@@ -54,6 +54,20 @@ static int broadcasts(yoke_comm *comm, uint8_t *send, uint8_t *recv, size_t coun
     return 1;
 }
 
+/* Several in a row, so that places in shared memory are used again; every slice is another one. */
+static int slices_to_all(yoke_comm *comm, uint8_t *send, uint8_t *recv, size_t count)
+{
+    const int rank = yoke_comm_rank(comm), size = yoke_comm_size(comm);
+    for (int turn = 0; turn < 4; turn++) {
+        memset(recv, 0, (size_t)size * count);
+        for (int r = 0; r < size; r++) fill(send + (size_t)r * count, rank * 64 + r + turn, count);
+        RANKS_TRY(yoke_all_to_all(send, recv, count, YOKE_U8, comm, NULL));
+        for (int r = 0; r < size; r++)
+            if (!is_filled(recv + (size_t)r * count, r * 64 + rank + turn, count)) return 0;
+    }
+    return 1;
+}
+
 /* Every rank to its neighbour and back, in order; several messages in a row. */
 static int ping_pong(yoke_comm *comm, uint8_t *send, uint8_t *recv, size_t count)
 {
@@ -201,6 +215,7 @@ static void refused_group(yoke_comm *comm, uint8_t *send, uint8_t *recv)
 int main(void)
 {
     static const size_t counts[] = { 0, 1, 7, 1000, 70001 };
+    static const size_t slices[] = { 0, 1, 8, 1000, 8192, 8193, 70001 }; /* hosts of 4 and 2 ranks swap 64 KiB with 8192 each, and longer ones not */
     static const char *const names[] = { "shared memory", "MPI" };
     uint8_t *send = malloc(8 << 20), *recv = malloc(8 << 20);
     ranks_start();
@@ -218,6 +233,9 @@ int main(void)
             ranks_check(ping_pong(comm, send, recv, counts[c]), "send and recv of %zu, over %s", counts[c], names[v]);
             ranks_check(exchange_all(comm, send, recv, counts[c]), "all to all by a group, %zu, over %s", counts[c], names[v]);
         }
+        int ok = 1;
+        for (size_t i = 0; i < YOKE_COUNT(slices); i++) ok &= slices_to_all(comm, send, recv, slices[i]);
+        ranks_check(ok, "all_to_all, over %s", names[v]);
         ranks_check(mixed_group(comm, other, send, recv), "a group on two communicators in different orders, over %s", names[v]);
         ranks_check(barrier_holds(comm), "nobody leaves a barrier early, over %s", names[v]);
         shared_allocations(comm, send);

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Small all-to-all over several hosts: see hierarchy.c and leaders.c. No byte is spared, but messages are: the leaders swap what their
+ * hosts have for each other in one, where each pair of ranks would have its own. Each rank shows all that it sends; a message has the
+ * slices in the order of the ranks that send, and for each of them in the order of those that receive. In shared memory a slice is
+ * taken from where it is shown.
+ */
+#include "collectives/algorithms/hierarchy.h"
+
+enum { MESSAGE_BYTES = 64 << 10 }; /* beyond, the ranks' own messages overlap, and the wire is what counts */
+
+static int leader(const struct yokei_op *op) { return op->comm->local[0]; }
+
+/* All slices are equal here. */
+static size_t slice_bytes(const struct yokei_op *op) { return op->slices[1] * yoke_dtype_bytes(op->dtype); }
+
+/* Slices in the message from one host to another. */
+static size_t n_slices(const yoke_comm *comm, int from, int to) { return (size_t)yokei_host_size(comm, from) * (size_t)yokei_host_size(comm, to); }
+
+/* In the leader's stage: the slices that came from a host. */
+static char *seat_at(const struct yokei_op *op, const struct yokei_lane *lane, int host)
+{
+    const int own = yokei_own_host(op->comm);
+    char *at = yokei_shm_stage_at(op->comm, leader(op), lane, 1);
+    for (int h = 0; h < host; h++)
+        if (h != own) at += n_slices(op->comm, h, own) * slice_bytes(op);
+    return at;
+}
+
+bool yokei_leaders_all_to_all_fits(const struct yokei_op *op)
+{
+    const yoke_comm *comm = op->comm;
+    if (op->send_slices != op->slices || yokei_shown_bytes(op) > YOKEI_ONESHOT_BYTES) return false;
+    for (int a = 0; a < comm->hosts.n; a++) {
+        size_t came = 0;
+        for (int b = 0; b < comm->hosts.n; b++) {
+            const size_t message = n_slices(comm, b, a) * slice_bytes(op);
+            if (a == b) continue;
+            if (message > MESSAGE_BYTES || message > comm->chunk_bytes) return false;
+            came += message;
+        }
+        if (came > YOKEI_STAGE_BYTES) return false;
+    }
+    return true;
+}
+
+static void pack(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    const yoke_comm *comm = op->comm;
+    const int host = comm->hosts.of[lane->step.to];
+    const size_t slice = slice_bytes(op);
+    char *to = lane->room;
+    for (int i = 0; i < comm->n_local; i++)
+        for (int j = 0; j < yokei_host_size(comm, host); j++, to += slice)
+            yokei_copy(to, yokei_shown_by(op, comm->local[i]) + (size_t)yokei_rank_on(comm, host, j) * slice, slice, false);
+}
+
+static void keep(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    yokei_copy(seat_at(op, lane, op->comm->hosts.of[lane->step.from]), lane->message, lane->step.n * yoke_dtype_bytes(op->dtype), false);
+}
+
+static void take(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    const yoke_comm *comm = op->comm;
+    const size_t slice = slice_bytes(op);
+    for (int h = 0; h < comm->hosts.n; h++) {
+        const bool own = h == yokei_own_host(comm);
+        const char *seat = own ? NULL : seat_at(op, lane, h);
+        for (int i = 0; i < yokei_host_size(comm, h); i++) {
+            const int q = yokei_rank_on(comm, h, i);
+            const char *from = own ? yokei_shown_by(op, q) + (size_t)comm->rank * slice : seat + (size_t)(i * comm->n_local + yokei_own_place(comm)) * slice;
+            yokei_copy((char *)op->recv + (size_t)q * slice, from, slice, false);
+        }
+    }
+}
+
+static void swap_step(const struct yokei_op *op, int i, struct yokei_step *step)
+{
+    const yoke_comm *comm = op->comm;
+    const int n_hosts = comm->hosts.n, host = yokei_own_host(comm);
+    int k;
+    const bool sends = yokei_swap_sends(n_hosts, i, &k);
+    const int other = (host + (sends ? k : n_hosts - k)) % n_hosts;
+    step->work = sends ? pack : keep;
+    step->n = op->slices[1] * (sends ? n_slices(comm, host, other) : n_slices(comm, other, host));
+    if (sends) step->to = yokei_rank_on(comm, other, 0);
+    else step->from = yokei_rank_on(comm, other, 0);
+    if (i == 0) step->wait = YOKEI_POSTED; /* for the data; and who has come here has taken what is in the seats */
+    if (i == 2 * n_hosts - 3) step->tell = YOKEI_GIVEN;
+}
+
+bool yokei_leaders_all_to_all_next(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step)
+{
+    const yoke_comm *comm = op->comm;
+    const int n_messages = comm->rank == leader(op) ? 2 * (comm->hosts.n - 1) : 0, i = lane->stage++ - 1;
+    if (i < 0) {
+        yokei_show_step(op, step);
+        return true;
+    }
+    step->until = step->value = op->number;
+    if (i < n_messages) {
+        swap_step(op, i, step);
+    } else { /* what the host shows is there too when its leader has come so far */
+        step->work = take;
+        step->wait = YOKEI_GIVEN;
+        step->wait_rank = leader(op);
+    }
+    return i <= n_messages;
+}
