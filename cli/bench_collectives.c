@@ -29,7 +29,8 @@ struct bench {
     struct bench_yoke yoke, other;          /* what is measured; the variant beside it */
     char *send, *recv;                      /* host images of the buffers: for checking, and MPI's buffers */
     float *triad;
-    double neighbour_rate;                  /* bytes per second between hosts */
+    int *host_of;                           /* [size] numbers of the ranks' hosts */
+    double link_rate;                       /* bytes per second of a host's link, each way */
     double *times[4];
 };
 
@@ -214,7 +215,7 @@ static yoke_status measure(struct bench *b, struct bench_row *row)
     row->mpi = speeds[MPI_SIDE];
     row->beside = speeds[BESIDE_SIDE];
     row->limit = speeds[LIMIT_SIDE].median;
-    if (!b->one_host && c->bytes >= BENCH_LIMIT_LEAST) row->limit = (double)c->bytes * bench_bus_factor(c) / b->neighbour_rate;
+    if (!b->one_host && c->bytes >= BENCH_LIMIT_LEAST) row->limit = bench_crossing_bytes(c, b->host_of) / b->link_rate;
     if (c->in_place || two_types_in_one(b)) return YOKE_OK;
     YOKE_TRY(bench_yoke_get(&b->yoke, c, b->recv)); /* what the last of many calls left */
     bench_verify(c, BENCH_EXACT, b->recv, &row->verdict);
@@ -258,15 +259,24 @@ static yoke_status all_lines(struct bench *b, struct bench_table *table, uint64_
 
 /* ---- setting up ---- */
 
-/* Whether all ranks are on one host: the limit is another then. */
+/* Which ranks are on one host: the limit is another where not all are. */
 static yoke_status look_at_hosts(struct bench *b)
 {
     const uint64_t mine = yokei_host_id();
     uint64_t *all = malloc((size_t)b->size * sizeof mine);
-    if (!all) return yoke_fail(YOKE_ENOMEM, "no memory for %d ranks", b->size);
+    int n_hosts = 0;
+    b->host_of = malloc((size_t)b->size * sizeof b->host_of[0]);
+    if (!all || !b->host_of) {
+        free(all);
+        return yoke_fail(YOKE_ENOMEM, "no memory for %d ranks", b->size);
+    }
     const yoke_status status = yoke_all_gather(&mine, all, sizeof mine, YOKE_U8, b->control, NULL);
-    b->one_host = true;
-    for (int r = 0; r < b->size && !status; r++) b->one_host &= all[r] == mine;
+    for (int r = 0; r < b->size && !status; r++) {
+        int first = 0;
+        while (all[first] != all[r]) first++;
+        b->host_of[r] = first < r ? b->host_of[first] : n_hosts++;
+    }
+    b->one_host = n_hosts == 1;
     free(all);
     return status;
 }
@@ -291,6 +301,7 @@ static void drop(struct bench *b)
     free(b->send);
     free(b->recv);
     free(b->triad);
+    free(b->host_of);
     for (int s = 0; s < N_SIDES; s++) free(b->times[s]);
 }
 
@@ -331,8 +342,8 @@ static void explain(const struct bench *b)
         cli_note("%d ranks on one host, medians of the slowest rank, sides in turn, short calls back to back; GB/s; %%limit: of the rate at which all ranks "
                  "work on memory at once", b->size);
     else
-        cli_note("%d ranks, medians of the slowest rank, sides in turn, short calls back to back; GB/s; %%limit: busbw of the %.3f GB/s each way that every "
-                 "rank exchanges with its neighbours over MPI", b->size, b->neighbour_rate * 1e-9);
+        cli_note("%d ranks, medians of the slowest rank, sides in turn, short calls back to back; GB/s; %%limit: of the %.4g MB/s that a host's link carried "
+                 "each way in MPI's messages, for what must cross it", b->size, b->link_rate * 1e-6);
 }
 
 static yoke_status run(struct bench *b, const struct cli_options *o)
@@ -343,7 +354,7 @@ static yoke_status run(struct bench *b, const struct cli_options *o)
     yoke_status status = open_sides(b, o);
     if (!status) status = look_at_hosts(b);
     if (!status) status = allocate(b);
-    if (!status && !b->one_host) status = bench_neighbours(MPI_COMM_WORLD, b->control, &b->neighbour_rate);
+    if (!status && !b->one_host) status = bench_links(MPI_COMM_WORLD, b->control, b->host_of, &b->link_rate);
     if (!status) status = all_lines(b, &table, &n_wrong);
     drop(b);
     bench_table_end(&table, b->size, !status && b->rank == 0);

@@ -49,6 +49,9 @@ double bench_bus_factor(const struct bench_case *c);
 /** Bytes of the ranks' buffers that any implementation reads (inputs, once) and writes (outputs, once), divided by the ranks. */
 double bench_touched_bytes(const struct bench_case *c);
 
+/** Bytes that any implementation sends or receives over the link of that host which has the most to carry one way; hosts count from 0. */
+double bench_crossing_bytes(const struct bench_case *c, const int host_of[]);
+
 /** Where a call's data lies, given its two buffers of c->bytes; in place all lies in `recv`. */
 struct bench_places {
     char *send, *recv;   /* arguments of the call; NULL where they are not looked at */
@@ -115,8 +118,11 @@ yoke_status bench_yoke_get(const struct bench_yoke *side, const struct bench_cas
 enum { BENCH_LIMIT_LEAST = 64 << 10 }; /* bytes below which latency decides, and no limit is given */
 /** a = b + 3 c with non-temporal stores, touching `bytes` of `memory` in all; what it stores is of no use. */
 void bench_triad(float *memory, double bytes);
-/** Bytes per second and direction at which all ranks exchange messages with both neighbours at once. Collective over MPI. */
-yoke_status bench_neighbours(MPI_Comm comm, yoke_comm *control, double *rate_out);
+/**
+ * Bytes per second that a host's link carries each way at once, when all hosts exchange messages with their neighbours in a ring: the
+ * faster of one rank of each host doing so, and as many as the smallest host has. Collective over MPI.
+ */
+yoke_status bench_links(MPI_Comm comm, yoke_comm *control, const int host_of[], double *rate_out);
 
 /* ---- bench_table.c ---- */
 struct bench_row {

@@ -66,6 +66,31 @@ double bench_touched_bytes(const struct bench_case *c)
     }
 }
 
+double bench_crossing_bytes(const struct bench_case *c, const int host_of[])
+{
+    const double n = (double)c->bytes, p = c->size;
+    int n_hosts = 0;
+    double most = 0;
+    for (int r = 0; r < c->size; r++) n_hosts = host_of[r] >= n_hosts ? host_of[r] + 1 : n_hosts;
+    for (int h = 0; h < n_hosts; h++) {
+        double here = 0, neighbours = 0; /* its ranks; those that send to another host */
+        for (int r = 0; r < c->size; r++) {
+            here += host_of[r] == h;
+            neighbours += host_of[r] == h && host_of[(r + 1) % c->size] != h;
+        }
+        const double others = (p - here) / p; /* of the slices */
+        const bool has_root = bench_facts[c->kind].has_root && host_of[c->root] == h;
+        double bytes = n; /* broadcast, reduce */
+        if (c->kind == BENCH_ALL_REDUCE) bytes = 2 * n * (n_hosts - 1) / n_hosts;
+        if (c->kind == BENCH_REDUCE_SCATTER || c->kind == BENCH_ALL_GATHER) bytes = n * others;
+        if (c->kind == BENCH_ALL_TO_ALL) bytes = n * here * others;
+        if (c->kind == BENCH_GATHER || c->kind == BENCH_SCATTER) bytes = n * (has_root ? others : 1 - others);
+        if (c->kind == BENCH_SENDRECV) bytes = n * neighbours;
+        most = bytes > most ? bytes : most;
+    }
+    return n_hosts > 1 ? most : 0;
+}
+
 struct bench_places bench_places(const struct bench_case *c, char *send, char *recv)
 {
     const size_t bytes = yoke_dtype_bytes(c->dtype), n = c->count, all = n * (size_t)c->size, own = n * (size_t)c->rank * bytes;

@@ -71,8 +71,12 @@ const struct cli_verb cli_verb_table[] = {
           "reduce, all_gather and broadcast (in place n for the last two); 2n/p for gather and scatter (in place, (p - 1) / p of it). "
           "With --shared nothing else need be touched. Private buffers are copied aside as well, which may stay in caches and is not "
           "counted: the limit is the same. Of device memory that the host does not see the limit is the slower of copying n bytes "
-          "out and in. Between hosts it is busbw over the rate each way at which all ranks exchange messages with their neighbours "
-          "over MPI, measured at the start.",
+          "out and in. On several hosts it is the share of what a host's link carries each way at once in MPI's "
+          "messages, measured at the start between one rank of each host and between several (the faster counts), for the bytes that "
+          "any implementation must get over the busiest link: n for broadcast and reduce; 2n (H - 1)/H for all_reduce on H hosts; for "
+          "reduce_scatter and all_gather the slices of the ranks elsewhere, for all_to_all as many for each rank of the host; of "
+          "gather and scatter the slices that are not on the root's host; of sendrecv n for each neighbour elsewhere. What ranks do "
+          "inside their host is not counted.",
       .run = cli_bench_collectives },
     { "bench allreduce", CLI_BENCH_ALLREDUCE, .ranks = true, .summary = "Measure all-reduce by size: bench collectives --collectives all_reduce",
       .example = "yoke run -n 2 -- bench allreduce --min-bytes 4M --max-bytes 64M\n"

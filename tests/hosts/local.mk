@@ -1,5 +1,5 @@
 # tests/hosts: several hosts on one machine. with_hosts makes them; remote is their ssh. See also tests/faults/harm.
-EXTRA_DIST += tests/hosts/with_hosts tests/hosts/start tests/hosts/slow tests/hosts/cut tests/hosts/finalize
+EXTRA_DIST += tests/hosts/with_hosts tests/hosts/start tests/hosts/slow tests/hosts/limit tests/hosts/cut tests/hosts/finalize
 check_PROGRAMS += tests/hosts/remote tests/hosts/finalizer tests/hosts/measured
 tests_hosts_finalizer_SOURCES = tests/hosts/finalizer.c
 tests_hosts_finalizer_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
@@ -39,5 +39,6 @@ YOKE_TESTS += \
 	'$(WITH_HOSTS) 2 -- $(SHRINK) host 1' \
 	'$(WITH_HOSTS) 3 -- $(SHRINK) host 1' \
 	'$(WITH_HOSTS) 2 -- $(SHRINK) link 1' \
+	'$(WITH_HOSTS) --rate 100mbit 2 -- $(top_srcdir)/tests/hosts/limit ./yoke' \
 	'$(WITH_HOSTS) --rate 1mbit 2 -- $(top_srcdir)/tests/ranks/run 4 tests/hosts/measured 0.000125' \
 	'$(WITH_HOSTS) --rate 1mbit 2 -- $(top_srcdir)/tests/hosts/slow ./yoke tests/faults/victim 1048576'

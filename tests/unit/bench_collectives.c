@@ -214,11 +214,33 @@ static void bytes_and_factors(void **state)
     assert_true(c.count == 0 && c.bytes == 0 && bench_touched_bytes(&c) == 0);
 }
 
+/* Of 6 ranks of which hosts have 3, 1 and 2; n is 6 MB, a slice 1 MB. */
+static void bytes_between_hosts(void **state)
+{
+    static const int host_of[] = { 0, 0, 1, 2, 2, 0 }, one[] = { 0, 0, 0, 0, 0, 0 };
+    static const struct { enum bench_kind kind; int root; double wanted; } rows[] = {
+        { BENCH_ALL_REDUCE, 0, 8e6 }, /* 2n (H - 1) / H */
+        { BENCH_BROADCAST, 0, 6e6 },  { BENCH_REDUCE, 3, 6e6 },
+        { BENCH_ALL_GATHER, 0, 5e6 }, { BENCH_REDUCE_SCATTER, 0, 5e6 }, /* all but the slice of the lone rank */
+        { BENCH_ALL_TO_ALL, 0, 9e6 }, /* three ranks' slices for three others */
+        { BENCH_GATHER, 0, 3e6 },     { BENCH_GATHER, 2, 5e6 },         { BENCH_SCATTER, 3, 4e6 },
+        { BENCH_SENDRECV, 0, 6e6 },   { BENCH_BARRIER, 0, 0 },
+    };
+    (void)state;
+    for (size_t i = 0; i < YOKE_COUNT(rows); i++) {
+        struct bench_case c = { .kind = rows[i].kind, .root = rows[i].root, .dtype = YOKE_F32, .size = 6 };
+        bench_case_size(&c, 6000000);
+        assert_true(fabs(bench_crossing_bytes(&c, host_of) - rows[i].wanted) < 1);
+        assert_true(bench_crossing_bytes(&c, one) == 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_wrong_element_is_seen), cmocka_unit_test(misplaced_and_missing), cmocka_unit_test(ulps),
         cmocka_unit_test(a_wrong_line_has_no_speed),   cmocka_unit_test(statistics),            cmocka_unit_test(bytes_and_factors),
+        cmocka_unit_test(bytes_between_hosts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
