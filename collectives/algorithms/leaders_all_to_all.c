@@ -70,7 +70,7 @@ static void take(const struct yokei_op *op, struct yokei_lane *lane)
         for (int i = 0; i < yokei_host_size(comm, h); i++) {
             const int q = yokei_rank_on(comm, h, i);
             const char *from = own ? yokei_shown_by(op, q) + (size_t)comm->rank * slice : seat + (size_t)(i * comm->n_local + yokei_own_place(comm)) * slice;
-            yokei_copy((char *)op->recv + (size_t)q * slice, from, slice, false);
+            yokei_put(op, lane, (size_t)q * slice, from, slice);
         }
     }
 }
