@@ -151,7 +151,8 @@ static void trial(const char *kind, const char *load, int signal, double limit)
     n_tests++;
     n_failed += !(ok && clean && removed);
     printf("%sok %d - rank %d of %d %s, %s load over %s, named by all others after %.3f s%s%s\n", ok && clean && removed ? "" : "not ", n_tests,
-           victim, RANKS, signal == SIGKILL ? "killed" : "stopped", load, kind, slowest, clean ? "" : ", processes were left", removed ? "" : ", files were left");
+           victim, RANKS, signal == SIGKILL ? "killed" : "stopped", load, kind, slowest, clean ? "" : ", processes were left",
+           removed ? "" : ", files were left");
     fflush(stdout);
 }
 
