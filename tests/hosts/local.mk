@@ -1,10 +1,8 @@
 # tests/hosts: several hosts on one machine. with_hosts makes them; remote is their ssh. See also tests/faults/harm.
 EXTRA_DIST += tests/hosts/with_hosts tests/hosts/start tests/hosts/slow tests/hosts/cut tests/hosts/finalize
 check_PROGRAMS += tests/hosts/remote tests/hosts/finalizer
-tests_hosts_finalizer_SOURCES = tests/hosts/finalizer.c
 tests_hosts_finalizer_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
 tests_hosts_finalizer_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS)
-tests_hosts_remote_SOURCES = tests/hosts/remote.c
 WITH_HOSTS = $(top_srcdir)/tests/hosts/with_hosts
 HARM_HOSTS = VICTIM_BYTES=16777216 $(WITH_HOSTS) 2 -- tests/faults/harm ./yoke tests/faults/victim
 SHRINK = $(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor
