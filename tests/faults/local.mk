@@ -13,10 +13,10 @@ tests_faults_bare_LDADD = libflight.la libyoke.la $(JANSSON_LIBS)
 YOKE_TESTS += \
 	"$(top_srcdir)/tests/faults/usage ./yoke" \
 	"$(top_srcdir)/tests/faults/trace ./yoke tests/faults/victim" \
-	"tests/faults/bare ./yoke tests/faults/victim $${YOKE_SOAK:+10}20" \
+	"tests/faults/bare ./yoke tests/faults/victim $${YOKE_SOAK:+1}20" \
 	"$(top_srcdir)/tests/faults/room ./yoke $(top_srcdir)/tests/ranks/run tests/ranks/property" \
-	"tests/faults/harm ./yoke tests/faults/victim kill $${YOKE_SOAK:+10}20" \
-	"tests/faults/harm ./yoke tests/faults/victim stop $${YOKE_SOAK:+10}20" \
+	"tests/faults/harm ./yoke tests/faults/victim kill $${YOKE_SOAK:+1}20" \
+	"tests/faults/harm ./yoke tests/faults/victim stop $${YOKE_SOAK:+1}20" \
 	"tests/faults/harm ./yoke tests/faults/victim agent 4" \
 	"tests/faults/harm ./yoke tests/faults/victim launcher 3" \
 	"tests/faults/harm ./yoke tests/faults/victim proxy 3" \

@@ -141,7 +141,7 @@ static void trial(const char *kind, const char *load, int signal, double limit)
     for (int r = 0; ok && r < RANKS; r++) {
         double latency = 0;
         if (r == victim) continue;
-        ok &= survivor_is_right(folder, r, victim, pids[r == victim ? r : victim], signal, begin, limit, &latency);
+        ok &= survivor_is_right(folder, r, victim, pids[victim], signal, begin, limit, &latency);
         slowest = latency > slowest ? latency : slowest;
     }
     if (pids[victim] > 0 && signal != SIGKILL) kill(pids[victim], SIGKILL);

@@ -102,7 +102,7 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/illegal $${YOKE_SOAK:+10}20' \
 	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/illegal $${YOKE_SOAK:+10}20' \
 	'$(top_srcdir)/tests/ranks/run -a 4 tests/ranks/illegal $${YOKE_SOAK:+10}10' \
-	'$(top_srcdir)/tests/ranks/run -a -H aabb 4 tests/ranks/illegal $${YOKE_SOAK:+10}8' \
+	'$(top_srcdir)/tests/ranks/run -a -H aabb 4 tests/ranks/illegal $${YOKE_SOAK:+100}8' \
 	'$(top_srcdir)/tests/ranks/run -a -H abc 3 tests/ranks/illegal $${YOKE_SOAK:+10}15' \
 	'$(top_srcdir)/tests/ranks/run 3 tests/ranks/room' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/threads opencl:0' \
