@@ -313,7 +313,10 @@ static void texts(void **unused)
     assert_non_null(strstr(text, "in broadcast #17 of \"world\", step 3, waiting for rank 2"));
     const struct yokei_agent_verdict killed = { .state = YOKEI_AGENT_DEAD, .signal = SIGKILL };
     yokei_agent_verdict_text(&killed, text, sizeof text);
-    assert_non_null(strstr(text, "died by signal 9"));
+    assert_string_equal(text, "died by signal 9 (Killed)");
+    const struct yokei_agent_verdict damaged = { .state = YOKEI_AGENT_STOPPED, .signal = 200 };
+    yokei_agent_verdict_text(&damaged, text, sizeof text); /* strsignal would leave memory behind */
+    assert_string_equal(text, "was stopped by signal 200 (unknown)");
     assert_string_equal(yokei_kind_name(YOKEI_N_KINDS), "?");
     assert_string_equal(yokei_algorithm_name(YOKEI_RING), "ring");
     assert_string_equal(yokei_algorithm_name(YOKEI_N_ALGORITHMS), "?");
