@@ -74,7 +74,8 @@ static int split(char *line, char *fields[MOST_COLUMNS])
 /* A line of `side`'s run; MPICH's run is Yoke's with the rival's column. */
 static void take(char *const names[], char *const values[], int n, enum side side, int ranks, int round)
 {
-    struct point *p = point_of(ranks, field(names, values, n, "collective"), field(names, values, n, "dtype"), strtoull(field(names, values, n, "bytes"), NULL, 10));
+    struct point *p = point_of(ranks, field(names, values, n, "collective"), field(names, values, n, "dtype"),
+                               strtoull(field(names, values, n, "bytes"), NULL, 10));
     if (!p) return;
     if (strcmp(field(names, values, n, "wrong"), "0") != 0) p->wrong = failed = true;
     const double us = real(field(names, values, n, "us")), share = real(field(names, values, n, "percent_of_limit"));
@@ -132,7 +133,8 @@ static size_t bytes_of(const char *text)
 static void openmpi_command(const struct row *row, int ranks, char *out, size_t bytes)
 {
     yokei_text(out, bytes, "mpiexec.openmpi --oversubscribe%s%s%s -n %d bench/openmpi_collectives %s %s %zu %zu %d 25 %s",
-               ranks > n_cores ? " --mca mpi_yield_when_idle 1" : "", *row->openmpi ? " " : "", row->openmpi, ranks, row->collectives, row->dtypes, bytes_of(row->least),
+               ranks > n_cores ? " --mca mpi_yield_when_idle 1" : "", *row->openmpi ? " " : "", row->openmpi, ranks, row->collectives, row->dtypes,
+               bytes_of(row->least),
                bytes_of(row->most), row->factor, seconds_of(row));
 }
 
@@ -218,7 +220,8 @@ static void print_goals(const struct row *row, const struct point *p, int *n_met
         const double value = reached(p, g->quantity);
         if (isnan(value)) continue; /* the rival is not there, or does not offer this */
         const bool at_most = quantities[g->quantity].at_most, met = at_most ? value <= g->value : value >= g->value;
-        printf("%s%.*f%s (goal %s%.3g%s)", comma, fabs(value) < 1 ? 3 : fabs(value) < 10 ? 2 : 0, value, quantities[g->quantity].what, at_most ? "<= " : "", g->value, met ? "" : ": MISSED");
+        printf("%s%.*f%s (goal %s%.3g%s)", comma, fabs(value) < 1 ? 3 : fabs(value) < 10 ? 2 : 0, value, quantities[g->quantity].what,
+               at_most ? "<= " : "", g->value, met ? "" : ": MISSED");
         comma = ", ";
         *n_met += met;
         ++*n_all;
@@ -235,7 +238,8 @@ static void cell(double us)
 static void print(const struct row *row)
 {
     int n_met = 0, n_all = 0;
-    puts("\n| ranks | collective | type | bytes | Yoke us | MPICH us | Open MPI us | limit us | beside us | reached |\n|---:|---|---|---:|---:|---:|---:|---:|---:|---|");
+    puts("\n| ranks | collective | type | bytes | Yoke us | MPICH us | Open MPI us | limit us | beside us | reached |\n"
+         "|---:|---|---|---:|---:|---:|---:|---:|---:|---|");
     for (int i = 0; i < n_points; i++) {
         const struct point *p = &points[i];
         printf("| %d | %s | %s | %zu |", p->ranks, p->collective, p->dtype, p->bytes);
@@ -261,8 +265,8 @@ static void build_openmpi(void)
         yokei_text(no_openmpi, sizeof no_openmpi, "no column of Open MPI: mpicc.openmpi or mpiexec.openmpi is not installed (libopenmpi-dev, openmpi-bin)");
         return;
     }
-    if (system("mpicc.openmpi -std=c11 -O2 -D_GNU_SOURCE -I" SOURCES "/include -I" SOURCES " -o bench/openmpi_collectives " SOURCES "/bench/openmpi_collectives.c " SOURCES
-               "/cli/bench_data.c " SOURCES "/cli/bench_mpi.c .libs/libyoke.so -Wl,-rpath," BUILD "/.libs -lm 1>&2"))
+    if (system("mpicc.openmpi -std=c11 -O2 -D_GNU_SOURCE -I" SOURCES "/include -I" SOURCES " -o bench/openmpi_collectives " SOURCES
+               "/bench/openmpi_collectives.c " SOURCES "/cli/bench_data.c " SOURCES "/cli/bench_mpi.c .libs/libyoke.so -Wl,-rpath," BUILD "/.libs -lm 1>&2"))
         yokei_text(no_openmpi, sizeof no_openmpi, "no column of Open MPI: bench/openmpi_collectives.c does not compile here");
     /* It refuses to start ranks for root otherwise. */
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
@@ -276,7 +280,8 @@ static void introduce(void)
     if (yokei_topology(&machine)) return;
     n_cores = machine.n_cores;
     getloadavg(load, 1);
-    printf("%s, %d cores, %.0f MiB of last-level cache; yoke %s; load before the start %.1f; medians of %d round%s; times in microseconds, of the slowest rank\n",
+    printf("%s, %d cores, %.0f MiB of last-level cache; yoke %s; load before the start %.1f; medians of %d round%s; times in microseconds, "
+           "of the slowest rank\n",
            machine.cpu, machine.n_cores, (double)machine.l3_bytes / (1 << 20), yoke_version(), load[0], n_rounds,
            n_rounds == 1 ? "" : "s");
     if (*no_openmpi) printf("%s\n", no_openmpi);

@@ -80,7 +80,8 @@ static void md_row(struct bench_table *t, const struct bench_row *r, const struc
     static const char rule[] = "--------------------------------";
     const struct { const char *title; int width; bool shown; } columns[] = {
         { "time us", 10, true },   { "p99 us", 10, true },   { "algbw", 7, true },     { "busbw", 7, true },
-        { "%limit", 6, true },     { "MPI us", 10, t->mpi }, { "yoke is", 9, t->mpi }, { t->beside, 10, t->beside != NULL }, { "yoke is", 9, t->beside != NULL },
+        { "%limit", 6, true },     { "MPI us", 10, t->mpi }, { "yoke is", 9, t->mpi }, { t->beside, 10, t->beside != NULL },
+        { "yoke is", 9, t->beside != NULL },
     };
     char cells[YOKE_COUNT(columns)][24], ulp[16] = "-";
     time_text(f->seconds, cells[0], sizeof cells[0]);

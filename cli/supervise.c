@@ -41,7 +41,8 @@ static void end_launcher(struct cli_job *job)
 
 bool cli_rank_failed(const struct cli_rank_watch *rank)
 {
-    return rank->ended_at >= 0 && !rank->killed && !rank->forgiven && (rank->verdict.signal || rank->verdict.exit_code || rank->verdict.state == YOKEI_AGENT_SILENT);
+    return rank->ended_at >= 0 && !rank->killed && !rank->forgiven
+        && (rank->verdict.signal || rank->verdict.exit_code || rank->verdict.state == YOKEI_AGENT_SILENT);
 }
 
 bool cli_rank_went_on(const struct cli_rank_watch *rank) { return rank->record && atomic_load(&rank->record->n_shrinks); }

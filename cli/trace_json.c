@@ -141,7 +141,8 @@ static void arrow(const struct cli_trace *t, int r, const struct yokei_flight_en
     const bool sends = e->kind == YOKEI_SEND;
     if (peer < 0 || (!sends && e->kind != YOKEI_RECV)) return;
     fprintf(to, ",\n{\"ph\":\"%s\",\"cat\":\"message\",\"name\":\"message\",\"id\":\"%u:%d:%d:%u\",\"pid\":%d,\"tid\":%u,\"ts\":%.3f}",
-            sends ? "s" : "f\",\"bp\":\"e", e->comm, sends ? comm->rank : e->root, sends ? e->root : comm->rank, e->sequence, r, thread_of(t->files[r], e->comm), at);
+            sends ? "s" : "f\",\"bp\":\"e", e->comm, sends ? comm->rank : e->root, sends ? e->root : comm->rank, e->sequence, r,
+            thread_of(t->files[r], e->comm), at);
 }
 
 static void event(const struct cli_trace *t, int r, const struct yokei_flight_entry *e, FILE *to)

@@ -83,31 +83,31 @@ static yoke_status sum_slices(const char *call, const yoke_comm *comm, yoke_dtyp
     return yokei_check_buffer(call, "buffer", comm, 0, dtype);
 }
 
-static yoke_status reduce_scatter(const char *call, const void *send, void *recv, struct slices s, yoke_dtype dtype, yoke_reduction op,
-                                  yoke_comm *comm, yoke_stream *stream)
+/*
+ * A call with slices: the whole buffer is at one end, a slice of it at the other. reduce_scatter and scatter send the whole, the gathers receive it.
+ * With a root, only the root has the whole; r->count and r->counts are filled in here.
+ */
+static yoke_status sliced(const char *call, struct request r, struct slices s, yoke_comm *comm, yoke_stream *stream)
 {
+    const bool sends_whole = r.kind == YOKEI_REDUCE_SCATTER || r.kind == YOKEI_SCATTER;
+    const bool rooted = r.kind == YOKEI_GATHER || r.kind == YOKEI_SCATTER;
     CHECK(yokei_check_comm(call, comm, stream));
-    CHECK(sum_slices(call, comm, dtype, &s));
-    CHECK(yokei_check_buffer(call, "send", send, s.total, dtype));
-    CHECK(yokei_check_buffer(call, "recv", recv, s.own, dtype));
-    CHECK(yokei_check_reduction(call, dtype, op));
-    const size_t size = yoke_dtype_bytes(dtype);
-    CHECK(yokei_check_overlap(call, send, s.total * size, recv, s.own * size, s.before * size, 0));
-    return collective(call, &(struct request){ .kind = YOKEI_REDUCE_SCATTER, .send = send, .recv = recv, .count = s.total, .counts = s.counts,
-                                               .dtype = dtype, .reduction = op, .root = -1 }, comm, stream);
-}
-
-static yoke_status all_gather(const char *call, const void *send, void *recv, struct slices s, yoke_dtype dtype, bool on_host,
-                              yoke_comm *comm, yoke_stream *stream)
-{
-    CHECK(yokei_check_comm(call, comm, stream));
-    CHECK(sum_slices(call, comm, dtype, &s));
-    CHECK(yokei_check_buffer(call, "send", send, s.own, dtype));
-    CHECK(yokei_check_buffer(call, "recv", recv, s.total, dtype));
-    const size_t size = yoke_dtype_bytes(dtype);
-    CHECK(yokei_check_overlap(call, send, s.own * size, recv, s.total * size, 0, s.before * size));
-    return collective(call, &(struct request){ .kind = YOKEI_ALL_GATHER, .send = send, .recv = recv, .count = s.total, .counts = s.counts,
-                                               .dtype = dtype, .root = -1, .on_host = on_host }, comm, stream);
+    if (rooted) CHECK(yokei_check_peer(call, comm, r.root, "root"));
+    else r.root = -1;
+    const bool has_whole = !rooted || comm->rank == r.root;
+    CHECK(sum_slices(call, comm, r.dtype, &s));
+    const size_t sent = sends_whole ? s.total : s.own, received = sends_whole ? s.own : s.total;
+    if (has_whole || !sends_whole) CHECK(yokei_check_buffer(call, "send", r.send, sent, r.dtype));
+    else r.send = NULL;
+    if (has_whole || sends_whole) CHECK(yokei_check_buffer(call, "recv", r.recv, received, r.dtype));
+    else r.recv = NULL;
+    if (r.kind == YOKEI_REDUCE_SCATTER) CHECK(yokei_check_reduction(call, r.dtype, r.reduction));
+    const size_t size = yoke_dtype_bytes(r.dtype), before = s.before * size;
+    if (has_whole)
+        CHECK(yokei_check_overlap(call, r.send, sent * size, r.recv, received * size, sends_whole ? before : 0, sends_whole ? 0 : before));
+    r.count = s.total;
+    r.counts = s.counts;
+    return collective(call, &r, comm, stream);
 }
 
 /* The counts of a call that takes them. */
@@ -116,35 +116,68 @@ static yoke_status given(const char *call, const size_t counts[])
     return counts ? YOKE_OK : yoke_fail(YOKE_EINVAL, "%s: counts is NULL", call);
 }
 
+yoke_status yoke_reduce_scatter(const void *send, void *recv, size_t recv_count, yoke_dtype dtype, yoke_reduction op,
+                                yoke_comm *comm, yoke_stream *stream)
+{
+    return sliced("yoke_reduce_scatter", (struct request){ .kind = YOKEI_REDUCE_SCATTER, .send = send, .recv = recv, .dtype = dtype, .reduction = op },
+                  (struct slices){ .each = recv_count }, comm, stream);
+}
+
 yoke_status yoke_reduce_scatter_v(const void *send, void *recv, const size_t counts[], yoke_dtype dtype,
                                   yoke_reduction op, yoke_comm *comm, yoke_stream *stream)
 {
     CHECK(given("yoke_reduce_scatter_v", counts));
-    return reduce_scatter("yoke_reduce_scatter_v", send, recv, (struct slices){ .counts = counts }, dtype, op, comm, stream);
+    return sliced("yoke_reduce_scatter_v", (struct request){ .kind = YOKEI_REDUCE_SCATTER, .send = send, .recv = recv, .dtype = dtype, .reduction = op },
+                  (struct slices){ .counts = counts }, comm, stream);
+}
+
+yoke_status yoke_all_gather(const void *send, void *recv, size_t send_count, yoke_dtype dtype, yoke_comm *comm,
+                            yoke_stream *stream)
+{
+    return sliced("yoke_all_gather", (struct request){ .kind = YOKEI_ALL_GATHER, .send = send, .recv = recv, .dtype = dtype },
+                  (struct slices){ .each = send_count }, comm, stream);
 }
 
 yoke_status yoke_all_gather_v(const void *send, void *recv, const size_t counts[], yoke_dtype dtype, yoke_comm *comm,
                               yoke_stream *stream)
 {
     CHECK(given("yoke_all_gather_v", counts));
-    return all_gather("yoke_all_gather_v", send, recv, (struct slices){ .counts = counts }, dtype, false, comm, stream);
-}
-
-yoke_status yoke_reduce_scatter(const void *send, void *recv, size_t recv_count, yoke_dtype dtype, yoke_reduction op,
-                                yoke_comm *comm, yoke_stream *stream)
-{
-    return reduce_scatter("yoke_reduce_scatter", send, recv, (struct slices){ .each = recv_count }, dtype, op, comm, stream);
-}
-
-yoke_status yoke_all_gather(const void *send, void *recv, size_t send_count, yoke_dtype dtype, yoke_comm *comm,
-                            yoke_stream *stream)
-{
-    return all_gather("yoke_all_gather", send, recv, (struct slices){ .each = send_count }, dtype, false, comm, stream);
+    return sliced("yoke_all_gather_v", (struct request){ .kind = YOKEI_ALL_GATHER, .send = send, .recv = recv, .dtype = dtype },
+                  (struct slices){ .counts = counts }, comm, stream);
 }
 
 yoke_status yokei_gather_on_host(yoke_comm *comm, const void *mine, void *all, size_t bytes)
 {
-    return all_gather("yoke_all_gather", mine, all, (struct slices){ .each = bytes }, YOKE_U8, true, comm, NULL);
+    return sliced("yoke_all_gather", (struct request){ .kind = YOKEI_ALL_GATHER, .send = mine, .recv = all, .dtype = YOKE_U8, .on_host = true },
+                  (struct slices){ .each = bytes }, comm, NULL);
+}
+
+yoke_status yoke_gather(const void *send, void *recv, size_t count, yoke_dtype dtype, int root, yoke_comm *comm, yoke_stream *stream)
+{
+    return sliced("yoke_gather", (struct request){ .kind = YOKEI_GATHER, .send = send, .recv = recv, .dtype = dtype, .root = root },
+                  (struct slices){ .each = count }, comm, stream);
+}
+
+yoke_status yoke_gather_v(const void *send, void *recv, const size_t counts[], yoke_dtype dtype, int root, yoke_comm *comm,
+                          yoke_stream *stream)
+{
+    CHECK(given("yoke_gather_v", counts));
+    return sliced("yoke_gather_v", (struct request){ .kind = YOKEI_GATHER, .send = send, .recv = recv, .dtype = dtype, .root = root },
+                  (struct slices){ .counts = counts }, comm, stream);
+}
+
+yoke_status yoke_scatter(const void *send, void *recv, size_t count, yoke_dtype dtype, int root, yoke_comm *comm, yoke_stream *stream)
+{
+    return sliced("yoke_scatter", (struct request){ .kind = YOKEI_SCATTER, .send = send, .recv = recv, .dtype = dtype, .root = root },
+                  (struct slices){ .each = count }, comm, stream);
+}
+
+yoke_status yoke_scatter_v(const void *send, void *recv, const size_t counts[], yoke_dtype dtype, int root, yoke_comm *comm,
+                           yoke_stream *stream)
+{
+    CHECK(given("yoke_scatter_v", counts));
+    return sliced("yoke_scatter_v", (struct request){ .kind = YOKEI_SCATTER, .send = send, .recv = recv, .dtype = dtype, .root = root },
+                  (struct slices){ .counts = counts }, comm, stream);
 }
 
 yoke_status yoke_broadcast(const void *send, void *recv, size_t count, yoke_dtype dtype, int root, yoke_comm *comm,
@@ -178,62 +211,6 @@ yoke_status yoke_reduce(const void *send, void *recv, size_t count, yoke_dtype d
     }
     return collective(call, &(struct request){ .kind = YOKEI_REDUCE, .send = send, .recv = comm->rank == root ? recv : NULL, .count = count,
                                                .dtype = dtype, .reduction = op, .root = root }, comm, stream);
-}
-
-static yoke_status gather(const char *call, const void *send, void *recv, struct slices s, yoke_dtype dtype, int root, yoke_comm *comm,
-                          yoke_stream *stream)
-{
-    CHECK(yokei_check_comm(call, comm, stream));
-    CHECK(yokei_check_peer(call, comm, root, "root"));
-    CHECK(sum_slices(call, comm, dtype, &s));
-    CHECK(yokei_check_buffer(call, "send", send, s.own, dtype));
-    const size_t size = yoke_dtype_bytes(dtype);
-    if (comm->rank == root) {
-        CHECK(yokei_check_buffer(call, "recv", recv, s.total, dtype));
-        CHECK(yokei_check_overlap(call, send, s.own * size, recv, s.total * size, 0, s.before * size));
-    }
-    return collective(call, &(struct request){ .kind = YOKEI_GATHER, .send = send, .recv = comm->rank == root ? recv : NULL, .count = s.total,
-                                               .counts = s.counts, .dtype = dtype, .root = root }, comm, stream);
-}
-
-static yoke_status scatter(const char *call, const void *send, void *recv, struct slices s, yoke_dtype dtype, int root, yoke_comm *comm,
-                           yoke_stream *stream)
-{
-    CHECK(yokei_check_comm(call, comm, stream));
-    CHECK(yokei_check_peer(call, comm, root, "root"));
-    CHECK(sum_slices(call, comm, dtype, &s));
-    CHECK(yokei_check_buffer(call, "recv", recv, s.own, dtype));
-    const size_t size = yoke_dtype_bytes(dtype);
-    if (comm->rank == root) {
-        CHECK(yokei_check_buffer(call, "send", send, s.total, dtype));
-        CHECK(yokei_check_overlap(call, send, s.total * size, recv, s.own * size, s.before * size, 0));
-    }
-    return collective(call, &(struct request){ .kind = YOKEI_SCATTER, .send = comm->rank == root ? send : NULL, .recv = recv, .count = s.total,
-                                               .counts = s.counts, .dtype = dtype, .root = root }, comm, stream);
-}
-
-yoke_status yoke_gather_v(const void *send, void *recv, const size_t counts[], yoke_dtype dtype, int root, yoke_comm *comm,
-                          yoke_stream *stream)
-{
-    CHECK(given("yoke_gather_v", counts));
-    return gather("yoke_gather_v", send, recv, (struct slices){ .counts = counts }, dtype, root, comm, stream);
-}
-
-yoke_status yoke_scatter_v(const void *send, void *recv, const size_t counts[], yoke_dtype dtype, int root, yoke_comm *comm,
-                           yoke_stream *stream)
-{
-    CHECK(given("yoke_scatter_v", counts));
-    return scatter("yoke_scatter_v", send, recv, (struct slices){ .counts = counts }, dtype, root, comm, stream);
-}
-
-yoke_status yoke_gather(const void *send, void *recv, size_t count, yoke_dtype dtype, int root, yoke_comm *comm, yoke_stream *stream)
-{
-    return gather("yoke_gather", send, recv, (struct slices){ .each = count }, dtype, root, comm, stream);
-}
-
-yoke_status yoke_scatter(const void *send, void *recv, size_t count, yoke_dtype dtype, int root, yoke_comm *comm, yoke_stream *stream)
-{
-    return scatter("yoke_scatter", send, recv, (struct slices){ .each = count }, dtype, root, comm, stream);
 }
 
 static yoke_status all_to_all(const char *call, const void *send, struct slices out, void *recv, struct slices in, yoke_dtype dtype,

@@ -108,10 +108,11 @@ static void explain(const struct yokei_op *op, char *text, size_t bytes)
         yokei_text(text, bytes, "all %d ranks share memory; a rank shows %zu bytes, up to %.0f one shot is not slower than slices%s%s", comm->size,
                    op->shown_bytes, comm->costs.oneshot_bytes, comm->costs.oneshot_bytes > 0 ? "" : " (not measured)", forced);
     } else if (op->algorithm == &yokei_direct) {
-        yokei_text(text, bytes, "all %d ranks share memory, and have memory of yoke_comm_alloc: with buffers there nothing is copied aside, else it is slices%s",
-                   comm->size, forced);
+        yokei_text(text, bytes, "all %d ranks share memory, and have memory of yoke_comm_alloc: with buffers there nothing is copied aside, "
+                   "else it is slices%s", comm->size, forced);
     } else if (op->algorithm == &yokei_slices) {
-        yokei_text(text, bytes, "all %d ranks share memory; too long for one shot: each works on its slice of chunks that stay in the caches%s", comm->size, forced);
+        yokei_text(text, bytes, "all %d ranks share memory; too long for one shot: each works on its slice of chunks that stay in the caches%s",
+                   comm->size, forced);
     } else if (op->algorithm == &yokei_hierarchy) {
         static const char *const ways[] = { [YOKEI_CROSS_LEADERS] = "one message between their leaders", [YOKEI_CROSS_SWAP] = "sums are swapped between them",
                                             [YOKEI_CROSS_RING] = "sums go around in a ring of them", [YOKEI_CROSS_CHAIN] = "data goes along a chain of them",

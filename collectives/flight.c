@@ -263,10 +263,17 @@ uint64_t yokei_beats_stand(struct yokei_beats *beats, const struct yokei_flight_
     return now - beats->since_ns;
 }
 
+/* strsignal allocates for numbers that are no signals, and a damaged record may hold any. */
+static const char *signal_text(int signal)
+{
+    const char *text = sigdescr_np(signal);
+    return text ? text : "unknown";
+}
+
 void yokei_agent_verdict_text(const struct yokei_agent_verdict *verdict, char *text_out, size_t bytes)
 {
     if (verdict->state == YOKEI_AGENT_DEAD && verdict->signal)
-        yokei_text(text_out, bytes, "died by signal %d (%s)", verdict->signal, strsignal(verdict->signal));
+        yokei_text(text_out, bytes, "died by signal %d (%s)", verdict->signal, signal_text(verdict->signal));
     else if (verdict->state == YOKEI_AGENT_DEAD)
         yokei_text(text_out, bytes, "exited with code %d", verdict->exit_code);
     else if (verdict->state == YOKEI_AGENT_ENDED)
@@ -276,7 +283,7 @@ void yokei_agent_verdict_text(const struct yokei_agent_verdict *verdict, char *t
     else if (verdict->state == YOKEI_AGENT_SILENT)
         yokei_text(text_out, bytes, "gives no sign of life, nor does its agent: its host is down or cannot be reached");
     else if (verdict->state == YOKEI_AGENT_STOPPED)
-        yokei_text(text_out, bytes, "was stopped by signal %d (%s)", verdict->signal, strsignal(verdict->signal));
+        yokei_text(text_out, bytes, "was stopped by signal %d (%s)", verdict->signal, signal_text(verdict->signal));
     else
         yokei_text(text_out, bytes, "runs");
 }

@@ -23,9 +23,7 @@ libyoke_comm_la_DEPENDENCIES = libyoke.la $(top_srcdir)/collectives/libyoke-comm
 
 check_PROGRAMS += tests/unit/comm_sum tests/unit/comm_flight
 YOKE_TESTS += tests/unit/comm_sum tests/unit/comm_flight
-tests_unit_comm_sum_SOURCES = tests/unit/comm_sum.c
 tests_unit_comm_sum_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(MPICH_CFLAGS)
 tests_unit_comm_sum_LDADD = libyoke-comm.la libyoke.la $(CMOCKA_LIBS) -lm
-tests_unit_comm_flight_SOURCES = tests/unit/comm_flight.c
 tests_unit_comm_flight_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_comm_flight_LDADD = libflight.la libyoke.la $(CMOCKA_LIBS)

@@ -57,7 +57,8 @@ static void cast_setup(struct trial *t)
         const uint32_t pattern = yoke_dtype_bytes(t->dtype) == 2 ? low : (uint32_t)high << 16 | (uint16_t)(i * 40503);
         if (s.values == MIDPOINTS) trial_set(t, X, i, midpoint(s.to, i));
         else if (t->dtype == YOKE_F64) trial_set(t, X, i, yokei_bits_f32(pattern) * 0x1.0000004p0);
-        else if (t->status == YOKE_OK) memcpy(t->tensor[X].before + t->tensor[X].lead_bytes + (size_t)i * yoke_dtype_bytes(t->dtype), &pattern, yoke_dtype_bytes(t->dtype));
+        else if (t->status == YOKE_OK)
+            memcpy(t->tensor[X].before + t->tensor[X].lead_bytes + (size_t)i * yoke_dtype_bytes(t->dtype), &pattern, yoke_dtype_bytes(t->dtype));
     }
     if (s.aliased) trial_alias(t, Y, "y", X);
     else trial_vector(t, Y, "y", OUT, s.to, s.n);

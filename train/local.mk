@@ -19,13 +19,10 @@ check_PROGRAMS += $(train_unit_programs)
 YOKE_TESTS += $(train_unit_programs)
 TRAIN_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 TRAIN_TEST_LDADD = libyoke-train.la libyoke.la $(CMOCKA_LIBS) -lm
-tests_unit_train_layers_SOURCES = tests/unit/train_layers.c
 tests_unit_train_layers_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_train_layers_LDADD = $(TRAIN_TEST_LDADD)
-tests_unit_train_program_SOURCES = tests/unit/train_program.c
 tests_unit_train_program_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_train_program_LDADD = $(TRAIN_TEST_LDADD)
-tests_unit_train_loop_SOURCES = tests/unit/train_loop.c
 tests_unit_train_loop_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_train_loop_LDADD = $(TRAIN_TEST_LDADD)
 

@@ -96,8 +96,8 @@ static yoke_status compare_ranks(const struct yoke_trainer_config *c, struct yok
     for (int r = 0; r < p->n_ranks && !status; r++) {
         if (all[r * SAID] != all[0])
             status = yoke_fail(YOKE_EMISMATCH,
-                               "trainer: ranks 0 and %d are set up differently (model, precision, batch, sequence, shares, seed or optimizer): give all ranks the same",
-                               r);
+                               "trainer: ranks 0 and %d are set up differently (model, precision, batch, sequence, shares, seed or optimizer): "
+                               "give all ranks the same", r);
         else p->n_micro_batches[r] = yokei_n_micro_batches(p->shares[r], (int64_t)all[r * SAID + 1]);
     }
     free(all);

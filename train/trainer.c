@@ -38,7 +38,8 @@ static yoke_status refuse(const struct yoke_trainer *t, uint64_t have)
                    t->plan.state.dtype == YOKE_F32 ? ", 16-bit precision, or a device with more memory"
                                                    : ", or a device with more memory");
     return yoke_fail(YOKE_ENOMEM,
-                     "rank %d on %s: training needs %.1f MiB (weights %.1f, gradients %.1f, optimizer %.1f, activations %.1f, a step's data %.1f, scratch %.1f), but there are %.1f MiB: %s",
+                     "rank %d on %s: training needs %.1f MiB (weights %.1f, gradients %.1f, optimizer %.1f, activations %.1f, "
+                     "a step's data %.1f, scratch %.1f), but there are %.1f MiB: %s",
                      t->plan.rank, yoke_device_info(t->device)->spec, mib((double)r.total), mib((double)r.weights),
                      mib((double)r.gradients), mib((double)r.optimizer), mib((double)r.activations), mib((double)r.workspace),
                      mib((double)r.scratch), mib((double)have), lower);

@@ -31,6 +31,5 @@ bench_host_ops_LDADD = libyoke.la
 
 check_PROGRAMS += tests/unit/host_backend
 YOKE_TESTS += tests/unit/host_backend
-tests_unit_host_backend_SOURCES = tests/unit/host_backend.c
 tests_unit_host_backend_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_host_backend_LDADD = libyoke.la $(CMOCKA_LIBS) -lm

@@ -248,7 +248,8 @@ static yoke_status open_device(yoke_device *device, int index, const struct yoke
     device->impl = ocl;
     describe(cl, found.platform, found.id, index, svm, &device->info);
     *ocl = (struct opencl_device){
-        .gpu = { .driver = &yokei_opencl_driver, .is_cpu = traits.is_cpu, .vector_floats = traits.vector_floats, .warp = 1, .compute_units = device->info.compute_units,
+        .gpu = { .driver = &yokei_opencl_driver, .is_cpu = traits.is_cpu, .vector_floats = traits.vector_floats, .warp = 1,
+                 .compute_units = device->info.compute_units,
                  .max_group = (int)YOKE_MIN(traits.max_group, (size_t)1 << 20), .local_bytes = traits.local_bytes },
         .cl = cl, .id = found.id, .svm = svm, .unified = traits.unified, .exact_division = traits.exact_division,
     };

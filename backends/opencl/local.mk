@@ -7,16 +7,12 @@ libyoke_la_SOURCES += \
 opencl_tests = tests/unit/gpu_cache tests/unit/gpu_memory tests/unit/gpu_stream tests/unit/gpu_modes
 check_PROGRAMS += $(opencl_tests)
 YOKE_TESTS += $(opencl_tests)
-tests_unit_gpu_cache_SOURCES = tests/unit/gpu_cache.c tests/unit/gpu_test.h tests/unit/test.h
 tests_unit_gpu_cache_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_gpu_cache_LDADD = $(UNIT_LDADD)
-tests_unit_gpu_memory_SOURCES = tests/unit/gpu_memory.c
 tests_unit_gpu_memory_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_gpu_memory_LDADD = $(UNIT_LDADD)
-tests_unit_gpu_stream_SOURCES = tests/unit/gpu_stream.c
 tests_unit_gpu_stream_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_gpu_stream_LDADD = $(UNIT_LDADD)
-tests_unit_gpu_modes_SOURCES = tests/unit/gpu_modes.c
 tests_unit_gpu_modes_LDADD = libconform.la libyoke.la
 
 noinst_PROGRAMS += bench/bandwidth

@@ -70,3 +70,13 @@ yoke_status yokei_check_apart(const char *op, const struct yokei_operand *out, c
     return yoke_fail(YOKE_EINVAL, "%s: %s and %s overlap%s", op, out->name, in->name,
                      same_allowed ? "; they may only be the same matrix with the same leading dimension" : "");
 }
+
+yoke_status yokei_check_map(const char *op, const struct yokei_operand in[], int n_in, const struct yokei_operand *out, bool pointers)
+{
+    YOKE_TRY(yokei_check_float(op, "dtype", out->dtype));
+    YOKE_TRY(yokei_check_extent(op, "n", out->columns));
+    for (int i = 0; i < n_in; i++) YOKE_TRY(yokei_check_operand(op, &in[i], pointers));
+    YOKE_TRY(yokei_check_operand(op, out, pointers));
+    for (int i = 0; i < n_in && pointers; i++) YOKE_TRY(yokei_check_apart(op, out, &in[i], true));
+    return YOKE_OK;
+}

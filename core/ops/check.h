@@ -29,6 +29,8 @@ yoke_status yokei_check_extent(const char *op, const char *field, int64_t value)
 yoke_status yokei_check_operand(const char *op, const struct yokei_operand *x, bool pointers);
 /** Neither address range overlaps the other. With `same_allowed`, beginning at the same address with the same ld is fine. */
 yoke_status yokei_check_apart(const char *op, const struct yokei_operand *out, const struct yokei_operand *in, bool same_allowed);
+/** An op on each element: inputs and output are vectors of one type and length, and the output may be the same array as an input. */
+yoke_status yokei_check_map(const char *op, const struct yokei_operand in[], int n_in, const struct yokei_operand *out, bool pointers);
 /** A field that must not keep its unset value 0. */
 yoke_status yokei_check_not_zero(const char *op, const char *field, double value);
 

@@ -57,7 +57,9 @@ struct yoke_comm_config {
     enum yoke_check check; /* default YOKE_CHECK=off|header|full, else header */
     bool no_shared;        /* messages over MPI also between ranks that could share memory; YOKE_NO_SHARED=1 */
 };
-#define YOKE_COMM_CONFIG_INIT { sizeof(struct yoke_comm_config), NULL, YOKE_ACCUM_F32, YOKE_WAIT_AUTO, 0, 0, 0, NULL, YOKE_REPRODUCIBLE_RUN, NULL, YOKE_CHECK_HEADER, false }
+#define YOKE_COMM_CONFIG_INIT                                                                                  \
+    { sizeof(struct yoke_comm_config), NULL, YOKE_ACCUM_F32, YOKE_WAIT_AUTO, 0, 0, 0, NULL, YOKE_REPRODUCIBLE_RUN, \
+      NULL, YOKE_CHECK_HEADER, false }
 
 /**
  * Start MPI in a process that has not started it itself, with threads where MPI offers them, and with UCX_POSIX_DIR set where

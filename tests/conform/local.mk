@@ -1,16 +1,13 @@
 # tests/conform: the sweep per device, the gradient check, and planted errors that they must catch. Cold programs make the
 # OpenCL sweep the longest; it runs in parts.
 check_PROGRAMS += tests/conform/conform tests/conform/planted
-tests_conform_conform_SOURCES = tests/conform/conform.c
 tests_conform_conform_LDADD = libconform.la libyoke.la
-tests_conform_planted_SOURCES = tests/conform/planted.c
 tests_conform_planted_LDADD = libconform.la libyoke.la
 YOKE_TESTS += "tests/conform/conform reference" "tests/conform/conform gradients" tests/conform/planted \
 	"tests/conform/conform host" "DNNL_MAX_CPU_ISA=AVX2 tests/conform/conform host gemm" \
 	"tests/conform/conform opencl:0 gemm" "tests/conform/conform opencl:0 attention" \
 	"tests/conform/conform opencl:0 norm act embed loss optim cast elementwise"
 check_PROGRAMS += tests/unit/conform
-tests_unit_conform_SOURCES = tests/unit/conform.c
 tests_unit_conform_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_conform_LDADD = libconform.la libyoke.la $(CMOCKA_LIBS)
 YOKE_TESTS += tests/unit/conform

@@ -332,7 +332,8 @@ static const char *judge(struct trial *t, int shared_before)
     if (!WIFEXITED(t->code) || WEXITSTATUS(t->code) != 16)
         return snprintf(why, sizeof why, "exit code %d, wanted 16", WIFEXITED(t->code) ? WEXITSTATUS(t->code) : -1), why;
     if (count(t->text, "yoke: error:") != 1) return "not exactly one error";
-    if (!strcmp(t->harm, "launcher") || !strcmp(t->harm, "proxy") || !strcmp(t->harm, "holder")) return strstr(t->text, "the launcher") ? NULL : "the launcher is not named";
+    if (!strcmp(t->harm, "launcher") || !strcmp(t->harm, "proxy") || !strcmp(t->harm, "holder"))
+        return strstr(t->text, "the launcher") ? NULL : "the launcher is not named";
     if (!strstr(t->text, name)) return "the rank is not named";
     if (!strcmp(t->harm, "kill") && !strstr(t->text, "signal 9")) return "the signal is not named";
     if (!strcmp(t->harm, "stop") && !strstr(t->text, "stopped")) return "that it was stopped is not said";

@@ -1,26 +1,22 @@
 # tests/faults: jobs that are harmed, machines that are wrong, words that are misspelt.
 EXTRA_DIST += tests/faults/usage tests/faults/shrink tests/faults/trace tests/faults/room
 check_PROGRAMS += tests/faults/victim tests/faults/leaver tests/faults/survivor tests/faults/harm tests/faults/bare
-tests_faults_victim_SOURCES = tests/faults/victim.c
 tests_faults_victim_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
 tests_faults_victim_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS)
-tests_faults_survivor_SOURCES = tests/faults/survivor.c
 tests_faults_survivor_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
 tests_faults_survivor_CFLAGS = $(AM_CFLAGS) -pthread
 tests_faults_survivor_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS) -lpthread
-tests_faults_leaver_SOURCES = tests/faults/leaver.c
 tests_faults_harm_SOURCES = tests/faults/harm.c cli/sweep.c
 tests_faults_harm_LDADD = libyoke.la
-tests_faults_bare_SOURCES = tests/faults/bare.c
 tests_faults_bare_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 tests_faults_bare_LDADD = libflight.la libyoke.la $(JANSSON_LIBS)
 YOKE_TESTS += \
 	"$(top_srcdir)/tests/faults/usage ./yoke" \
 	"$(top_srcdir)/tests/faults/trace ./yoke tests/faults/victim" \
-	"tests/faults/bare ./yoke tests/faults/victim $${YOKE_SOAK:+10}20" \
+	"tests/faults/bare ./yoke tests/faults/victim $${YOKE_SOAK:+1}20" \
 	"$(top_srcdir)/tests/faults/room ./yoke $(top_srcdir)/tests/ranks/run tests/ranks/property" \
-	"tests/faults/harm ./yoke tests/faults/victim kill $${YOKE_SOAK:+10}20" \
-	"tests/faults/harm ./yoke tests/faults/victim stop $${YOKE_SOAK:+10}20" \
+	"tests/faults/harm ./yoke tests/faults/victim kill $${YOKE_SOAK:+1}20" \
+	"tests/faults/harm ./yoke tests/faults/victim stop $${YOKE_SOAK:+1}20" \
 	"tests/faults/harm ./yoke tests/faults/victim agent 4" \
 	"tests/faults/harm ./yoke tests/faults/victim launcher 3" \
 	"tests/faults/harm ./yoke tests/faults/victim proxy 3" \

@@ -52,7 +52,8 @@ static bool makes_sense(const json_t *row)
     const double seconds = number(row, "seconds"), bytes = number(row, "bytes"), algbw = number(row, "algbw_bytes_per_s");
     const bool reduces = is(row, "collective", "all_reduce") || is(row, "collective", "reduce") || is(row, "collective", "reduce_scatter");
     const bool whole = is(row, "dtype", "i32");
-    bool ok = json_is_integer(json_object_get(row, "wrong")) && number(row, "wrong") == 0 && seconds > 0 && seconds < 60 && number(row, "p99_seconds") >= seconds;
+    bool ok = json_is_integer(json_object_get(row, "wrong")) && number(row, "wrong") == 0 && seconds > 0 && seconds < 60
+        && number(row, "p99_seconds") >= seconds;
     ok = ok && (bytes > 0) != is(row, "collective", "barrier") && algbw >= bytes / seconds * 0.999 && algbw <= bytes / seconds * 1.001;
     ok = ok && (number(row, "limit_seconds") > 0) == (bytes >= 65536); /* on one host */
     ok = ok && json_is_real(json_object_get(row, "max_ulp")) == (reduces && !whole);
@@ -128,7 +129,8 @@ static void a_wrong_result_has_no_speed(void)
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     printf("ok %d - a wrong result has no speed # SKIP nothing is preloaded before the sanitizer\n", ++n_tests);
 #else
-    json_t *rows = rows_of("LD_PRELOAD=tests/ranks/.libs/libwrong.so", "bench collectives --collectives all_gather --in-place out --rivals off --min-bytes 64 --max-bytes 4K --factor 64", 17);
+    json_t *rows = rows_of("LD_PRELOAD=tests/ranks/.libs/libwrong.so",
+                           "bench collectives --collectives all_gather --in-place out --rivals off --min-bytes 64 --max-bytes 4K --factor 64", 17);
     const json_t *right = json_array_get(rows, 0), *wrong = json_array_get(rows, 1);
     check(json_array_size(rows) == 2 && makes_sense(right) && number(wrong, "wrong") == 1 && !json_object_get(wrong, "seconds") &&
               !json_object_get(wrong, "algbw_bytes_per_s"), "a wrong result has no speed, and the exit code says so");

@@ -139,7 +139,8 @@ int main(int argc, char **argv)
         if (!ranks_check(!yoke_comm_create(ranks_world, d.device, &config, &comm), "a communicator over %s", over)) break;
         for (size_t c = 0; c < YOKE_COUNT(counts); c++) {
             ranks_check(all_reduce(&d, comm, counts[c], 0, NULL) && all_reduce(&d, comm, counts[c], 1, NULL), "all_reduce of %zu, over %s", counts[c], over);
-            ranks_check(all_reduce(&d, comm, counts[c], 0, d.stream) && all_reduce(&d, comm, counts[c], 1, d.stream), "all_reduce of %zu in stream order, over %s", counts[c], over);
+            ranks_check(all_reduce(&d, comm, counts[c], 0, d.stream) && all_reduce(&d, comm, counts[c], 1, d.stream),
+                        "all_reduce of %zu in stream order, over %s", counts[c], over);
         }
         ranks_check(chain(&d, comm, 100000), "collectives that follow one another on a stream, over %s", over);
         ranks_check(transfers(&d, comm, 50001, NULL) && transfers(&d, comm, 50001, d.stream), "a group of send and recv, over %s", over);

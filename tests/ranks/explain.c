@@ -119,7 +119,8 @@ static int refusals(void)
     yokei_text(text, sizeof text, MODEL, ranks_rank == ranks_size - 1 ? 8192 : 16384);
     ok = ok && make(text, NULL, false, &comm) == YOKE_EMISMATCH && strstr(yoke_last_error(), "costs");
     RANKS_TRY(make(NULL, NULL, false, &comm));
-    ok = ok && yoke_comm_explain(comm, "send", 1, YOKE_F32, YOKE_SUM, &plan) == YOKE_EINVAL && yoke_comm_explain(comm, "all_reduce", 1, YOKE_I32, YOKE_AVG, &plan);
+    ok = ok && yoke_comm_explain(comm, "send", 1, YOKE_F32, YOKE_SUM, &plan) == YOKE_EINVAL
+        && yoke_comm_explain(comm, "all_reduce", 1, YOKE_I32, YOKE_AVG, &plan);
     ok = ok && yoke_comm_explain(comm, "all_reduce", SIZE_MAX / 2, YOKE_F32, YOKE_SUM, &plan) == YOKE_EINVAL;
     RANKS_TRY(yoke_comm_destroy(comm));
     return ok;

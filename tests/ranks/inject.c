@@ -135,7 +135,8 @@ static int trial(const struct fault *f, int victim, bool over_mpi)
     char text[1024];
     snprintf(text, sizeof text, "%s", status ? yoke_last_error() : "");
     int ok = right && seconds < limit && (f->harmless ? !status && !n_alarms : status && (status == f->one || status == f->other) && names_two_ranks(text));
-    if (!ok) fprintf(stderr, "# rank %d of %d: YOKE_INJECT=%s: call %d: status %d after %.3f s, %d alarms%s: %s\n", ranks_rank, ranks_size, spec, turn, (int)status, seconds, n_alarms, right ? "" : ", a wrong result", text);
+    if (!ok) fprintf(stderr, "# rank %d of %d: YOKE_INJECT=%s: call %d: status %d after %.3f s, %d alarms%s: %s\n", ranks_rank, ranks_size, spec,
+                     turn, (int)status, seconds, n_alarms, right ? "" : ", a wrong result", text);
     ok = ranks_all(ok); /* the others may still read this rank's record */
     RANKS_TRY(yoke_comm_destroy(comm));
     return ok;
@@ -161,7 +162,8 @@ int main(int argc, char **argv)
         for (size_t f = 0; f < YOKE_COUNT(faults); f++) {
             int ok = 1;
             for (int t = 0; t < trials && ok; t++) ok = trial(&faults[f], (int)draw((uint32_t)ranks_size), over_mpi);
-            ranks_check(ok, "messages that are %s, over %s: %s, %d times", faults[f].name, ranks_hosts() ? "MPI between hosts" : over_mpi ? "MPI" : "shared slots",
+            ranks_check(ok, "messages that are %s, over %s: %s, %d times", faults[f].name,
+                        ranks_hosts() ? "MPI between hosts" : over_mpi ? "MPI" : "shared slots",
                         faults[f].harmless ? "right results without alarm" : "named on all ranks", trials);
         }
     static const char *const wrong[] = { "drop", "drop=2", "delay=0.5", "delay=0.5:7", "flip=0.1:tail", "rank=x", "lose=1", "seed=-1" };

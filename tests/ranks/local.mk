@@ -1,61 +1,44 @@
 # tests/ranks: what several ranks do together. tests/ranks/run N PROGRAM prints one TAP stream and ends in time.
-EXTRA_DIST += tests/ranks/run
+EXTRA_DIST += tests/ranks/run tests/ranks/ranks.h tests/ranks/calls.h
 ranks_programs = tests/ranks/reductions tests/ranks/moves tests/ranks/groups tests/ranks/split tests/ranks/explain tests/ranks/mismatch tests/ranks/devices tests/ranks/verdicts \
 	tests/ranks/agent tests/ranks/victim tests/ranks/faults tests/ranks/property tests/ranks/inject \
 	tests/ranks/illegal tests/ranks/threads tests/ranks/room
 check_PROGRAMS += $(ranks_programs)
 RANKS_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
 RANKS_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS) -lm
-tests_ranks_reductions_SOURCES = tests/ranks/ranks.h tests/ranks/reductions.c
 tests_ranks_reductions_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_reductions_LDADD = $(RANKS_LDADD)
-tests_ranks_moves_SOURCES = tests/ranks/ranks.h tests/ranks/moves.c
 tests_ranks_moves_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_moves_LDADD = $(RANKS_LDADD)
-tests_ranks_split_SOURCES = tests/ranks/ranks.h tests/ranks/split.c
 tests_ranks_split_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_split_LDADD = $(RANKS_LDADD)
-tests_ranks_explain_SOURCES = tests/ranks/ranks.h tests/ranks/explain.c
 tests_ranks_explain_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_explain_LDADD = $(RANKS_LDADD)
-tests_ranks_groups_SOURCES = tests/ranks/ranks.h tests/ranks/groups.c
 tests_ranks_groups_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_groups_LDADD = $(RANKS_LDADD)
-tests_ranks_property_SOURCES = tests/ranks/ranks.h tests/ranks/calls.h tests/ranks/property.c
 tests_ranks_property_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_property_LDADD = $(RANKS_LDADD)
-tests_ranks_mismatch_SOURCES = tests/ranks/ranks.h tests/ranks/mismatch.c
 tests_ranks_mismatch_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_mismatch_LDADD = $(RANKS_LDADD)
-tests_ranks_inject_SOURCES = tests/ranks/ranks.h tests/ranks/inject.c
 tests_ranks_inject_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_inject_LDADD = $(RANKS_LDADD)
-tests_ranks_illegal_SOURCES = tests/ranks/ranks.h tests/ranks/calls.h tests/ranks/illegal.c
 tests_ranks_illegal_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_illegal_LDADD = $(RANKS_LDADD)
-tests_ranks_threads_SOURCES = tests/ranks/ranks.h tests/ranks/threads.c
 tests_ranks_threads_CFLAGS = $(RANKS_CFLAGS) -pthread
 tests_ranks_threads_LDADD = $(RANKS_LDADD) -lpthread
-tests_ranks_room_SOURCES = tests/ranks/ranks.h tests/ranks/room.c
 tests_ranks_room_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_room_LDADD = $(RANKS_LDADD)
-tests_ranks_victim_SOURCES = tests/ranks/ranks.h tests/ranks/victim.c
 tests_ranks_victim_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_victim_LDADD = $(RANKS_LDADD)
-tests_ranks_devices_SOURCES = tests/ranks/ranks.h tests/ranks/devices.c
 tests_ranks_devices_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_devices_LDADD = $(RANKS_LDADD)
-tests_ranks_verdicts_SOURCES = tests/ranks/ranks.h tests/ranks/verdicts.c
 tests_ranks_verdicts_CFLAGS = $(RANKS_CFLAGS) -pthread
 tests_ranks_verdicts_LDADD = $(RANKS_LDADD) -lpthread
 # These start and watch ranks, and know no MPI.
-tests_ranks_agent_SOURCES = tests/ranks/agent.c
 tests_ranks_agent_LDADD = libflight.la libyoke.la
-tests_ranks_faults_SOURCES = tests/ranks/faults.c
 tests_ranks_faults_LDADD = libflight.la libyoke.la
 # This starts the command and reads its JSON.
 check_PROGRAMS += tests/ranks/bench_command
-tests_ranks_bench_command_SOURCES = tests/ranks/bench_command.c
 tests_ranks_bench_command_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 tests_ranks_bench_command_LDADD = $(JANSSON_LIBS)
 check_LTLIBRARIES += tests/ranks/libwrong.la
@@ -119,7 +102,7 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/illegal $${YOKE_SOAK:+10}20' \
 	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/illegal $${YOKE_SOAK:+10}20' \
 	'$(top_srcdir)/tests/ranks/run -a 4 tests/ranks/illegal $${YOKE_SOAK:+10}10' \
-	'$(top_srcdir)/tests/ranks/run -a -H aabb 4 tests/ranks/illegal $${YOKE_SOAK:+10}8' \
+	'$(top_srcdir)/tests/ranks/run -a -H aabb 4 tests/ranks/illegal $${YOKE_SOAK:+100}8' \
 	'$(top_srcdir)/tests/ranks/run -a -H abc 3 tests/ranks/illegal $${YOKE_SOAK:+10}15' \
 	'$(top_srcdir)/tests/ranks/run 3 tests/ranks/room' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/threads opencl:0' \

@@ -60,7 +60,8 @@ static int all_ranks_know(enum kind kind, int odd, bool no_shared)
     snprintf(text, sizeof text, "%s", yoke_last_error());
     int ok = status == YOKE_EMISMATCH && named(text, odd) && yoke_comm_error(comm) == YOKE_EMISMATCH &&
              yoke_barrier(comm, NULL) == YOKE_EMISMATCH;
-    if (!ok) fprintf(stderr, "# rank %d of %d: %s, odd rank %d: status %d after %.3f s: %s\n", ranks_rank, ranks_size, names[kind], odd, (int)status, seconds, text);
+    if (!ok) fprintf(stderr, "# rank %d of %d: %s, odd rank %d: status %d after %.3f s: %s\n", ranks_rank, ranks_size, names[kind], odd, (int)status,
+                     seconds, text);
     /* The others may still read this rank's record. */
     ok = ranks_all(ok);
     RANKS_TRY(yoke_comm_destroy(comm));

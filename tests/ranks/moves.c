@@ -223,7 +223,8 @@ int main(void)
         struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
         config.no_shared = v;
         yoke_comm *comm, *other;
-        if (!ranks_check(!yoke_comm_create(ranks_world, NULL, &config, &comm) && !yoke_comm_create(ranks_world, NULL, &config, &other), "two communicators over %s", names[v]))
+        if (!ranks_check(!yoke_comm_create(ranks_world, NULL, &config, &comm) && !yoke_comm_create(ranks_world, NULL, &config, &other),
+                         "two communicators over %s", names[v]))
             return ranks_end();
         for (size_t c = 0; c < YOKE_COUNT(counts); c++) {
             int ok = 1;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Random legal sequences of collectives against a plain model: every call, type, reduction, root, in place or not, even
- * and uneven counts, in memory of its own and in shared memory, alone and in groups, on communicators of all and of some ranks, over shared memory and over MPI, by
- * every algorithm. Data is such that every order of summation is exact, so that one wrong element is seen.
+ * and uneven counts, in memory of its own and in shared memory, alone and in groups, on communicators of all and of some
+ * ranks, over shared memory and over MPI, by every algorithm. Data is such that every order of summation is exact, so
+ * that one wrong element is seen.
  *   tests/ranks/property [CALLS [SEED [DEVICE...]]]
  * With devices rank r opens the r-th of them, in turn: all buffers are its memory, and calls block or go to a stream. SEED - draws one.
  * All ranks draw the same numbers; the seed is printed.

@@ -126,7 +126,8 @@ int main(void)
     ranks_check(!yoke_comm_create(ranks_world, NULL, NULL, &world), "a parent is made, %s", how);
     for (int colors = 1; colors <= 3; colors++)
         for (int mode = 0; mode < 4; mode++)
-            ranks_check(modulo(world, colors, mode & 1, mode >> 1), "%d color%s, %s%s, %s", colors, colors == 1 ? "" : "s", mode & 1 ? "keys backwards" : "keys equal",
+            ranks_check(modulo(world, colors, mode & 1, mode >> 1), "%d color%s, %s%s, %s", colors, colors == 1 ? "" : "s",
+                        mode & 1 ? "keys backwards" : "keys equal",
                         mode >> 1 ? ", the last in none" : "", how);
     ranks_check(halves(world, 0, ranks_size), "halves of halves, %s", how);
     int ok = 1;

@@ -159,8 +159,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_status_has_texts), cmocka_unit_test(errors_are_per_thread), cmocka_unit_test(the_log),
-        cmocka_unit_test(libraries),              cmocka_unit_test(nearest_names),         cmocka_unit_test(topology_and_binding), cmocka_unit_test(test_bind_range),
-        cmocka_unit_test(waiting_backs_off),
+        cmocka_unit_test(libraries),              cmocka_unit_test(nearest_names),         cmocka_unit_test(topology_and_binding),
+        cmocka_unit_test(test_bind_range),        cmocka_unit_test(waiting_backs_off),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }

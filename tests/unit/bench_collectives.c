@@ -84,7 +84,8 @@ static void every_wrong_element_is_seen(void **state)
     for (int kind = 0; kind < BENCH_BARRIER; kind++)
         for (size_t d = 0; d < YOKE_COUNT(dtypes); d++)
             for (int in_place = 0; in_place <= bench_facts[kind].can_be_in_place; in_place++) {
-                struct bench_case c = { .kind = (enum bench_kind)kind, .dtype = dtypes[d], .reduction = YOKE_SUM, .root = 2, .size = RANKS, .in_place = in_place };
+                struct bench_case c = { .kind = (enum bench_kind)kind, .dtype = dtypes[d], .reduction = YOKE_SUM, .root = 2, .size = RANKS,
+                                        .in_place = in_place };
                 bench_case_size(&c, BYTES);
                 perform(c, BENCH_EXACT);
                 for (int r = 0; r < RANKS; r++) assert_int_equal(verdict_of(c, BENCH_EXACT, r).n_wrong, 0);

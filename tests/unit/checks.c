@@ -11,7 +11,8 @@ static float *m; /* 64 floats */
 static int open_reference(void **state)
 {
     (void)state;
-    return yoke_device_open("reference", NULL, &device) || yoke_stream_create(device, &stream) || yoke_stream_reserve(stream, 4096) || yoke_alloc(device, 64 * sizeof *m, (void **)&m);
+    return yoke_device_open("reference", NULL, &device) || yoke_stream_create(device, &stream) || yoke_stream_reserve(stream, 4096)
+        || yoke_alloc(device, 64 * sizeof *m, (void **)&m);
 }
 
 static int close_reference(void **state)
@@ -32,14 +33,17 @@ static void gemm(void **state)
     assert_fails(YOKE_EINVAL, "alpha is 0", GEMM(SQUARE, .batch = 1));
     assert_fails(YOKE_EINVAL, "batch is 0", GEMM(SQUARE, .alpha = 1));
     assert_fails(YOKE_EINVAL, "M is -1", GEMM(.M = -1, .N = 2, .batch = 1, .alpha = 1));
-    assert_fails(YOKE_EINVAL, "leading dimension of a is 1", GEMM(.M = 2, .N = 2, .lda = 1, .ldb = 2, .ldc = 2, .a = m, .b = m + 4, .c = m + 8, .batch = 1, .alpha = 1));
+    assert_fails(YOKE_EINVAL, "leading dimension of a is 1",
+                 GEMM(.M = 2, .N = 2, .lda = 1, .ldb = 2, .ldc = 2, .a = m, .b = m + 4, .c = m + 8, .batch = 1, .alpha = 1));
     assert_fails(YOKE_EINVAL, "b is NULL", GEMM(.M = 2, .N = 2, .lda = 2, .ldb = 2, .ldc = 2, .a = m, .c = m + 8, .batch = 1, .alpha = 1));
     assert_fails(YOKE_EINVAL, "c and a overlap", GEMM(.M = 2, .N = 2, .lda = 2, .ldb = 2, .ldc = 2, .a = m, .b = m + 8, .c = m + 3, .batch = 1, .alpha = 1));
-    assert_fails(YOKE_EINVAL, "not aligned", GEMM(.M = 2, .N = 2, .lda = 2, .ldb = 2, .ldc = 2, .a = (char *)m + 2, .b = m + 8, .c = m + 16, .batch = 1, .alpha = 1));
+    assert_fails(YOKE_EINVAL, "not aligned",
+                 GEMM(.M = 2, .N = 2, .lda = 2, .ldb = 2, .ldc = 2, .a = (char *)m + 2, .b = m + 8, .c = m + 16, .batch = 1, .alpha = 1));
     assert_fails(YOKE_EINVAL, "stride_c 3", GEMM(SQUARE, .batch = 2, .alpha = 1, .stride_c = 3));
     assert_fails(YOKE_EINVAL, "bias is NULL", GEMM(SQUARE, .batch = 1, .alpha = 1, .epilogue = YOKE_EPILOGUE_BIAS));
     assert_fails(YOKE_EINVAL, "epilogue", GEMM(SQUARE, .batch = 1, .alpha = 1, .epilogue = (enum yoke_epilogue)9));
-    assert_fails(YOKE_EINVAL, "out_dtype", yoke_gemm(stream, &YOKE_ARGS(gemm, SQUARE, .dtype = YOKE_BF16, .out_dtype = YOKE_F16, .K = 2, .batch = 1, .alpha = 1)));
+    assert_fails(YOKE_EINVAL, "out_dtype",
+                 yoke_gemm(stream, &YOKE_ARGS(gemm, SQUARE, .dtype = YOKE_BF16, .out_dtype = YOKE_F16, .K = 2, .batch = 1, .alpha = 1)));
     assert_fails(YOKE_EINVAL, "dtype is i32", GEMM(SQUARE, .dtype = YOKE_I32, .batch = 1, .alpha = 1));
     struct yoke_gemm_args old = { .size = 8 };
     assert_fails(YOKE_EINVAL, "YOKE_ARGS(gemm", yoke_gemm(stream, &old));
@@ -55,13 +59,15 @@ static void can_looks_at_shapes_only(void **state)
     assert_ok(yoke_gemm_can(device, &YOKE_ARGS(gemm, .M = 3, .N = 4, .K = 5, .batch = 2, .alpha = 1, .lda = 5, .ldb = 4, .ldc = 4, .stride_c = 12), &cost));
     assert_true(cost.flops == 2.0 * 3 * 4 * 5 * 2);
     assert_ok(yoke_layernorm_backward_can(device, &YOKE_ARGS(layernorm_backward, .N = 4, .C = 8, .lddy = 8, .ldx = 8), &cost));
-    assert_fails(YOKE_EINVAL, "leading dimension of x", yoke_layernorm_backward_can(device, &YOKE_ARGS(layernorm_backward, .N = 4, .C = 8, .lddy = 8, .ldx = 7), &cost));
+    assert_fails(YOKE_EINVAL, "leading dimension of x",
+                 yoke_layernorm_backward_can(device, &YOKE_ARGS(layernorm_backward, .N = 4, .C = 8, .lddy = 8, .ldx = 7), &cost));
 }
 
 static void norm(void **state)
 {
     (void)state;
-#define NORM(...) yoke_layernorm_forward(stream, &YOKE_ARGS(layernorm_forward, .N = 2, .C = 4, .ldx = 4, .ldy = 4, .gamma = m + 32, .beta = m + 36, __VA_ARGS__))
+#define NORM(...) \
+    yoke_layernorm_forward(stream, &YOKE_ARGS(layernorm_forward, .N = 2, .C = 4, .ldx = 4, .ldy = 4, .gamma = m + 32, .beta = m + 36, __VA_ARGS__))
     assert_ok(NORM(.eps = 1e-5f, .x = m, .y = m)); /* in place */
     assert_fails(YOKE_EINVAL, "eps is 0", NORM(.x = m, .y = m));
     assert_fails(YOKE_EINVAL, "y and x overlap", NORM(.eps = 1e-5f, .x = m, .y = m + 1));
@@ -72,13 +78,19 @@ static void norm(void **state)
 static void attention(void **state)
 {
     (void)state;
-#define ATTEND(...) yoke_attention_forward(stream, &YOKE_ARGS(attention_forward, .B = 1, .T = 2, .D = 2, .ldq = 12, .ldk = 12, .ldv = 12, .ldo = 4, .q = m, .k = m + 4, .v = m + 8, .o = m + 32, __VA_ARGS__))
+#define ATTEND(...)                                                                                                         \
+    yoke_attention_forward(stream, &YOKE_ARGS(attention_forward, .B = 1, .T = 2, .D = 2, .ldq = 12, .ldk = 12, .ldv = 12, .ldo = 4, \
+                                              .q = m, .k = m + 4, .v = m + 8, .o = m + 32, __VA_ARGS__))
     assert_ok(ATTEND(.H = 2, .Hkv = 2, .scale = 1, .causal = true));
     assert_fails(YOKE_EINVAL, "not a multiple of Hkv", ATTEND(.H = 3, .Hkv = 2, .scale = 1));
     assert_fails(YOKE_EINVAL, "Hkv 0", ATTEND(.H = 2, .scale = 1));
     assert_fails(YOKE_EINVAL, "scale is 0", ATTEND(.H = 2, .Hkv = 2));
     /* The three gradients may be the column blocks of one matrix, but not overlapping ones. */
-#define BACK(dk_) yoke_attention_backward(stream, &YOKE_ARGS(attention_backward, .B = 1, .T = 2, .H = 1, .Hkv = 1, .D = 2, .scale = 1, .ldq = 2, .ldk = 2, .ldv = 2, .ldo = 2, .lddo = 2, .q = m, .k = m + 4, .v = m + 8, .o = m + 12, .d_o = m + 16, .lse = m + 20, .lddq = 6, .lddk = 6, .lddv = 6, .dq = m + 32, .dk = dk_, .dv = m + 36))
+#define BACK(dk_)                                                                                                           \
+    yoke_attention_backward(stream, &YOKE_ARGS(attention_backward, .B = 1, .T = 2, .H = 1, .Hkv = 1, .D = 2, .scale = 1,            \
+                                               .ldq = 2, .ldk = 2, .ldv = 2, .ldo = 2, .lddo = 2, .q = m, .k = m + 4, .v = m + 8,   \
+                                               .o = m + 12, .d_o = m + 16, .lse = m + 20, .lddq = 6, .lddk = 6, .lddv = 6,          \
+                                               .dq = m + 32, .dk = dk_, .dv = m + 36))
     assert_ok(BACK(m + 34));
     assert_fails(YOKE_EINVAL, "dk and dq overlap", BACK(m + 33));
 }
@@ -87,7 +99,8 @@ static void others(void **state)
 {
     (void)state;
     int32_t *tokens = (int32_t *)(m + 60);
-    assert_fails(YOKE_EINVAL, "not a multiple of T", yoke_embed_forward(stream, &YOKE_ARGS(embed_forward, .N = 3, .T = 2, .C = 1, .V = 2, .tokens = tokens, .wte = m, .y = m + 8)));
+    assert_fails(YOKE_EINVAL, "not a multiple of T",
+                 yoke_embed_forward(stream, &YOKE_ARGS(embed_forward, .N = 3, .T = 2, .C = 1, .V = 2, .tokens = tokens, .wte = m, .y = m + 8)));
     assert_fails(YOKE_EINVAL, "V is 0", yoke_xent_forward(stream, &YOKE_ARGS(xent_forward, .N = 1, .lse = m)));
     assert_fails(YOKE_EINVAL, "scale is 0", yoke_xent_backward(stream, &YOKE_ARGS(xent_backward, .N = 1, .V = 2, .ld = 2, .lddlogits = 2)));
     assert_fails(YOKE_EINVAL, "step is 0", yoke_adamw(stream, &YOKE_ARGS(adamw, .n = 1, .grad_scale = 1)));

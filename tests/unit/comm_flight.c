@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Flight records: written, read by others, wrong files refused; verdicts and who is to blame. */
-#include "tests/unit/test.h"
+#include "tests/unit/folder.h"
 
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,31 +10,15 @@
 #include "collectives/postmortem.h"
 #include "core/base/base.h"
 
-static char folder[] = "/tmp/yoke-flight.XXXXXX";
-
-static int make_folder(void **unused)
-{
-    (void)unused;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **unused)
-{
-    (void)unused;
-    char command[64];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
-}
-
 static void is_shared_and_private(void **unused)
 {
     (void)unused;
     struct yokei_flight_file *mine, *again;
     const struct yokei_flight_file *theirs;
     struct stat st;
-    char path[128], name[32];
-    assert_ok(yokei_flight_create(folder, 3, true, &mine));
-    assert_ok(yokei_flight_open(folder, 3, &theirs));
+    char name[32];
+    assert_ok(yokei_flight_create(test_folder, 3, true, &mine));
+    assert_ok(yokei_flight_open(test_folder, 3, &theirs));
     yokei_flight_set_agent(mine, YOKEI_AGENT_STOPPED, 4711, SIGSTOP, 0);
     struct yokei_agent_verdict verdict = yokei_flight_agent(theirs);
     assert_int_equal(verdict.state, YOKEI_AGENT_STOPPED);
@@ -44,14 +27,13 @@ static void is_shared_and_private(void **unused)
     yokei_flight_set_agent(mine, YOKEI_AGENT_DEAD, 4711, 0, 16);
     assert_int_equal(yokei_flight_agent(theirs).exit_code, 16);
     /* The rank opens what its agent made, and keeps it. */
-    assert_ok(yokei_flight_create(folder, 3, false, &again));
+    assert_ok(yokei_flight_create(test_folder, 3, false, &again));
     assert_int_equal(yokei_flight_agent(again).state, YOKEI_AGENT_DEAD);
     yokei_flight_close(again);
-    assert_ok(yokei_flight_create(folder, 3, true, &again));
+    assert_ok(yokei_flight_create(test_folder, 3, true, &again));
     assert_int_equal(yokei_flight_agent(again).state, YOKEI_AGENT_NONE);
     yokei_flight_name(3, name, sizeof name);
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(stat(in_folder(name), &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
     yokei_flight_close(again);
     yokei_flight_close(theirs);
@@ -63,21 +45,20 @@ static void wrong_files_are_refused(void **unused)
     (void)unused;
     const struct yokei_flight_file *file;
     struct yokei_flight_file *made;
-    char path[128], zeros[sizeof(struct yokei_flight_file)] = { 0 };
-    assert_fails(YOKE_EIO, "cannot be opened", yokei_flight_open(folder, 99, &file));
+    const char *path = in_folder("flight-00007.bin");
+    char zeros[sizeof(struct yokei_flight_file)] = { 0 };
+    assert_fails(YOKE_EIO, "cannot be opened", yokei_flight_open(test_folder, 99, &file));
     assert_fails(YOKE_EIO, "cannot be created", yokei_flight_create("/no/such/folder", 0, true, &made));
-    snprintf(path, sizeof path, "%s/flight-00007.bin", folder);
     assert_ok(yokei_file_write(path, "short", 5));
-    assert_fails(YOKE_EDATA, "shorter", yokei_flight_open(folder, 7, &file));
+    assert_fails(YOKE_EDATA, "shorter", yokei_flight_open(test_folder, 7, &file));
     assert_ok(yokei_file_write(path, zeros, sizeof zeros));
-    assert_fails(YOKE_EDATA, "not a flight record", yokei_flight_open(folder, 7, &file));
+    assert_fails(YOKE_EDATA, "not a flight record", yokei_flight_open(test_folder, 7, &file));
     memcpy(zeros, "yokefl1", 8);
     assert_ok(yokei_file_write(path, zeros, 100)); /* an older layout is named as such, whatever its length */
-    assert_fails(YOKE_EDATA, "layout '1'", yokei_flight_open(folder, 7, &file));
-    snprintf(path, sizeof path, "%s/flight-00008.bin", folder);
-    assert_int_equal(symlink("/etc/passwd", path), 0);
-    assert_fails(YOKE_EIO, NULL, yokei_flight_open(folder, 8, &file));
-    assert_fails(YOKE_EIO, NULL, yokei_flight_create(folder, 8, false, &made));
+    assert_fails(YOKE_EDATA, "layout '1'", yokei_flight_open(test_folder, 7, &file));
+    assert_int_equal(symlink("/etc/passwd", in_folder("flight-00008.bin")), 0);
+    assert_fails(YOKE_EIO, NULL, yokei_flight_open(test_folder, 8, &file));
+    assert_fails(YOKE_EIO, NULL, yokei_flight_create(test_folder, 8, false, &made));
 }
 
 static void outlives_a_killed_process(void **unused)
@@ -272,9 +253,8 @@ static void copies_are_clean(void **unused)
 {
     (void)unused;
     struct yokei_flight_file *file, *copy;
-    char path[128];
-    snprintf(path, sizeof path, "%s/flight-00009.bin", folder);
-    assert_ok(yokei_flight_create(folder, 9, true, &file));
+    const char *path = in_folder("flight-00009.bin");
+    assert_ok(yokei_flight_create(test_folder, 9, true, &file));
     memset(file->host, 'x', sizeof file->host); /* no end */
     memcpy(file->error, "a\033[31mb\nc\xc3", 11);
     assert_ok(yokei_flight_read(path, &copy));
@@ -283,13 +263,13 @@ static void copies_are_clean(void **unused)
     free(copy);
     /* Who has mapped a record keeps it when a new one begins. */
     struct yokei_flight_file *next;
-    assert_ok(yokei_flight_create(folder, 9, true, &next));
+    assert_ok(yokei_flight_create(test_folder, 9, true, &next));
     assert_int_equal(file->host[0], 'x');
     assert_int_equal(next->host[0], 0);
     assert_true(next->clock_offset_ns != 0);
     yokei_flight_close(file);
     yokei_flight_close(next);
-    yokei_flight_drop(folder, 9);
+    yokei_flight_drop(test_folder, 9);
     assert_fails(YOKE_EIO, "cannot be opened", yokei_flight_read(path, &copy));
 }
 
@@ -333,7 +313,10 @@ static void texts(void **unused)
     assert_non_null(strstr(text, "in broadcast #17 of \"world\", step 3, waiting for rank 2"));
     const struct yokei_agent_verdict killed = { .state = YOKEI_AGENT_DEAD, .signal = SIGKILL };
     yokei_agent_verdict_text(&killed, text, sizeof text);
-    assert_non_null(strstr(text, "died by signal 9"));
+    assert_string_equal(text, "died by signal 9 (Killed)");
+    const struct yokei_agent_verdict damaged = { .state = YOKEI_AGENT_STOPPED, .signal = 200 };
+    yokei_agent_verdict_text(&damaged, text, sizeof text); /* strsignal would leave memory behind */
+    assert_string_equal(text, "was stopped by signal 200 (unknown)");
     assert_string_equal(yokei_kind_name(YOKEI_N_KINDS), "?");
     assert_string_equal(yokei_algorithm_name(YOKEI_RING), "ring");
     assert_string_equal(yokei_algorithm_name(YOKEI_N_ALGORITHMS), "?");
@@ -355,5 +338,5 @@ int main(void)
         cmocka_unit_test(processes),
         cmocka_unit_test(texts),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_test_folder, remove_test_folder);
 }

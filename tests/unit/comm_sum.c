@@ -131,8 +131,8 @@ static void fold(yoke_dtype dtype, yoke_reduction op, int n_in, size_t n, unsign
         for (int k = split; k < n_in; k++) rest[k - split + 1] = in[k];
         yokei_fold(&(struct yokei_fold){ .n = n, .reduction = op, .dtype = dtype, .wire = compute, .partial = true, .n_in = split, .n_out = 1, .size = n_in,
                                          .in = operands, .out = (void *[]){ part } });
-        yokei_fold(&(struct yokei_fold){ .n = n, .reduction = op, .dtype = dtype, .wire = compute, .n_wire = 1, .n_in = n_in - split + 1, .n_out = 1, .size = n_in,
-                                         .in = rest, .out = (void *[]){ whole }, .stream = stream });
+        yokei_fold(&(struct yokei_fold){ .n = n, .reduction = op, .dtype = dtype, .wire = compute, .n_wire = 1, .n_in = n_in - split + 1, .n_out = 1,
+                                         .size = n_in, .in = rest, .out = (void *[]){ whole }, .stream = stream });
         for (size_t i = 0; i < n; i++) assert_same(dtype, whole, want, i, "in two parts");
     }
     memset(out, 0x5a, sizeof out);

@@ -45,24 +45,12 @@ static void *signal_later(void *event)
     return (void *)(intptr_t)yoke_event_signal(event);
 }
 
-static void exercise(const char *spec)
-{
-    enum { N = 1000 };
-    yoke_device *device;
-    yoke_stream *stream, *second;
-    yoke_event *event;
-    uint8_t out[N], back[N];
-    char *a, *b;
-    assert_ok(yoke_device_open(spec, NULL, &device));
-    assert_ok(yoke_stream_create(device, &stream));
-    assert_ok(yoke_stream_create(device, &second));
-    assert_ok(yoke_event_create(device, &event));
-    assert_ok(yoke_alloc(device, N, (void **)&a));
-    assert_ok(yoke_alloc(device, N, (void **)&b));
-    assert_int_equal((uintptr_t)a % 64, 0);
-    for (int i = 0; i < N; i++) out[i] = (uint8_t)(i * 7 + 1);
+enum { N = 1000 };
 
-    /* Pointer arithmetic on device addresses, copies of all kinds, and fills. */
+/* Pointer arithmetic on device addresses, copies of all kinds, and fills; out is at a + 100 in the end. */
+static void copies(yoke_stream *stream, char *a, char *b, const uint8_t out[N])
+{
+    uint8_t back[N];
     assert_ok(yoke_fill(stream, a, 0xab, N));
     assert_ok(yoke_copy_to_device(stream, a + 100, out, 500));
     assert_ok(yoke_copy(stream, b + 3, a + 100, 497));
@@ -73,9 +61,15 @@ static void exercise(const char *spec)
     assert_ok(yoke_stream_sync(stream));
     for (int i = 0; i < N; i++) assert_int_equal(back[i], i >= 100 && i < 600 ? out[i - 100] : 0xab);
     assert_fails(YOKE_EINVAL, "NULL", yoke_copy_to_host(stream, back, NULL, 1));
+}
 
-    /* A fresh event is complete; a recorded one completes; one that the host armed holds the second stream back. */
+/* A fresh event is complete; a recorded one completes; one that the host armed holds the second stream back. */
+static void events(yoke_event *event, yoke_stream *stream, yoke_stream *second, const char *a, const uint8_t out[N])
+{
     bool complete = false;
+    uint8_t back[10];
+    pthread_t thread;
+    void *status;
     assert_ok(yoke_event_query(event, &complete));
     assert_true(complete);
     assert_ok(yoke_event_record(event, stream));
@@ -83,17 +77,34 @@ static void exercise(const char *spec)
     assert_ok(yoke_event_arm(event));
     assert_ok(yoke_event_query(event, &complete));
     assert_false(complete);
-    pthread_t thread;
-    void *status;
     pthread_create(&thread, NULL, signal_later, event);
     assert_ok(yoke_stream_wait(second, event));
-    assert_ok(yoke_copy_to_host(second, back, a + 100, 10));
+    assert_ok(yoke_copy_to_host(second, back, a + 100, sizeof back));
     assert_ok(yoke_stream_sync(second));
     assert_ok(yoke_event_query(event, &complete));
     assert_true(complete);
     pthread_join(thread, &status);
     assert_int_equal((intptr_t)status, 0);
-    assert_memory_equal(back, out, 10);
+    assert_memory_equal(back, out, sizeof back);
+}
+
+static void exercise(const char *spec)
+{
+    yoke_device *device;
+    yoke_stream *stream, *second;
+    yoke_event *event;
+    uint8_t out[N];
+    char *a, *b;
+    assert_ok(yoke_device_open(spec, NULL, &device));
+    assert_ok(yoke_stream_create(device, &stream));
+    assert_ok(yoke_stream_create(device, &second));
+    assert_ok(yoke_event_create(device, &event));
+    assert_ok(yoke_alloc(device, N, (void **)&a));
+    assert_ok(yoke_alloc(device, N, (void **)&b));
+    assert_int_equal((uintptr_t)a % 64, 0);
+    for (int i = 0; i < N; i++) out[i] = (uint8_t)(i * 7 + 1);
+    copies(stream, a, b, out);
+    events(event, stream, second, a, out);
 
     /* Parents with live children stay. */
     assert_fails(YOKE_EBUSY, "5 of its", yoke_device_close(device));

@@ -1,63 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files: whole or not at all. */
-#include "tests/unit/test.h"
+#include "tests/unit/folder.h"
 
 #include "core/base/base.h"
-#include <dirent.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static char folder[256];
-
-static int make(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof folder, "%s/yoke-file.XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int clear(void **state)
-{
-    (void)state;
-    char command[300];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
-}
-
-static const char *at(const char *name)
-{
-    static char path[512];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
-
-static int n_entries(void)
-{
-    int n = 0;
-    DIR *dir = opendir(folder);
-    for (struct dirent *e; (e = readdir(dir));) n += e->d_name[0] != '.';
-    closedir(dir);
-    return n;
-}
 
 static void write_and_read(void **state)
 {
     (void)state;
     void *data;
     size_t bytes;
-    assert_ok(yokei_file_write(at("a"), "hello", 5));
-    assert_ok(yokei_file_write(at("a"), "other", 5));
-    assert_ok(yokei_file_read(at("a"), 100, &data, &bytes));
+    assert_ok(yokei_file_write(in_folder("a"), "hello", 5));
+    assert_ok(yokei_file_write(in_folder("a"), "other", 5));
+    assert_ok(yokei_file_read(in_folder("a"), 100, &data, &bytes));
     assert_int_equal(bytes, 5);
     assert_string_equal(data, "other"); /* the reader's final 0 is there */
     free(data);
-    assert_fails(YOKE_EIO, "at most 4", yokei_file_read(at("a"), 4, &data, &bytes));
-    assert_fails(YOKE_EIO, "No such file", yokei_file_read(at("absent"), 4, &data, &bytes));
-    assert_fails(YOKE_EIO, "not a regular file", yokei_file_read(folder, 1 << 20, &data, &bytes));
-    assert_int_equal(n_entries(), 1); /* no temporary names are left */
+    assert_fails(YOKE_EIO, "at most 4", yokei_file_read(in_folder("a"), 4, &data, &bytes));
+    assert_fails(YOKE_EIO, "No such file", yokei_file_read(in_folder("absent"), 4, &data, &bytes));
+    assert_fails(YOKE_EIO, "not a regular file", yokei_file_read(test_folder, 1 << 20, &data, &bytes));
+    assert_int_equal(n_files_in_folder(), 1); /* no temporary names are left */
 }
 
 /* A write that the system refuses half-way leaves the old content and no rest. */
@@ -67,33 +32,33 @@ static void a_failed_write_changes_nothing(void **state)
     static char big[1 << 16];
     void *data;
     size_t bytes;
-    assert_ok(yokei_file_write(at("b"), "keep me", 7));
-    const int before = n_entries();
+    assert_ok(yokei_file_write(in_folder("b"), "keep me", 7));
+    const int before = n_files_in_folder();
     struct rlimit old, small;
     getrlimit(RLIMIT_FSIZE, &old);
     small = old;
     small.rlim_cur = 1000;
     signal(SIGXFSZ, SIG_IGN);
     setrlimit(RLIMIT_FSIZE, &small);
-    const yoke_status status = yokei_file_write(at("b"), big, sizeof big);
+    const yoke_status status = yokei_file_write(in_folder("b"), big, sizeof big);
     setrlimit(RLIMIT_FSIZE, &old);
     assert_int_equal(status, YOKE_EIO);
     assert_non_null(strstr(yoke_last_error(), "unchanged"));
-    assert_ok(yokei_file_read(at("b"), 100, &data, &bytes));
+    assert_ok(yokei_file_read(in_folder("b"), 100, &data, &bytes));
     assert_string_equal(data, "keep me");
     free(data);
-    assert_int_equal(n_entries(), before);
+    assert_int_equal(n_files_in_folder(), before);
 }
 
 static void folders(void **state)
 {
     (void)state;
     struct stat st;
-    assert_ok(yokei_make_folder(at("x/y/z")));
-    assert_ok(yokei_make_folder(at("x/y/z")));
-    assert_int_equal(stat(at("x/y/z"), &st), 0);
-    assert_ok(yokei_file_write(at("x/file"), "", 0));
-    assert_fails(YOKE_EIO, "a file is in the way", yokei_make_folder(at("x/file/y")));
+    assert_ok(yokei_make_folder(in_folder("x/y/z")));
+    assert_ok(yokei_make_folder(in_folder("x/y/z")));
+    assert_int_equal(stat(in_folder("x/y/z"), &st), 0);
+    assert_ok(yokei_file_write(in_folder("x/file"), "", 0));
+    assert_fails(YOKE_EIO, "a file is in the way", yokei_make_folder(in_folder("x/file/y")));
 }
 
 int main(void)
@@ -103,5 +68,5 @@ int main(void)
         cmocka_unit_test(a_failed_write_changes_nothing),
         cmocka_unit_test(folders),
     };
-    return cmocka_run_group_tests_name("file", tests, make, clear);
+    return cmocka_run_group_tests_name("file", tests, make_test_folder, remove_test_folder);
 }

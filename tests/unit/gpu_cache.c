@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The cache of compiled programs: hits, damage of every kind, keys, and life without a cache. */
+#include "tests/unit/folder.h"
 #include "tests/unit/gpu_test.h"
 
-#include <dirent.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-static char folder[64], logged[4096];
+static char logged[4096];
 
 static void keep_log(void *context, yoke_log_level level, const char *text)
 {
@@ -18,43 +17,22 @@ static void keep_log(void *context, yoke_log_level level, const char *text)
 /** The one cache file of the folder. */
 static void only_file(char *path, size_t bytes)
 {
-    DIR *dir = opendir(folder);
+    DIR *dir = opendir(test_folder);
     assert_non_null(dir);
     int n = 0;
     for (struct dirent *e; (e = readdir(dir));)
         if (strstr(e->d_name, ".bin")) {
-            yokei_text(path, bytes, "%s/%s", folder, e->d_name);
+            yokei_text(path, bytes, "%s/%s", test_folder, e->d_name);
             n++;
         }
     closedir(dir);
     assert_int_equal(n, 1);
 }
 
-static void empty_folder(void)
+static int quiet_and_remove_folder(void **state)
 {
-    DIR *dir = opendir(folder);
-    char path[512];
-    for (struct dirent *e; dir && (e = readdir(dir));)
-        if (e->d_name[0] != '.') {
-            yokei_text(path, sizeof path, "%s/%s", folder, e->d_name);
-            unlink(path);
-        }
-    if (dir) closedir(dir);
-}
-
-static int make_folder(void **state)
-{
-    (void)state;
-    strcpy(folder, "/tmp/yoke-cache.XXXXXX");
-    return mkdtemp(folder) ? 0 : 1;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
     yoke_log_set(NULL, NULL, YOKE_LOG_ERROR);
-    empty_folder();
-    return rmdir(folder);
+    return remove_test_folder(state);
 }
 
 /** Run one op on a device that caches in the folder; how many programs were compiled and loaded. */
@@ -85,15 +63,15 @@ static struct yokei_gpu_counts use(const char *cache_dir)
 static void hits(void **state)
 {
     (void)state;
-    struct yokei_gpu_counts first = use(folder);
+    struct yokei_gpu_counts first = use(test_folder);
     if (first.compiled < 0) skip();
     EXPECT(first, 1, 0);
-    EXPECT(use(folder), 0, 1);
+    EXPECT(use(test_folder), 0, 1);
     char path[512];
     struct stat before, after;
     only_file(path, sizeof path);
     assert_int_equal(stat(path, &before), 0);
-    EXPECT(use(folder), 0, 1);
+    EXPECT(use(test_folder), 0, 1);
     assert_int_equal(stat(path, &after), 0);
     assert_true(before.st_ino == after.st_ino); /* a hit rewrites nothing */
 }
@@ -124,15 +102,15 @@ static void damaged(void **state)
     } cases[] = { { 0, false, "magic" }, { 8, false, "format" }, { 20, false, "key" }, { 48, false, "truncated" },
                   { 56, false, "checksum" }, { 5000, false, "checksum" }, { 4000, true, "truncated" },
                   { 17, true, "shorter" }, { 0, true, "shorter" } };
-    if (use(folder).compiled < 0) skip();
+    if (use(test_folder).compiled < 0) skip();
     yoke_log_set(keep_log, NULL, YOKE_LOG_WARN);
     char path[512];
     only_file(path, sizeof path);
     damage(path, 5000, false);
-    EXPECT(use(folder), 1, 0); /* compiled again, and written anew */
-    EXPECT(use(folder), 0, 1);
+    EXPECT(use(test_folder), 1, 0); /* compiled again, and written anew */
+    EXPECT(use(test_folder), 0, 1);
 
-    GPU_OPEN(device, NULL, folder);
+    GPU_OPEN(device, NULL, test_folder);
     struct yokei_gpu_cache_key key;
     void *binary, *read;
     size_t bytes, n;
@@ -160,7 +138,7 @@ static void damaged(void **state)
 static void refused(void **state)
 {
     (void)state;
-    GPU_OPEN(device, NULL, folder);
+    GPU_OPEN(device, NULL, test_folder);
     struct yokei_gpu_program program = { .family = "elementwise", .dtype = YOKE_F32, .out_dtype = YOKE_F32, .L = 1, .W = 16, .G = 1 };
     const struct yokei_gpu_device *gpu = yokei_gpu(device);
     struct yokei_gpu_source source;
@@ -214,17 +192,17 @@ static void without_cache(void **state)
 static void vendor_cache(void **state)
 {
     (void)state;
-    GPU_OPEN(device, NULL, folder);
+    GPU_OPEN(device, NULL, test_folder);
     bool pocl = strstr(yoke_device_info(device)->driver, "PoCL") != NULL;
     assert_ok(yoke_device_close(device));
     if (!pocl) skip();
     unsetenv("POCL_KERNEL_CACHE");
-    device = gpu_open(NULL, folder);
+    device = gpu_open(NULL, test_folder);
     setenv("POCL_KERNEL_CACHE", "0", 1);
     assert_string_equal(device->cache_dir, "");
     assert_ok(yoke_device_close(device));
-    device = gpu_open(NULL, folder);
-    assert_string_equal(device->cache_dir, folder);
+    device = gpu_open(NULL, test_folder);
+    assert_string_equal(device->cache_dir, test_folder);
     assert_ok(yoke_device_close(device));
 }
 
@@ -232,11 +210,11 @@ int main(void)
 {
     setenv("POCL_KERNEL_CACHE", "0", 1); /* read by PoCL once, and by us at each open */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(hits, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(damaged, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(refused, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(without_cache, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(vendor_cache, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(hits, make_test_folder, quiet_and_remove_folder),
+        cmocka_unit_test_setup_teardown(damaged, make_test_folder, quiet_and_remove_folder),
+        cmocka_unit_test_setup_teardown(refused, make_test_folder, quiet_and_remove_folder),
+        cmocka_unit_test_setup_teardown(without_cache, make_test_folder, quiet_and_remove_folder),
+        cmocka_unit_test_setup_teardown(vendor_cache, make_test_folder, quiet_and_remove_folder),
     };
     return cmocka_run_group_tests_name("gpu_cache", tests, NULL, NULL);
 }

@@ -79,6 +79,28 @@ static void outside(void **state)
     assert_ok(yoke_device_close(device));
 }
 
+/* Refused: more bytes than it has, a buffer or queue of another context, a queue out of order, a missing device. */
+static void wrong_wrappings(const char *mode, yoke_device *device, const struct yoke_native *native, cl_mem buffer)
+{
+    const struct opencl_library *cl = opencl_device(device)->cl;
+    cl_int error;
+    void *address;
+    assert_fails(YOKE_EINVAL, "has 400 bytes", yoke_buffer_wrap(device, buffer, 401, &address));
+    yoke_device *other = gpu_open(mode, NULL);
+    yoke_stream *wrong;
+    assert_fails(YOKE_EINVAL, "another context", yoke_buffer_wrap(other, buffer, 400, &address));
+    assert_fails(YOKE_EINVAL, "another context", yoke_stream_wrap(other, native, &wrong));
+    assert_ok(yoke_device_close(other));
+    struct yoke_native unordered = *native;
+    unordered.queue = cl->clCreateCommandQueue(native->context, native->device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &error);
+    if (!error) {
+        assert_fails(YOKE_EUNSUPPORTED, "in order", yoke_stream_wrap(device, &unordered, &wrong));
+        cl->clReleaseCommandQueue(unordered.queue);
+    }
+    unordered.device = NULL;
+    assert_fails(YOKE_EINVAL, "native.device", yoke_device_wrap("opencl", &unordered, NULL, &other));
+}
+
 /* A foreign context, queue and buffer; the buffer used from its middle, beside memory of the device's own mode. */
 static void wrapping(void **state)
 {
@@ -115,23 +137,7 @@ static void wrapping(void **state)
         for (int i = 3; i < 100; i++) assert_true(back[i] == (i >= 30 && i < 80 ? 3 * host[i] : host[i]));
         assert_true(back[0] == 0 && back[1] == 0 && back[2] == 120);
 
-        /* Refused: more bytes than it has, a buffer or queue of another context, a queue out of order, a missing device. */
-        void *address;
-        assert_fails(YOKE_EINVAL, "has 400 bytes", yoke_buffer_wrap(device, buffer, 401, &address));
-        yoke_device *other = gpu_open(gpu_modes[m], NULL);
-        yoke_stream *wrong;
-        assert_fails(YOKE_EINVAL, "another context", yoke_buffer_wrap(other, buffer, 400, &address));
-        assert_fails(YOKE_EINVAL, "another context", yoke_stream_wrap(other, &native, &wrong));
-        assert_ok(yoke_device_close(other));
-        struct yoke_native unordered = native;
-        unordered.queue = cl->clCreateCommandQueue(native.context, native.device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &error);
-        if (!error) {
-            assert_fails(YOKE_EUNSUPPORTED, "in order", yoke_stream_wrap(device, &unordered, &wrong));
-            cl->clReleaseCommandQueue(unordered.queue);
-        }
-        unordered.device = NULL;
-        assert_fails(YOKE_EINVAL, "native.device", yoke_device_wrap("opencl", &unordered, NULL, &other));
-
+        wrong_wrappings(gpu_modes[m], device, &native, buffer);
         assert_ok(yoke_free(device, foreign));
         assert_ok(yoke_free(device, own));
         assert_ok(yoke_stream_destroy(stream));

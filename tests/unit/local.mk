@@ -1,25 +1,19 @@
 # tests/unit: what needs neither MPI nor another process. One program per module.
-EXTRA_DIST += tests/unit/test.h
+EXTRA_DIST += tests/unit/test.h tests/unit/folder.h tests/unit/data_test.h tests/unit/gpu_test.h
 unit_programs = tests/unit/dtype tests/unit/philox tests/unit/file tests/unit/base tests/unit/device tests/unit/checks
 check_PROGRAMS += $(unit_programs)
 YOKE_TESTS += $(unit_programs)
 UNIT_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 UNIT_LDADD = libyoke.la $(CMOCKA_LIBS) -lm
-tests_unit_dtype_SOURCES = tests/unit/dtype.c
 tests_unit_dtype_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_dtype_LDADD = $(UNIT_LDADD)
-tests_unit_philox_SOURCES = tests/unit/philox.c
 tests_unit_philox_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_philox_LDADD = $(UNIT_LDADD)
-tests_unit_file_SOURCES = tests/unit/file.c
 tests_unit_file_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_file_LDADD = $(UNIT_LDADD)
-tests_unit_base_SOURCES = tests/unit/base.c
 tests_unit_base_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_base_LDADD = $(UNIT_LDADD) $(HWLOC_LIBS)
-tests_unit_device_SOURCES = tests/unit/device.c
 tests_unit_device_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_device_LDADD = $(UNIT_LDADD)
-tests_unit_checks_SOURCES = tests/unit/checks.c
 tests_unit_checks_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_checks_LDADD = $(UNIT_LDADD)

@@ -1,47 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole runs on one rank: plans and their replay, weights in and out, learning rates, shares, and what is refused. */
-#include "tests/unit/test.h"
+#include "tests/unit/folder.h"
 
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include "core/base/base.h"
 #include "parallel/balance.h"
 #include "train/data/safetensors.h"
 #include "train/loop.h"
 #include "train/trainer.h"
 
-static char folder[] = "/tmp/yoke-loop.XXXXXX";
-static char text_path[64];
+static char text_path[600];
 static const struct yoke_gpt2_config tiny = { sizeof tiny, 1, 2, 16, 16, 256, 1e-5, 0.02 };
-
-static const char *in_folder(const char *name)
-{
-    static char paths[4][128];
-    static int next;
-    char *path = paths[next = (next + 1) % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    return path;
-}
 
 static int make_folder(void **state)
 {
-    (void)state;
-    if (!mkdtemp(folder)) return -1;
-    snprintf(text_path, sizeof text_path, "%s/text", folder);
+    if (make_test_folder(state)) return -1;
+    snprintf(text_path, sizeof text_path, "%s", in_folder("text"));
     FILE *f = fopen(text_path, "w");
     for (int i = 0; i < 400; i++) fprintf(f, "the yoke number %d lets unequal animals pull one load. ", i % 37);
     return fclose(f);
-}
-
-static int remove_folder(void **state)
-{
-    char command[128];
-    (void)state;
-    snprintf(command, sizeof command, "rm -r '%s'", folder);
-    return system(command);
 }
 
 static struct yokei_training training_of(yoke_device *device)
@@ -72,13 +51,13 @@ static struct yokei_training_result run(struct yokei_training *t, const char *sa
 
 static bool same_weights(const char *a, const char *b)
 {
-    char pa[128], pb[128];
+    char name[64];
     void *x, *y;
     size_t n, m;
-    snprintf(pa, sizeof pa, "%s/%s/model.safetensors", folder, a);
-    snprintf(pb, sizeof pb, "%s/%s/model.safetensors", folder, b);
-    assert_ok(yokei_file_read(pa, 1 << 24, &x, &n));
-    assert_ok(yokei_file_read(pb, 1 << 24, &y, &m));
+    snprintf(name, sizeof name, "%s/model.safetensors", a);
+    assert_ok(yokei_file_read(in_folder(name), 1 << 24, &x, &n));
+    snprintf(name, sizeof name, "%s/model.safetensors", b);
+    assert_ok(yokei_file_read(in_folder(name), 1 << 24, &y, &m));
     bool same = n == m && memcmp(x, y, n) == 0;
     free(x), free(y);
     return same;
@@ -270,5 +249,5 @@ int main(void)
         cmocka_unit_test(replay), cmocka_unit_test(replay_of_a_budget), cmocka_unit_test(weights_in_and_out),
         cmocka_unit_test(refused), cmocka_unit_test(learning_rates), cmocka_unit_test(shares),
     };
-    return cmocka_run_group_tests_name("training runs", tests, make_folder, remove_folder);
+    return cmocka_run_group_tests_name("training runs", tests, make_folder, remove_test_folder);
 }
