@@ -326,9 +326,15 @@ int main(int argc, char **argv)
     for (const struct row *row = rows; row->name; row++) {
         if (!is_wanted(row->name, argc - optind, argv + optind)) continue;
         printf("## %s: %s\n\n", row->name, row->title);
-        measure(row);
-        print(row);
         n_run++;
+        const char *why = row->neighbour ? bench_neighbour_begin() : NULL;
+        if (why) {
+            printf("Not measured: %s\n\n", why);
+            continue;
+        }
+        measure(row);
+        bench_neighbour_end();
+        print(row);
     }
     return failed || !n_run;
 }

@@ -3,6 +3,7 @@
 #ifndef BENCH_COLLECTIVES_H
 #define BENCH_COLLECTIVES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /** What is asked of Yoke's time, per line of a row's tables. */
@@ -35,9 +36,14 @@ struct row {
     const char *environment, *launch;                 /* NAME=VALUE words; options of yoke run; either may be NULL */
     const char *options;                              /* of bench collectives */
     const char *openmpi;                              /* options of its mpiexec; NULL: it is not asked */
+    bool neighbour;                                   /* rank 1's core is made slow: collectives_neighbour.c; for 2 ranks */
     const char *seconds;                              /* for each side of a line, per round; NULL: 0.5 */
     struct goal goals[MOST_GOALS];                    /* ended by quantity 0 */
 };
 extern const struct row rows[]; /* ended by a row without a name */
+
+/** From now on what is started runs on two cores, the second of which is slow; NULL, or why that cannot be. Until the end. */
+const char *bench_neighbour_begin(void);
+void bench_neighbour_end(void);
 
 #endif

@@ -9,7 +9,7 @@ bench_train_SOURCES = bench/train.c
 bench_train_CPPFLAGS = $(AM_CPPFLAGS) -DSOURCES='"$(abs_top_srcdir)"'
 bench_train_LDADD = libyoke-train.la libyoke.la -lm
 noinst_PROGRAMS += bench/collectives
-bench_collectives_SOURCES = bench/collectives.h bench/collectives_rows.c bench/collectives.c
+bench_collectives_SOURCES = bench/collectives.h bench/collectives_rows.c bench/collectives_neighbour.c bench/collectives.c
 # Runs the command of this build, and compiles the other MPI's side where there is its compiler.
 bench_collectives_CPPFLAGS = $(AM_CPPFLAGS) -DSOURCES='"$(abs_top_srcdir)"' -DBUILD='"$(abs_top_builddir)"'
 bench_collectives_LDADD = libyoke.la -lm

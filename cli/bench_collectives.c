@@ -314,6 +314,7 @@ static void read_config(const struct cli_options *o, struct yoke_comm_config *co
     config->name = "bench";
     config->accum = !strcmp(cli_text(o, "accum"), "native") ? YOKE_ACCUM_NATIVE : YOKE_ACCUM_F32;
     config->reproducible = !strcmp(cli_text(o, "reproducible"), "shape") ? YOKE_REPRODUCIBLE_SHAPE : YOKE_REPRODUCIBLE_RUN;
+    config->shares = cli_text(o, "shares");
     config->check = cli_flag(o, "no-check") ? YOKE_CHECK_OFF : YOKE_CHECK_HEADER;
     for (size_t i = 0; i < YOKE_COUNT(waits); i++)
         if (!strcmp(cli_text(o, "wait"), waits[i])) config->wait = (enum yoke_wait)i;
@@ -333,19 +334,24 @@ static yoke_status open_sides(struct bench *b, const struct cli_options *o)
     config.name = "bench-beside";
     if (!strcmp(b->beside, "unchecked")) config.check = YOKE_CHECK_OFF;
     if (!strcmp(b->beside, "run")) config.reproducible = YOKE_REPRODUCIBLE_RUN;
+    if (!strcmp(b->beside, "equal")) config.shares = "equal";
     const bool private = !strcmp(b->beside, "host");
     return bench_yoke_open(&b->other, private ? "host" : b->spec, &config, b->shared && !private, bytes);
 }
 
-static void explain(const struct bench *b)
+static yoke_status explain(const struct bench *b)
 {
-    if (b->rank) return;
+    struct yoke_comm_plan plan;
+    YOKE_TRY(yoke_comm_explain(b->yoke.comm, "all_reduce", b->most, YOKE_U8, YOKE_MAX, &plan));
+    if (b->rank) return YOKE_OK;
     if (b->one_host)
         cli_note("%d ranks on one host, medians of the slowest rank, sides in turn, short calls back to back; GB/s; %%limit: of the rate at which all ranks "
                  "work on memory at once", b->size);
     else
         cli_note("%d ranks, medians of the slowest rank, sides in turn, short calls back to back; GB/s; %%limit: of the %.4g MB/s that a host's link carried "
                  "each way in MPI's messages, for what must cross it", b->size, b->link_rate * 1e-6);
+    if (strstr(plan.why, " sum slices ")) cli_note("the ranks' shares of the sums are %s: %s", plan.shares, strstr(plan.why, " sum slices ") + 1);
+    return YOKE_OK;
 }
 
 static yoke_status run(struct bench *b, const struct cli_options *o)
@@ -361,7 +367,7 @@ static yoke_status run(struct bench *b, const struct cli_options *o)
     drop(b);
     bench_table_end(&table, b->size, !status && b->rank == 0);
     if (status) return status; /* after a fault nothing can be taken down together */
-    explain(b);
+    YOKE_TRY(explain(b));
     YOKE_TRY(bench_yoke_close(&b->other));
     YOKE_TRY(bench_yoke_close(&b->yoke));
     YOKE_TRY(yoke_comm_destroy(b->control));

@@ -243,11 +243,14 @@ static yoke_status open_communicators(const struct cli_context *context, struct 
     gradients.name = "gradients";
     control.name = "control";
     if (t->plan.comm_costs[0]) gradients.costs = control.costs = t->plan.comm_costs;
+    /* YOKE_SHARES is --shares here, and deals the batch. */
+    gradients.shares = control.shares = t->plan.comm_shares[0] ? t->plan.comm_shares : "auto";
     YOKE_TRY(yoke_comm_create(MPI_COMM_WORLD, t->device, &gradients, &t->comm));
     YOKE_TRY(yoke_comm_create(MPI_COMM_WORLD, NULL, &control, &t->control));
     struct yoke_comm_plan explained;
     YOKE_TRY(yoke_comm_explain(t->comm, "all_reduce", 1, YOKE_F32, YOKE_SUM, &explained));
     yokei_text(t->plan.comm_costs, sizeof t->plan.comm_costs, "%s", explained.costs);
+    yokei_text(t->plan.comm_shares, sizeof t->plan.comm_shares, "%s", explained.shares);
     return YOKE_OK;
 }
 

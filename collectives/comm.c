@@ -55,6 +55,17 @@ static yoke_status read_check(enum yoke_check *check)
     return yoke_fail(YOKE_ECONFIG, "YOKE_CHECK=%s: one of off, header, full", text);
 }
 
+/* The variable counts, where it is set: whoever starts a program decides whether its results are to be compared with others. */
+static yoke_status read_reproducible(enum yoke_reproducible *reproducible)
+{
+    const char *text = getenv("YOKE_REPRODUCIBLE");
+    if (!text || !*text) return YOKE_OK;
+    if (strcmp(text, "off") != 0 && strcmp(text, "run") != 0 && strcmp(text, "shape") != 0)
+        return yoke_fail(YOKE_ECONFIG, "YOKE_REPRODUCIBLE=%s: one of off (the same as run), shape", text);
+    *reproducible = strcmp(text, "shape") == 0 ? YOKE_REPRODUCIBLE_SHAPE : YOKE_REPRODUCIBLE_RUN;
+    return YOKE_OK;
+}
+
 static yoke_status configure(yoke_comm *comm, const struct yoke_comm_config *config)
 {
     const struct yoke_comm_config defaults = YOKE_COMM_CONFIG_INIT;
@@ -82,12 +93,14 @@ static yoke_status configure(yoke_comm *comm, const struct yoke_comm_config *con
     comm->chunk_bytes = chunk ? (size_t)chunk / 64 * 64 : DEFAULT_CHUNK_BYTES;
     comm->accum = config->accum;
     comm->reproducible = config->reproducible;
+    YOKE_TRY(read_reproducible(&comm->reproducible));
     comm->check = config->check;
     YOKE_TRY(read_check(&comm->check));
     comm->no_shared = no_shared != 0;
     const char *costs = config->costs ? config->costs : getenv("YOKE_COSTS");
     comm->costs_given = costs && *costs;
     if (comm->costs_given) YOKE_TRY(yokei_costs_read(costs, &comm->costs));
+    YOKE_TRY(yokei_shares_read(comm, config->shares));
     YOKE_TRY(read_algorithm(config->algorithm, &comm->forced_algorithm));
     if (comm->reproducible && (comm->forced_algorithm == YOKEI_RING || comm->forced_algorithm == YOKEI_DOUBLING))
         return yoke_fail(YOKE_EINVAL, "yoke_comm_create: algorithm '%s' adds in an order that depends on the shape; with reproducible leave it out, "
@@ -152,6 +165,7 @@ void yokei_comm_free(yoke_comm *comm)
     yokei_shm_destroy(comm);
     yokei_setup_undo(comm);
     yokei_inject_end(comm);
+    yokei_shares_end(comm);
     free(comm->peers);
     free(comm->set_rank);
     free(comm->inputs);
@@ -169,6 +183,7 @@ static yoke_status prepare(yoke_comm *comm, const struct yoke_comm_config *confi
     comm->pair_recv = calloc(size, sizeof comm->pair_recv[0]);
     if (!comm->pair_send || !comm->pair_recv) return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory for %zu ranks", size);
     YOKE_TRY(yokei_hosts_begin(comm));
+    YOKE_TRY(yokei_shares_begin(comm));
     YOKE_TRY(configure(comm, config));
     YOKE_TRY(yokei_inject_begin(comm));
     yokei_wait_init(&comm->wait, YOKEI_WAIT_YIELD, 1, 1); /* until it is known who is on this host */
@@ -235,6 +250,7 @@ static void tell_of_no_memory(const yoke_comm *comm)
 yoke_status yokei_comm_enter(yoke_comm *comm, yoke_status status, yoke_comm **comm_out)
 {
     if (!status) tell_of_no_memory(comm);
+    if (comm->forced_algorithm == YOKEI_HIERARCHY && (comm->hosts.n < 2 || comm->hosts.most < 2)) comm->forced_algorithm = -1; /* there is none */
     if (!status) yokei_wait_init(&comm->wait, (enum yokei_wait_policy)comm->wait_policy, comm->n_on_host, comm->n_cores);
     if (!status && !comm->all_shared && comm->size > 1) status = yokei_mpi_control_begin(comm);
     if (status) {

@@ -65,6 +65,15 @@ void yokei_costs_text(const struct yokei_costs *costs, char *text_out, size_t by
 
 /* ---- what the ranks measure together ---- */
 
+/* Once for the same ranks. */
+struct known {
+    struct known *next;
+    uint64_t key;
+    struct yokei_costs costs;
+    uint32_t speeds[]; /* a rank */
+};
+static struct known *known_costs;
+
 enum { CALLS = 12, NEAR_BYTES = 512 << 10, FAR_BYTES = 8 << 20 };
 /* Of messages: sizes from LEAST_BYTES to NEAR_BYTES; what repetitions of the small one, and the sizes, may take. */
 enum { LEAST_BYTES = 4 << 10, GROWTH = 4, SMALL_BUDGET_US = 40000, LARGE_BUDGET_US = 100000 };
@@ -185,8 +194,9 @@ static yoke_status agree(yoke_comm *comm, struct yokei_costs *costs)
     return YOKE_OK;
 }
 
-static yoke_status measure(yoke_comm *comm, struct yokei_costs *costs)
+static yoke_status measure(yoke_comm *comm, struct known *known)
 {
+    struct yokei_costs *costs = &known->costs;
     const size_t bytes = comm->all_shared ? FAR_BYTES : NEAR_BYTES;
     char *data = calloc(1, bytes);
     float failed = !data;
@@ -199,17 +209,10 @@ static yoke_status measure(yoke_comm *comm, struct yokei_costs *costs)
     }
     if (!status) status = agree(comm, costs);
     free(data);
-    return status;
+    return status ? status : yokei_speeds_measure(comm, known->speeds);
 }
 
 /* ---- once for the same ranks ---- */
-
-struct known {
-    struct known *next;
-    uint64_t key;
-    struct yokei_costs costs;
-};
-static struct known *known_costs;
 
 /* Of the ranks and of what the measurement hangs on; equal on all of them. Who knows it has measured it with all the others. */
 static uint64_t key_of(const yoke_comm *comm)
@@ -220,19 +223,11 @@ static uint64_t key_of(const yoke_comm *comm)
     return key;
 }
 
-static const struct yokei_costs *find(uint64_t key)
+static struct known *find(uint64_t key)
 {
-    for (const struct known *k = known_costs; k; k = k->next)
-        if (k->key == key) return &k->costs;
-    return NULL;
-}
-
-static void remember(uint64_t key, const struct yokei_costs *costs)
-{
-    struct known *k = malloc(sizeof *k);
-    if (!k) return; /* it is measured again then: see yokei_costs_begin */
-    *k = (struct known){ .next = known_costs, .key = key, .costs = *costs };
-    known_costs = k;
+    struct known *k = known_costs;
+    while (k && k->key != key) k = k->next;
+    return k;
 }
 
 /* The measurement was no call of the user's: numbers begin again, in a communicator of another uid. */
@@ -261,24 +256,38 @@ void yokei_costs_inherit(yoke_comm *comm, const yoke_comm *parent)
  */
 static yoke_status unless_failed_later(const yoke_comm *comm, yoke_status status) { return atomic_load(&comm->error) ? YOKE_OK : status; }
 
+/* What is known of these ranks, measured if it is not yet. */
+static yoke_status learn(yoke_comm *comm, const struct known **known_out)
+{
+    const uint64_t key = key_of(comm);
+    struct known *known = find(key), *fresh = calloc(1, sizeof *fresh + (size_t)comm->size * sizeof fresh->speeds[0]);
+    *known_out = known;
+    /* Who did not know it would measure, and so must all. */
+    float state = fresh ? !known : 2;
+    yoke_status status = yokei_reduce_on_host(comm, &state, 1, YOKE_F32, YOKE_MAX);
+    if (!status && state > 1) status = yoke_fail(YOKE_ENOMEM, "a rank has no memory to measure with");
+    if (!status && state > 0 && !(status = measure(comm, fresh))) {
+        fresh->key = key;
+        fresh->next = known_costs;
+        known_costs = fresh; /* found before an older one */
+        *known_out = fresh;
+        return YOKE_OK;
+    }
+    free(fresh);
+    return status;
+}
+
 yoke_status yokei_costs_begin(yoke_comm *comm)
 {
-    if (comm->costs_given || comm->size == 1) return YOKE_OK;
-    const uint64_t key = key_of(comm), n_operations = atomic_load(&yokei_process.flight->n_operations);
-    const struct yokei_costs *before = find(key);
-    /* A rank that could not remember measures again, and so must all. */
-    float unknown = !before;
-    const yoke_status status = yokei_reduce_on_host(comm, &unknown, 1, YOKE_F32, YOKE_MAX);
+    const uint64_t n_operations = atomic_load(&yokei_process.flight->n_operations);
+    const struct known *known = NULL;
+    const bool measures = !comm->costs_given && comm->size > 1;
+    const yoke_status status = measures ? learn(comm, &known) : YOKE_OK;
     if (status) return unless_failed_later(comm, status);
-    struct yokei_costs costs = before ? *before : (struct yokei_costs){ 0 };
-    if (unknown != 0) {
-        const yoke_status measured = measure(comm, &costs);
-        if (measured) return unless_failed_later(comm, measured);
-        if (!before) remember(key, &costs);
-    }
     pthread_mutex_lock(&yokei_process.lock);
-    comm->costs = costs;
-    forget_calls(comm, n_operations);
+    if (known) comm->costs = known->costs;
+    yokei_shares_settle(comm, known ? known->speeds : NULL);
+    if (measures) forget_calls(comm, n_operations);
     pthread_mutex_unlock(&yokei_process.lock);
     return YOKE_OK;
 }

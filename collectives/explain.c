@@ -96,6 +96,31 @@ static double predict(const struct yokei_op *op)
     return op->algorithm->announces ? predict_shared(op, &a) : predict_messages(op, &a);
 }
 
+/* What the ranks' shares come to in this call. */
+static void explain_shares(const struct yokei_op *op, char *text, size_t bytes)
+{
+    const yoke_comm *comm = op->comm;
+    const struct yokei_shares *s = &comm->shares;
+    const bool given = s->source == YOKEI_SHARES_GIVEN;
+    const size_t used = strlen(text);
+    if (s->source == YOKEI_SHARES_EQUAL || comm->size == 1) return;
+    if (!op->before) {
+        if (op->kind == YOKEI_ALL_REDUCE && !given && (op->algorithm == &yokei_ring || (op->algorithm == &yokei_hierarchy && op->crossing == YOKEI_CROSS_RING)))
+            yokei_text(text + used, bytes - used, "; equal slices: in a ring they decide the order of the sums, so measured speeds do not count");
+        return;
+    }
+    const bool in_columns = op->algorithm == &yokei_hierarchy;
+    const uint32_t *before = op->algorithm == &yokei_direct ? s->plain : op->before;
+    const int n = in_columns ? comm->hosts.least : comm->size;
+    uint32_t least = UINT32_MAX, most = 0;
+    for (int j = 0; j < n; j++) {
+        least = YOKE_MIN(least, before[j + 1] - before[j]);
+        most = YOKE_MAX(most, before[j + 1] - before[j]);
+    }
+    yokei_text(text + used, bytes - used, "; %s sum slices of %.0f%% to %.0f%%, by %s", in_columns ? "columns" : "ranks", 100.0 * least / before[n],
+               100.0 * most / before[n], given ? "the shares given" : "measured speeds");
+}
+
 static void explain(const struct yokei_op *op, char *text, size_t bytes)
 {
     const yoke_comm *comm = op->comm;
@@ -158,6 +183,8 @@ yoke_status yoke_comm_explain(yoke_comm *comm, const char *collective, size_t co
                                              .n_lanes = op->n_lanes, .predicted_us = predict(op) };
         yokei_text(plan_out->algorithm, sizeof plan_out->algorithm, "%s", yokei_algorithm_name(yokei_algorithm_id(op->algorithm)));
         explain(op, plan_out->why, sizeof plan_out->why);
+        explain_shares(op, plan_out->why, sizeof plan_out->why);
+        yokei_shares_text(comm, plan_out->shares, sizeof plan_out->shares);
         yokei_costs_text(&comm->costs, plan_out->costs, sizeof plan_out->costs);
         yokei_op_free(op);
     }

@@ -94,6 +94,20 @@ struct yokei_costs {
     double oneshot_bytes; /* up to which one shot is not slower than slices */
 };
 
+/** How the ranks divide the sums of long data: shares.c. Slice j of n has before[j + 1] - before[j] parts of before[n]. */
+struct yokei_shares {
+    enum yokei_shares_source { YOKEI_SHARES_EQUAL, YOKEI_SHARES_MEASURED, YOKEI_SHARES_GIVEN } source;
+    uint32_t *of;             /* [size] what was given, or the speeds */
+    uint32_t *plain;          /* [size + 1] slices as they are given, or by the speeds; */
+    uint32_t *shown;          /* by the speeds and what else a rank does in slices; */
+    uint32_t *columns;        /* [hosts.least + 1] and in the hierarchy; all 0: its columns would sum nothing */
+    /* What the configuration says, until the ranks are known. */
+    uint32_t *wanted;         /* [n_wanted]; NULL: nothing */
+    int n_wanted;
+    bool of_the_job;          /* by rank of the job, not of the communicator */
+    bool wanted_as_speeds;
+};
+
 /** Sends and receives of one set of processes: one duplicate of MPI's communicator serves all of Yoke's over it. */
 struct yokei_process_set {
     struct yokei_process_set *next;
@@ -161,6 +175,7 @@ struct yoke_comm {
     void **outputs;            /* [size] and for its results */
     struct yokei_costs costs;
     bool costs_given;          /* by the configuration, not measured */
+    struct yokei_shares shares;
     struct yokei_allocation *allocations;
     uint32_t n_allocations, n_freed; /* ever */
     int n_on_host;             /* ranks of the job */
@@ -322,6 +337,28 @@ void yokei_costs_text(const struct yokei_costs *costs, char *text_out, size_t by
 yoke_status yokei_costs_begin(yoke_comm *comm);
 /** Those of a communicator made from another. */
 void yokei_costs_inherit(yoke_comm *comm, const yoke_comm *parent);
+
+/* ---- shares.c: how the ranks divide sums ---- */
+yoke_status yokei_shares_begin(yoke_comm *comm); /* room for them; equal ones */
+void yokei_shares_end(yoke_comm *comm);
+/** From the configuration, else from YOKE_SHARES. */
+yoke_status yokei_shares_read(yoke_comm *comm, const char *text);
+/** A hash of what was read; 0: nothing. */
+uint32_t yokei_shares_hash(const yoke_comm *comm);
+/** Once the ranks and hosts are known: what was read, else the speeds in sixteenths, else (NULL) equal ones. The lock is held. */
+void yokei_shares_settle(yoke_comm *comm, const uint32_t speeds[]);
+/** What the configuration says, else those of the members in `parent`. The lock is held. */
+void yokei_shares_inherit(yoke_comm *comm, const yoke_comm *parent);
+/** In the form of the configuration; "" where that is too long. */
+void yokei_shares_text(const yoke_comm *comm, char *text_out, size_t bytes);
+/** Where slice j of n begins in `length` elements, at a multiple of `unit`; j == n: where the last ends. before NULL: equal ones. */
+size_t yokei_slice_begin(const uint32_t *before, int n, size_t length, size_t unit, int j);
+
+/* ---- speeds.c: how fast each rank sums ---- */
+/** speeds_out[r]: sixteenths of the fastest rank's sums per second; the same on all ranks. Collective; the lock is not held. */
+yoke_status yokei_speeds_measure(yoke_comm *comm, uint32_t speeds_out[]);
+/** From bytes per second to that; ranks of which same[r], the first such, is the same get the mean of theirs. */
+void yokei_speeds_compare(double rates[], const int same[], int n, uint32_t speeds_out[]);
 
 /* ---- fuse.c: many small sums of a group as one ---- */
 /** Whether the call may become part of one; the same on all ranks whose calls match. */

@@ -7,7 +7,7 @@ lib_LTLIBRARIES += libyoke-comm.la
 pkgconfig_DATA += collectives/libyoke-comm.pc
 EXTRA_DIST += collectives/libyoke-comm.map
 libyoke_comm_la_SOURCES = \
-	collectives/internal.h collectives/message.h collectives/operation.h collectives/sum.h collectives/flight.h collectives/flight.c collectives/room.c collectives/postmortem.h collectives/postmortem.c collectives/comm.c collectives/setup.c collectives/hosts.c collectives/process.c collectives/leave.c collectives/finalize.c collectives/far.c collectives/alloc.c collectives/split.c collectives/shrink.c collectives/shrink_files.c collectives/fuse.c collectives/costs.c collectives/explain.c \
+	collectives/internal.h collectives/message.h collectives/operation.h collectives/sum.h collectives/flight.h collectives/flight.c collectives/room.c collectives/postmortem.h collectives/postmortem.c collectives/comm.c collectives/setup.c collectives/hosts.c collectives/process.c collectives/leave.c collectives/finalize.c collectives/far.c collectives/alloc.c collectives/split.c collectives/shrink.c collectives/shrink_files.c collectives/fuse.c collectives/costs.c collectives/shares.c collectives/speeds.c collectives/explain.c \
 	collectives/call.h collectives/arguments.c collectives/group.c collectives/call.c collectives/plan.c collectives/engine.c collectives/stage.c collectives/check.c collectives/verdict.c collectives/witness.c \
 	collectives/sum.c collectives/sum_kernels.h collectives/sum_fold.h \
 	collectives/algorithms/ring.c collectives/algorithms/doubling.c collectives/algorithms/chain.c \
@@ -21,8 +21,10 @@ libyoke_comm_la_LIBADD = libyoke.la $(MPICH_LIBS) -lpthread
 libyoke_comm_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -Wl,--version-script=$(top_srcdir)/collectives/libyoke-comm.map
 libyoke_comm_la_DEPENDENCIES = libyoke.la $(top_srcdir)/collectives/libyoke-comm.map
 
-check_PROGRAMS += tests/unit/comm_sum tests/unit/comm_flight
-YOKE_TESTS += tests/unit/comm_sum tests/unit/comm_flight
+check_PROGRAMS += tests/unit/comm_sum tests/unit/comm_shares tests/unit/comm_flight
+YOKE_TESTS += tests/unit/comm_sum tests/unit/comm_shares tests/unit/comm_flight
+tests_unit_comm_shares_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(MPICH_CFLAGS)
+tests_unit_comm_shares_LDADD = libyoke-comm.la libyoke.la $(CMOCKA_LIBS) -lm
 tests_unit_comm_sum_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(MPICH_CFLAGS)
 tests_unit_comm_sum_LDADD = libyoke-comm.la libyoke.la $(CMOCKA_LIBS) -lm
 tests_unit_comm_flight_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)

@@ -89,7 +89,7 @@ struct yokei_peer_info {
     int32_t algorithm;
     int64_t timeout_ms, stall_ms;
     uint64_t chunk_bytes;
-    uint32_t costs;          /* a hash of those that were given, 0: measured */
+    uint32_t costs, shares;  /* hashes of those that were given, 0: measured */
     uint64_t cores[16];      /* bit c: may run on processor c of its host */
     int32_t n_cores;         /* of its host, that it knows the job to use: at least its own */
 };

@@ -120,6 +120,7 @@ struct yokei_op {
     size_t shown_bytes;     /* of YOKEI_ONESHOT, and among leaders: what each rank shows, at most */
     enum yokei_crossing crossing; /* of YOKEI_HIERARCHY */
     size_t unit;            /* of YOKEI_HIERARCHY: slices of a chunk begin at multiples of so many elements */
+    const uint32_t *before; /* of the slices whose sums the ranks, or the hierarchy's columns, divide: see yokei_slice_begin; NULL: equal ones */
     struct yokei_header header;
     struct yokei_lane **lanes, **pair_lanes; /* pair_lanes: owned by the operation, of sends and receives */
     int n_lanes, n_lanes_done;

@@ -29,7 +29,8 @@ static void plan_slices(struct yokei_op *op, const size_t counts[], const size_t
     op->send_slices = send_counts ? op->slices_room + size + 1 : op->slices;
     op->slices[0] = op->send_slices[0] = 0;
     for (int r = 0; r < size; r++) {
-        const size_t length = counts ? counts[r] : op->count / (size_t)size + ((size_t)r < op->count % (size_t)size);
+        size_t length = counts ? counts[r] : op->count / (size_t)size + ((size_t)r < op->count % (size_t)size);
+        if (op->before) length = yokei_slice_begin(op->before, size, op->count, 16, r + 1) - op->slices[r];
         op->slices[r + 1] = op->slices[r] + length;
         if (send_counts) op->send_slices[r + 1] = op->send_slices[r] + send_counts[r];
     }
@@ -45,6 +46,14 @@ size_t yokei_longest_slice(const struct yokei_op *op)
 bool yokei_is_long(const struct yokei_op *op)
 {
     return op->count * yoke_dtype_bytes(op->dtype) * (size_t)op->comm->size * 2 > yokei_process.l3_bytes;
+}
+
+/* The shares, where ranks divide sums. What is measured may be another time otherwise, so it must change no bits; what is given may. */
+static const uint32_t *uneven(const struct yokei_op *op, const uint32_t *before, bool changes_bits)
+{
+    const enum yokei_shares_source source = op->comm->shares.source;
+    const bool divides = op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE;
+    return divides && (source == YOKEI_SHARES_GIVEN || (source == YOKEI_SHARES_MEASURED && !changes_bits)) ? before : NULL;
 }
 
 /* The stage holds a chunk's slice for each rank, or one for all; both halves of it are of the same size. */
@@ -101,6 +110,7 @@ static void plan_shared(struct yokei_op *op)
     if (op->shown_bytes <= most) return;
     /* The buffers may lie in memory that all see, once there was such: that is known when all have said where theirs are. */
     op->algorithm = comm->n_allocations && can_be_direct(op) ? &yokei_direct : &yokei_slices;
+    op->before = uneven(op, comm->shares.shown, false);
     plan_stages(op);
 }
 
@@ -155,6 +165,26 @@ static size_t most_of_slice(const struct yokei_op *op)
     return YOKE_MIN(YOKE_MIN(comm->chunk_bytes, YOKEI_STAGE_BYTES / seats) / wire, YOKEI_STAGE_BYTES / (shown * bytes));
 }
 
+/* The shares of the columns; false: none of them would sum anything. */
+static bool divide_columns(struct yokei_op *op)
+{
+    const yoke_comm *comm = op->comm;
+    op->before = uneven(op, comm->shares.columns, op->crossing == YOKEI_CROSS_RING);
+    return !op->before || op->before[comm->hosts.least];
+}
+
+/* Elements of a chunk no slice of which is longer than `most`; `step`: of which it is a multiple. */
+static size_t chunk_of_slices(struct yokei_op *op, size_t most, size_t columns, size_t *step_out)
+{
+    op->unit = most < (op->before ? 64 : 16) ? 1 : 16;
+    *step_out = columns * op->unit;
+    if (!op->before) return columns * most / op->unit * op->unit;
+    size_t widest = 1;
+    for (size_t c = 0; c < columns; c++) widest = YOKE_MAX(widest, op->before[c + 1] - op->before[c]);
+    *step_out = op->unit;
+    return YOKE_MIN((most - 2 * op->unit) * op->before[columns] / widest, columns * most);
+}
+
 /* True: planned. */
 static bool plan_hierarchy(struct yokei_op *op)
 {
@@ -167,11 +197,15 @@ static bool plan_hierarchy(struct yokei_op *op)
         return true;
     }
     const size_t most = most_of_slice(op), columns = op->crossing == YOKEI_CROSS_PARTS ? 1 : (size_t)comm->hosts.least;
-    if (!most) return false;
+    if (!most || !divide_columns(op)) {
+        op->before = NULL;
+        return false;
+    }
+    if (most < 4) op->before = NULL; /* with thousands of ranks on a host */
+    size_t step;
     op->algorithm = &yokei_hierarchy;
-    op->unit = most < 16 ? 1 : 16;
-    const size_t length = columns * most / op->unit * op->unit, whole = op->crossing == YOKEI_CROSS_PARTS ? yokei_longest_slice(op) : op->count;
-    const size_t step = columns * op->unit, least = LEAST_CROSSING / yoke_dtype_bytes(op->dtype) / op->unit * step;
+    const size_t length = chunk_of_slices(op, most, columns, &step), whole = op->crossing == YOKEI_CROSS_PARTS ? yokei_longest_slice(op) : op->count;
+    const size_t least = LEAST_CROSSING / yoke_dtype_bytes(op->dtype) / op->unit * op->unit * columns;
     const size_t even_share = ((whole + YOKEI_CROSS_LANES - 1) / YOKEI_CROSS_LANES + step - 1) / step * step;
     op->chunk = YOKE_MIN(YOKE_MAX(YOKE_MAX(even_share, least), step), length / step * step);
     op->n_rounds = YOKE_MAX((whole + op->chunk - 1) / op->chunk, 1);
@@ -187,6 +221,7 @@ static void plan_messages(struct yokei_op *op)
     case YOKEI_ALL_REDUCE:
         if (comm->forced_algorithm == YOKEI_EXCHANGE || (comm->reproducible && comm->forced_algorithm != YOKEI_CHAIN)) {
             op->algorithm = &yokei_exchange;
+            op->before = uneven(op, comm->shares.plain, false);
             plan_slices(op, NULL, NULL);
             plan_chunks(op, yokei_longest_slice(op));
         } else if (comm->forced_algorithm == YOKEI_CHAIN || comm->size == 1) {
@@ -197,6 +232,7 @@ static void plan_messages(struct yokei_op *op)
             plan_chunks(op, op->count);
         } else {
             op->algorithm = &yokei_ring;
+            op->before = uneven(op, comm->shares.plain, true);
             plan_slices(op, NULL, NULL);
             plan_chunks(op, yokei_longest_slice(op));
         }
@@ -243,6 +279,7 @@ void yokei_plan(struct yokei_op *op, const size_t counts[], const size_t send_co
     if (reduces && op->comm->reproducible) op->wire = yokei_wire_dtype(op->dtype, op->reduction, YOKE_ACCUM_F32);
     op->lanes = op->comm->lane_list;
     op->slices = op->send_slices = NULL;
+    op->before = NULL;
     if (has_slices(op->kind)) plan_slices(op, counts, send_counts);
     if (may_share(op))
         plan_shared(op);

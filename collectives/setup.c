@@ -122,6 +122,7 @@ void yokei_describe_self(yoke_comm *comm, struct yokei_peer_info *info, yoke_sta
     char costs[256];
     yokei_costs_text(&comm->costs, costs, sizeof costs);
     if (comm->costs_given) info->costs = yokei_hash32(costs, strlen(costs), 1);
+    info->shares = yokei_shares_hash(comm);
     const uint64_t mixed[2] = { p->nonce, yokei_now_ns() };
     info->draw = yokei_hash32(mixed, sizeof mixed, 0);
     cpu_set_t cores;
@@ -164,7 +165,7 @@ static yoke_status compare(const yoke_comm *comm, int r)
         { "reproducible", a->reproducible, b->reproducible },
         { "check", a->check, b->check },       { "algorithm", a->algorithm, b->algorithm },
         { "timeout_ms", a->timeout_ms, b->timeout_ms }, { "stall_ms", a->stall_ms, b->stall_ms },
-        { "costs (as a hash)", a->costs, b->costs },
+        { "costs (as a hash)", a->costs, b->costs },    { "shares (as a hash)", a->shares, b->shares },
         { "chunk_bytes", (long long)a->chunk_bytes, (long long)b->chunk_bytes },
     };
     if (strcmp(a->name, b->name))

@@ -332,6 +332,7 @@ static yoke_status shrink(struct agreement *a, const int without[], int n_withou
     a->number = ++old->n_shrinks;
     status = old->size == 1 ? stay_alone(old, comm, status) : agree(a, without, n_without, comm, status, &gone);
     if (!status) yokei_costs_inherit(comm, old);
+    if (!status) yokei_shares_inherit(comm, old);
     if (!status) yokei_inject_wrap(comm);
     if (!status && old->size > 1) record(a);
     YOKE_TRY(yokei_comm_enter(comm, status, comm_out));

@@ -64,13 +64,15 @@ static char *recv_of(const struct yokei_op *op, int r)
 /* This rank's slice of the whole buffer, beginning at a line; *n_out elements. */
 static size_t own_slice(const struct yokei_op *op, size_t *n_out)
 {
-    const size_t size = (size_t)op->comm->size, rank = (size_t)op->comm->rank;
+    const yoke_comm *comm = op->comm;
+    const int rank = comm->rank;
     if (op->kind == YOKEI_REDUCE_SCATTER) {
         *n_out = op->slices[rank + 1] - op->slices[rank];
         return op->slices[rank];
     }
-    const size_t pitch = ((op->count + size - 1) / size + 63) / 64 * 64, from = YOKE_MIN(rank * pitch, op->count);
-    *n_out = YOKE_MIN(pitch, op->count - from);
+    const uint32_t *before = op->before ? comm->shares.plain : NULL; /* here the sums are all that there is to do */
+    const size_t from = yokei_slice_begin(before, comm->size, op->count, 64, rank);
+    *n_out = yokei_slice_begin(before, comm->size, op->count, 64, rank + 1) - from;
     return from;
 }
 

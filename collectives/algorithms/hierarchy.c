@@ -24,27 +24,29 @@
  */
 #include "collectives/algorithms/hierarchy.h"
 
-/* The chunk of a round: so many elements from `base` on; slice c of it begins at c * pitch. */
+/* The chunk of a round: so many elements from `base` on. */
 struct chunk {
-    size_t base, length, pitch;
+    size_t base, length;
 };
 
 static struct chunk chunk_of(const struct yokei_op *op, size_t round)
 {
-    const size_t columns = (size_t)op->comm->hosts.least;
-    struct chunk c = { .base = round * op->chunk };
-    c.length = YOKE_MIN(op->chunk, op->count - c.base);
-    c.pitch = ((c.length + columns - 1) / columns + op->unit - 1) / op->unit * op->unit;
-    return c;
+    const size_t base = round * op->chunk;
+    return (struct chunk){ .base = base, .length = YOKE_MIN(op->chunk, op->count - base) };
+}
+
+/* Where slice c of the chunk begins: the columns' shares may differ. */
+static size_t slice_begin(const struct yokei_op *op, const struct chunk *c, int column)
+{
+    return yokei_slice_begin(op->before, op->comm->hosts.least, c->length, op->unit, column);
 }
 
 /* Part `part` of `parts` of slice `column`: its first element within the chunk; *n_out elements. */
 static size_t part_of(const struct yokei_op *op, const struct chunk *c, int column, int part, int parts, size_t *n_out)
 {
-    const size_t from = YOKE_MIN((size_t)column * c->pitch, c->length), n = YOKE_MIN(c->pitch, c->length - from);
-    const size_t pitch = ((n + (size_t)parts - 1) / (size_t)parts + op->unit - 1) / op->unit * op->unit;
-    const size_t at = YOKE_MIN((size_t)part * pitch, n);
-    *n_out = YOKE_MIN(pitch, n - at);
+    const size_t from = slice_begin(op, c, column), n = slice_begin(op, c, column + 1) - from;
+    const size_t at = yokei_slice_begin(NULL, parts, n, op->unit, part);
+    *n_out = yokei_slice_begin(NULL, parts, n, op->unit, part + 1) - at;
     return from + at;
 }
 
@@ -57,6 +59,7 @@ struct piece {
     struct chunk chunk;
     size_t at, n;  /* within the chunk */
     size_t within; /* within the slice */
+    size_t seat;   /* room for the slice */
 };
 
 static struct piece piece_of(const struct yokei_op *op, size_t round, int part, int parts)
@@ -64,7 +67,9 @@ static struct piece piece_of(const struct yokei_op *op, size_t round, int part, 
     struct piece p = { .chunk = chunk_of(op, round) };
     const int column = yokei_own_place(op->comm);
     p.at = part_of(op, &p.chunk, column, part, parts, &p.n);
-    p.within = p.at - YOKE_MIN((size_t)column * p.chunk.pitch, p.chunk.length);
+    const size_t from = slice_begin(op, &p.chunk, column), n = slice_begin(op, &p.chunk, column + 1) - from;
+    p.within = p.at - from;
+    p.seat = (n + op->unit - 1) / op->unit * op->unit;
     return p;
 }
 
@@ -78,7 +83,7 @@ static char *result_of(const struct yokei_op *op, const struct yokei_lane *lane,
 /* Of `swap`: where the sum of a host lies, behind the result. */
 static char *seat_of(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p, int host)
 {
-    return yokei_shm_stage_at(op->comm, op->comm->rank, lane, 1) + (size_t)(1 + host) * p->chunk.pitch * yoke_dtype_bytes(op->wire);
+    return yokei_shm_stage_at(op->comm, op->comm->rank, lane, 1) + (size_t)(1 + host) * p->seat * yoke_dtype_bytes(op->wire);
 }
 
 static bool root_is_here(const struct yokei_op *op) { return op->comm->hosts.of[op->root] == yokei_own_host(op->comm); }

@@ -10,11 +10,11 @@
  * while one lane waits, another works.
  *
  * Where all ranks hold the whole buffer (all_reduce, reduce, broadcast) the chunk is a piece of it, and slice j is the j-th part
- * of the chunk. Else (reduce_scatter, all_gather, all_to_all, gather, scatter) it is one chunk of each of the callers' slices.
+ * of the chunk: the ranks' shares of the sums may make these uneven (shares.c). Else (reduce_scatter, all_gather, all_to_all, gather, scatter) it is one chunk of each of the callers' slices.
  */
 #include "collectives/internal.h"
 
-/* One chunk: slice j of it lies at at[j] of the caller's whole buffer, and has n[j] elements. Longest of them: `pitch`. */
+/* One chunk: `length` elements from `base` on, or so far into each of the callers' slices, `pitch` of them in each. */
 struct chunk {
     size_t base, length, pitch;
 };
@@ -31,23 +31,24 @@ static bool reduces(const struct yokei_op *op)
 
 static struct chunk chunk_of(const struct yokei_op *op, const struct yokei_lane *lane)
 {
-    const size_t size = (size_t)op->comm->size;
     struct chunk c = { .base = lane->step.round * op->chunk };
-    if (!is_whole(op)) {
-        c.pitch = op->chunk;
-        return c;
-    }
-    c.length = YOKE_MIN(op->chunk, op->count - c.base);
-    c.pitch = ((c.length + size - 1) / size + 15) / 16 * 16; /* slices begin at lines */
+    if (is_whole(op)) c.length = YOKE_MIN(op->chunk, op->count - c.base);
+    else c.pitch = op->chunk;
     return c;
+}
+
+/* Where slice j begins in the chunk, and in the stage of what is shown of it. */
+static size_t place_of(const struct yokei_op *op, const struct chunk *c, int j)
+{
+    return is_whole(op) ? yokei_slice_begin(op->before, op->comm->size, c->length, 16, j) : (size_t)j * c->pitch; /* slices begin at lines */
 }
 
 /* Slice j of the chunk within the whole buffer: its first element; *n_out elements. */
 static size_t slice_of(const struct yokei_op *op, const struct chunk *c, int j, size_t *n_out)
 {
     if (is_whole(op)) {
-        const size_t from = YOKE_MIN((size_t)j * c->pitch, c->length);
-        *n_out = YOKE_MIN(c->pitch, c->length - from);
+        const size_t from = place_of(op, c, j);
+        *n_out = place_of(op, c, j + 1) - from;
         return c->base + from;
     }
     const size_t length = op->slices[j + 1] - op->slices[j], from = YOKE_MIN(c->base, length);
@@ -80,7 +81,7 @@ static void show(const struct yokei_op *op, struct yokei_lane *lane)
     }
     for (int j = 0; j < comm->size; j++) {
         const size_t at = slice_of(op, &c, j, &n);
-        if (j != comm->rank || op->staged) yokei_bring(op, lane, stage + (size_t)j * c.pitch * bytes, at * bytes, n * bytes);
+        if (j != comm->rank || op->staged) yokei_bring(op, lane, stage + place_of(op, &c, j) * bytes, at * bytes, n * bytes);
     }
 }
 
@@ -89,7 +90,7 @@ static const char *own_data(const struct yokei_op *op, const struct yokei_lane *
 {
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     if (!op->staged) return (const char *)op->send + at * bytes;
-    return yokei_shm_stage_at(op->comm, op->comm->rank, lane, 0) + (shows_one(op) ? 0 : (size_t)j * c->pitch * bytes);
+    return yokei_shm_stage_at(op->comm, op->comm->rank, lane, 0) + (shows_one(op) ? 0 : place_of(op, c, j) * bytes);
 }
 
 static void sum(const struct yokei_op *op, struct yokei_lane *lane)
@@ -101,7 +102,7 @@ static void sum(const struct yokei_op *op, struct yokei_lane *lane)
     size_t n;
     const size_t at = slice_of(op, &c, rank, &n);
     for (int q = 0; q < comm->size; q++)
-        comm->inputs[q] = q == rank ? own_data(op, lane, &c, rank, at) : yokei_shm_stage_at(comm, q, lane, 0) + (size_t)rank * c.pitch * bytes;
+        comm->inputs[q] = q == rank ? own_data(op, lane, &c, rank, at) : yokei_shm_stage_at(comm, q, lane, 0) + place_of(op, &c, rank) * bytes;
     char *recv = op->recv, *place[2];
     int n_out = 0;
     if (op->kind == YOKEI_REDUCE_SCATTER && !op->staged) place[n_out++] = recv + within(op, &c, rank) * bytes;
@@ -119,7 +120,7 @@ static void take_from(const struct yokei_op *op, struct yokei_lane *lane, const 
     const yoke_comm *comm = op->comm;
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     const bool for_each = op->kind == YOKEI_ALL_TO_ALL || op->kind == YOKEI_SCATTER; /* the stage has a slice per rank */
-    const char *stage = yokei_shm_stage_at(comm, q, lane, part) + (for_each ? (size_t)comm->rank * c->pitch * bytes : 0);
+    const char *stage = yokei_shm_stage_at(comm, q, lane, part) + (for_each ? place_of(op, c, comm->rank) * bytes : 0);
     size_t n;
     size_t at = slice_of(op, c, op->kind == YOKEI_SCATTER ? comm->rank : q, &n);
     if (op->kind == YOKEI_SCATTER) at = within(op, c, comm->rank);

@@ -52,14 +52,38 @@ struct yoke_comm_config {
     size_t chunk_bytes;    /* of the pipelines; default chosen by size, YOKE_CHUNK_BYTES */
     const char *algorithm; /* of all_reduce: oneshot, slices, direct, ring, exchange, chain, doubling, hierarchy; YOKE_ALGORITHM.
                               hierarchy is what ranks on several hosts use that share memory on some of them; elsewhere it is as if none were named */
-    enum yoke_reproducible reproducible;
+    enum yoke_reproducible reproducible; /* YOKE_REPRODUCIBLE=off|shape, where it is set, counts instead of this */
     const char *costs;     /* the cost model, as yoke_comm_explain gives it; NULL: YOKE_COSTS, else measured at creation */
     enum yoke_check check; /* default YOKE_CHECK=off|header|full, else header */
     bool no_shared;        /* messages over MPI also between ranks that could share memory; YOKE_NO_SHARED=1 */
+    const char *shares;    /* of the sums of long data, see "Shares of the ranks"; NULL: YOKE_SHARES, else measured with the costs */
 };
 #define YOKE_COMM_CONFIG_INIT                                                                                  \
     { sizeof(struct yoke_comm_config), NULL, YOKE_ACCUM_F32, YOKE_WAIT_AUTO, 0, 0, 0, NULL, YOKE_REPRODUCIBLE_RUN, \
-      NULL, YOKE_CHECK_HEADER, false }
+      NULL, YOKE_CHECK_HEADER, false, NULL }
+
+/**
+ * Shares of the ranks. In all_reduce and reduce of data that is too long for one shot each rank sums one slice, and all wait for the
+ * slowest; so a rank whose sums are slow gets a shorter one. The text is one of
+ *   "3:1:1:1"           a whole number from 0 to 1000 for each rank of the communicator; N*K stands for K ranks of N: "3:1*3". Rank r sums
+ *                       slices of share[r] / sum of the shares; with 0 it sums nothing, and shows and takes its data as ever. Not all 0.
+ *   "equal"             1 for each
+ *   "measured:16:8"     speeds of the ranks, as yoke_comm_explain gives them after a measurement: slices are such that all are done at one
+ *                       time, with what a rank does beside its sums
+ *   "auto"              measured, whatever YOKE_SHARES says
+ * YOKE_SHARES has a number for each rank of the job, and each communicator uses those of its members; so does one that is made by split or
+ * shrink, of its parent's. Where the costs are given and the shares are not, they are equal.
+ *
+ * Measured: bytes that a rank sums per second while all do, in sixteenths of the fastest; without the stretches of half a millisecond
+ * and more in which its core does something else, because all ranks stand still then, whatever the shares. Ranks of one host that may
+ * run on the same processors count as equal, since what slows one of them down now is beside another one soon; so do differences of
+ * less than a fifth.
+ *
+ * Where elements are added in the order of the ranks (slices, direct, exchange; the hierarchy, except over a ring of hosts) shares change
+ * no bits. In a ring the slice decides where an element's sum begins: there measured shares are not used, because they may differ from
+ * run to run, and given ones are. Slices begin at multiples of 16 elements (direct: 64). In the hierarchy ranks in the same place of their
+ * hosts have a slice in common; it goes by the slowest of them. If these leave nobody who sums, all goes by messages.
+ */
 
 /**
  * Start MPI in a process that has not started it itself, with threads where MPI offers them, and with UCX_POSIX_DIR set where
@@ -123,8 +147,9 @@ struct yoke_comm_plan {
     size_t chunk_bytes;  /* of the data that a rank works on in one piece */
     int n_lanes;         /* chunks in flight */
     double predicted_us; /* by the cost model: for ranks that come together, on an idle machine */
-    char why[256];
+    char why[384];
     char costs[256];     /* the model: "sync_us=0.25,...", fit for the configuration and YOKE_COSTS */
+    char shares[256];    /* of the ranks, fit for the configuration; "": too long for this field */
 };
 yoke_status yoke_comm_explain(yoke_comm *comm, const char *collective, size_t count, yoke_dtype dtype, yoke_reduction reduction,
                               struct yoke_comm_plan *plan_out);

@@ -1,6 +1,6 @@
 # tests/ranks: what several ranks do together. tests/ranks/run N PROGRAM prints one TAP stream and ends in time.
 EXTRA_DIST += tests/ranks/run tests/ranks/ranks.h tests/ranks/calls.h
-ranks_programs = tests/ranks/reductions tests/ranks/moves tests/ranks/groups tests/ranks/split tests/ranks/explain tests/ranks/mismatch tests/ranks/devices tests/ranks/verdicts \
+ranks_programs = tests/ranks/reductions tests/ranks/moves tests/ranks/groups tests/ranks/split tests/ranks/explain tests/ranks/shares tests/ranks/mismatch tests/ranks/devices tests/ranks/verdicts \
 	tests/ranks/agent tests/ranks/victim tests/ranks/faults tests/ranks/property tests/ranks/inject \
 	tests/ranks/illegal tests/ranks/threads tests/ranks/room
 check_PROGRAMS += $(ranks_programs)
@@ -14,6 +14,8 @@ tests_ranks_split_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_split_LDADD = $(RANKS_LDADD)
 tests_ranks_explain_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_explain_LDADD = $(RANKS_LDADD)
+tests_ranks_shares_CFLAGS = $(RANKS_CFLAGS)
+tests_ranks_shares_LDADD = $(RANKS_LDADD)
 tests_ranks_groups_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_groups_LDADD = $(RANKS_LDADD)
 tests_ranks_property_CFLAGS = $(RANKS_CFLAGS)
@@ -74,6 +76,10 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run 8 tests/ranks/moves' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/explain' \
 	'$(top_srcdir)/tests/ranks/run -a 4 tests/ranks/explain' \
+	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/shares $${YOKE_SOAK:+10}2' \
+	'$(top_srcdir)/tests/ranks/run 5 tests/ranks/shares $${YOKE_SOAK:+10}1' \
+	'$(top_srcdir)/tests/ranks/run -H aabb 4 tests/ranks/shares $${YOKE_SOAK:+10}2' \
+	'$(top_srcdir)/tests/ranks/run -H aaabbcc 7 tests/ranks/shares $${YOKE_SOAK:+10}1' \
 	'$(top_srcdir)/tests/ranks/run -a 1 tests/ranks/groups' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/groups' \
 	'$(top_srcdir)/tests/ranks/run -a 5 tests/ranks/groups' \
@@ -87,6 +93,7 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run -a -H aabb 4 tests/ranks/explain' \
 	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/devices host opencl:0' \
 	'YOKE_OPENCL_ADDRESS=buffer $(top_srcdir)/tests/ranks/run 2 tests/ranks/devices opencl:0 reference' \
+	'YOKE_SHARES=0:1 YOKE_OPENCL_ADDRESS=buffer $(top_srcdir)/tests/ranks/run 2 tests/ranks/devices opencl:0 reference' \
 	'YOKE_OPENCL_ADDRESS=buffer $(top_srcdir)/tests/ranks/run -H aabb 4 tests/ranks/devices opencl:0' \
 	'$(top_srcdir)/tests/ranks/run 3 tests/ranks/property $${YOKE_SOAK:+10}100 - opencl:0 host reference' \
 	'YOKE_OPENCL_ADDRESS=buffer $(top_srcdir)/tests/ranks/run 2 tests/ranks/property $${YOKE_SOAK:+10}150 - opencl:0' \

@@ -154,10 +154,12 @@ static void a_plan_reads_back_as_the_same_bits(void **state)
     plan.n_variants = 1;
     strcpy(plan.data_hash, "0123456789abcdef");
     strcpy(plan.comm_costs, "sync_us=1,shared_gbps=2");
+    strcpy(plan.comm_shares, "measured:16:8");
     assert_ok(yokei_plan_write(in_folder("plan.json"), &plan));
     assert_ok(yokei_plan_read(in_folder("plan.json"), &again));
     assert_true(again.seed == plan.seed && again.learning_rate == plan.learning_rate);
     assert_string_equal(again.comm_costs, plan.comm_costs);
+    assert_string_equal(again.comm_shares, plan.comm_shares);
     assert_int_equal(again.n_ranks, 2);
     assert_memory_equal(again.ranks, ranks, sizeof ranks);
     assert_int_equal(again.n_variants, 1);

@@ -52,6 +52,7 @@ static const struct yokei_json_field PLAN_FIELDS[] = {
     { "bucket_bytes", YOKEI_JSON_I64, PLAN(bucket_bytes), false, 0, LIMIT },
     { "chunk_bytes", YOKEI_JSON_I64, PLAN(chunk_bytes), false, 0, LIMIT },
     { "comm_costs", YOKEI_JSON_TEXT, PLAN(comm_costs), false },
+    { "comm_shares", YOKEI_JSON_TEXT, PLAN(comm_shares), false },
     { "ranks", YOKEI_JSON_ARRAY, PLAN(ranks), true, 1, 100000, .schema = &RANK_SCHEMA, .count_offset = offsetof(struct yokei_plan, n_ranks) },
     { "variants", YOKEI_JSON_ARRAY, PLAN(variants), false, 0, 100000, .schema = &VARIANT_SCHEMA,
       .count_offset = offsetof(struct yokei_plan, n_variants) },

@@ -36,6 +36,7 @@ struct yokei_plan {
     int64_t bucket_bytes;   /* of the gradients' buckets */
     int64_t chunk_bytes;    /* of the collectives' pipelines */
     char comm_costs[256];   /* the collectives' cost model as it was measured; "" none */
+    char comm_shares[256];  /* the ranks' shares of their sums, as they were given or measured; "" none */
     struct yokei_plan_rank *ranks;
     int64_t n_ranks;
     struct yokei_plan_variant *variants;

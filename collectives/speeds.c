@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How fast each rank sums while all do, measured with the cost model: for cores that are slower all the time, by their clock, by
+ * interrupts, by neighbours that work in short bursts. A core that others use for milliseconds at a time is none of these: ranks exchange
+ * chunks every few hundred microseconds, so all stand still then, whatever the shares, and are as fast as ever between. Such
+ * stretches are not counted. (With a busy process on one of two cores shares of 2 : 1 to 5 : 1 gained nothing: docs/PERFORMANCE.md.)
+ * What is left of chance must not stick, so unless all are equal it is done again, and each rank's best counts.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "collectives/internal.h"
+
+enum { BYTES = 64 << 10, MOST_TURNS = 5, FINEST = 16 };
+static const uint64_t TURN_NS = 16000000, AWAY_NS = 500000;
+static const double CLEARLY = 1.25; /* times as fast: less is no difference */
+
+static void sum_once(float *data)
+{
+    yokei_fold(&(struct yokei_fold){ .n = BYTES / sizeof *data, .reduction = YOKE_SUM, .dtype = YOKE_F32, .n_in = 2, .n_out = 1, .size = 2,
+                                     .in = (const void *const[]){ data, data + BYTES / sizeof *data }, .out = (void *const[]){ data } });
+}
+
+/*
+ * Bytes of operands per second of this rank. Where more ranks than processors are on a host, they have so much less: who of them ran
+ * in these milliseconds is chance.
+ */
+static double rate_of(const yoke_comm *comm, float *data)
+{
+    const uint64_t begin = yokei_now_ns();
+    uint64_t n = 0, at = begin, away = 0;
+    while (at - begin < TURN_NS) {
+        sum_once(data);
+        const uint64_t now = yokei_now_ns();
+        if (now - at > AWAY_NS) away += now - at;
+        else n++;
+        at = now;
+    }
+    const double crowd = YOKE_MAX((double)comm->n_on_host / comm->n_cores, 1.0);
+    return 2.0 * BYTES * (double)n / (double)YOKE_MAX(at - begin - away, 1) / crowd;
+}
+
+/* The first rank of the same host that may run on the same processors. */
+static int alike(const yoke_comm *comm, int r)
+{
+    const struct yokei_peer_info *mine = &comm->peers[r].info;
+    int q = 0;
+    while (comm->peers[q].info.host_id != mine->host_id || memcmp(comm->peers[q].info.cores, mine->cores, sizeof mine->cores) != 0) q++;
+    return q;
+}
+
+static bool any_differ(const uint32_t speeds[], int n)
+{
+    for (int r = 1; r < n; r++)
+        if (speeds[r] != speeds[0]) return true;
+    return false;
+}
+
+/* Ranks that are alike take the mean of theirs. */
+static void level(double rates[], const int same[], int n)
+{
+    for (int first = 0; first < n; first++) {
+        if (same[first] != first) continue;
+        double sum = 0;
+        int count = 0;
+        for (int r = first; r < n; r++)
+            if (same[r] == first) sum += rates[r], count++;
+        for (int r = first; r < n; r++)
+            if (same[r] == first) rates[r] = sum / count;
+    }
+}
+
+/* From the fastest down: who is not clearly slower than the fastest that is left counts as fast as that. */
+void yokei_speeds_compare(double rates[], const int same[], int n, uint32_t speeds_out[])
+{
+    double fastest = 0, limit = INFINITY;
+    level(rates, same, n);
+    for (int r = 0; r < n; r++) fastest = YOKE_MAX(fastest, rates[r]);
+    for (int r = 0; r < n; r++) speeds_out[r] = 1;
+    for (;;) {
+        double next = -1;
+        for (int r = 0; r < n; r++)
+            if (rates[r] < limit) next = YOKE_MAX(next, rates[r]);
+        if (next < 0) return;
+        const uint32_t speed = fastest > 0 ? (uint32_t)(FINEST * next / fastest + 0.5) : 1;
+        for (int r = 0; r < n; r++)
+            if (rates[r] < limit && rates[r] * CLEARLY >= next) speeds_out[r] = YOKE_MAX(speed, 1u);
+        limit = next / CLEARLY;
+    }
+}
+
+/* One turn: all sum at once, and each rank's best so far is known to all. */
+static yoke_status take_turn(yoke_comm *comm, float *data, double *all, double *best)
+{
+    float here = 1;
+    YOKE_TRY(yokei_reduce_on_host(comm, &here, 1, YOKE_F32, YOKE_MAX)); /* all begin together */
+    const double mine = rate_of(comm, data);
+    YOKE_TRY(yokei_gather_on_host(comm, &mine, all, sizeof mine));
+    for (int r = 0; r < comm->size; r++) best[r] = YOKE_MAX(best[r], all[r]);
+    return YOKE_OK;
+}
+
+static yoke_status measure(yoke_comm *comm, const int same[], float *data, double *room, uint32_t speeds_out[])
+{
+    const size_t size = (size_t)comm->size;
+    double *all = room, *best = room + size, *rates = room + 2 * size;
+    for (int turn = 0; turn < MOST_TURNS; turn++) {
+        YOKE_TRY(take_turn(comm, data, all, best));
+        memcpy(rates, best, size * sizeof *rates);
+        yokei_speeds_compare(rates, same, comm->size, speeds_out);
+        if (!any_differ(speeds_out, comm->size)) return YOKE_OK;
+    }
+    return YOKE_OK;
+}
+
+yoke_status yokei_speeds_measure(yoke_comm *comm, uint32_t speeds_out[])
+{
+    const size_t size = (size_t)comm->size;
+    int *same = malloc(size * sizeof *same);
+    double *room = calloc(3 * size, sizeof *room);
+    float *data = calloc(2, BYTES), failed = !same || !room || !data;
+    yoke_status status = yokei_reduce_on_host(comm, &failed, 1, YOKE_F32, YOKE_MAX); /* together or not at all */
+    if (!status && failed != 0) status = yoke_fail(YOKE_ENOMEM, "a rank has no memory to measure with");
+    bool all_alike = true;
+    for (int r = 0; r < comm->size && !status; r++) all_alike &= (same[r] = alike(comm, r)) == 0, speeds_out[r] = FINEST;
+    if (!status && !all_alike) status = measure(comm, same, data, room, speeds_out);
+    free(same);
+    free(room);
+    free(data);
+    return status;
+}
