@@ -350,7 +350,8 @@ static yoke_status explain(const struct bench *b)
     else
         cli_note("%d ranks, medians of the slowest rank, sides in turn, short calls back to back; GB/s; %%limit: of the %.4g MB/s that a host's link carried "
                  "each way in MPI's messages, for what must cross it", b->size, b->link_rate * 1e-6);
-    if (strstr(plan.why, " sum slices ")) cli_note("the ranks' shares of the sums are %s: %s", plan.shares, strstr(plan.why, " sum slices ") + 1);
+    const char *sums = strstr(plan.why, " sum slices ");
+    if (sums) cli_note("the ranks' shares of the sums are %s: %s", plan.shares, sums + 1);
     return YOKE_OK;
 }
 

@@ -14,8 +14,8 @@ enum { MOST_SHARE = 1000, FINEST = 256 };
 
 static yoke_status refuse(const char *text, const char *at, const char *why)
 {
-    return yoke_fail(YOKE_ECONFIG, "shares \"%.80s\": at \"%.40s\": %s; wanted whole numbers from 0 to %d, such as 3:1:1:1 or 3:1*3, or equal, or auto", text, at, why,
-                     MOST_SHARE);
+    return yoke_fail(YOKE_ECONFIG, "shares \"%.80s\": at \"%.40s\": %s; wanted whole numbers from 0 to %d, such as 3:1:1:1 or 3:1*3, or equal, or auto",
+                     text, at, why, MOST_SHARE);
 }
 
 /* A number, or N*K; where the next one begins, NULL: it is none. */
@@ -41,7 +41,9 @@ static yoke_status read_list(struct yokei_shares *s, const char *text, const cha
         long share = 0, times = 0;
         const char *end = read_one(at, &share, &times);
         if (!end) return refuse(text, at, "this is no share");
-        if (times > n - r) return yoke_fail(YOKE_ECONFIG, "shares \"%.80s\": these are more than one for each of %d ranks%s", text, n, s->of_the_job ? " of the job" : "");
+        if (times > n - r)
+            return yoke_fail(YOKE_ECONFIG, "shares \"%.80s\": these are more than one for each of %d ranks%s", text, n,
+                             s->of_the_job ? " of the job" : "");
         for (; times > 0; times--) s->wanted[r++] = (uint32_t)share;
         sum += (uint64_t)share;
         at = end;

@@ -10,7 +10,8 @@
  * while one lane waits, another works.
  *
  * Where all ranks hold the whole buffer (all_reduce, reduce, broadcast) the chunk is a piece of it, and slice j is the j-th part
- * of the chunk: the ranks' shares of the sums may make these uneven (shares.c). Else (reduce_scatter, all_gather, all_to_all, gather, scatter) it is one chunk of each of the callers' slices.
+ * of the chunk: the ranks' shares of the sums may make these uneven (shares.c). Else (reduce_scatter, all_gather, all_to_all, gather,
+ * scatter) it is one chunk of each of the callers' slices.
  */
 #include "collectives/internal.h"
 

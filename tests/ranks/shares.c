@@ -14,7 +14,14 @@ static const yoke_dtype dtypes[] = { YOKE_F32, YOKE_BF16, YOKE_F64, YOKE_I32 };
 
 static struct { char *send, *recv, *other; } mine;
 
-static const struct way { const char *name, *algorithm; bool no_shared, in_common; int least_hosts, most_hosts; size_t chunk; enum yoke_reproducible reproducible; enum yoke_accum accum; } ways[] = {
+static const struct way {
+    const char *name, *algorithm;
+    bool no_shared, in_common;
+    int least_hosts, most_hosts;
+    size_t chunk;
+    enum yoke_reproducible reproducible;
+    enum yoke_accum accum;
+} ways[] = {
     { "the plan's choice, shape", NULL, false, false, 1, 99, 0, YOKE_REPRODUCIBLE_SHAPE, YOKE_ACCUM_F32 },
     { "slices", "slices", false, false, 1, 1, 0, YOKE_REPRODUCIBLE_RUN, YOKE_ACCUM_F32 },
     { "memory in common", NULL, false, true, 1, 99, 0, YOKE_REPRODUCIBLE_SHAPE, YOKE_ACCUM_F32 },
