@@ -49,10 +49,14 @@ struct yokei_lost {
     uint64_t bits[YOKEI_FLIGHT_RANKS / 64];
 };
 void yokei_find_lost(const struct yokei_flight_file *const files[], int n, struct yokei_lost *lost_out);
-static inline bool yokei_was_lost(const struct yokei_lost *lost, int r) { return r >= 0 && r < YOKEI_FLIGHT_RANKS && (lost->bits[r / 64] >> (r % 64) & 1); }
+static inline bool yokei_was_lost(const struct yokei_lost *lost, int r)
+{
+    return r >= 0 && r < YOKEI_FLIGHT_RANKS && (lost->bits[r / 64] >> (r % 64) & 1);
+}
 
 /**
- * Who is to blame for how the job ended, those without whom it went on left aside, among files[0..n) (NULL where there is none), whose fates are fates[0..n)? Writes candidates_out[0..n).
+ * Who is to blame for how the job ended, those without whom it went on left aside, among files[0..n) (NULL where there is none),
+ * whose fates are fates[0..n)? Writes candidates_out[0..n).
  * Times of different hosts are compared by their clocks; nothing but the choice between two causes depends on that.
  */
 struct yokei_blame yokei_blame(const struct yokei_flight_file *const files[], const enum yokei_fate fates[], int n, bool candidates_out[]);

@@ -52,7 +52,8 @@ static bool write_all(int fd, const void *data, size_t bytes)
 }
 
 /* A file without a name of its own yet: the caller gives it one, or removes it. */
-static yoke_status write_draft(const yoke_comm *comm, uint32_t number, const struct yokei_shrink_post posts[], int n_words, const char *path, char draft[PATH_BYTES])
+static yoke_status write_draft(const yoke_comm *comm, uint32_t number, const struct yokei_shrink_post posts[], int n_words, const char *path,
+                               char draft[PATH_BYTES])
 {
     struct head head = { .magic = MAGIC, .uid = comm->uid, .number = number, .rank = comm->rank, .n_words = n_words };
     head.sum = sum_of(&head, posts);

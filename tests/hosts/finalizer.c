@@ -24,7 +24,8 @@ int main(int argc, char **argv)
     if (argc < 2 || yoke_mpi_start(&world)) return 2;
     MPI_Comm_rank(world, &rank);
     /* Attributes are deleted in the reverse order: the library's first. */
-    if (!strcmp(argv[1], "hang") && rank == 1 && (MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, hang, &key, NULL) || MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL)))
+    if (!strcmp(argv[1], "hang") && rank == 1
+        && (MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, hang, &key, NULL) || MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL)))
         return 2;
     if (yoke_comm_create(world, NULL, NULL, &comm) || yoke_all_reduce(&one, &one, 1, YOKE_F32, YOKE_SUM, comm, NULL)) return 2;
     yoke_comm_destroy(comm);

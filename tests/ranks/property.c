@@ -21,7 +21,9 @@ static bool open_device(const char *spec)
 {
     if (yoke_device_open(spec, NULL, &own.device) || yoke_stream_create(own.device, &own.stream)) return false;
     for (int i = 0; i < IN_GROUP; i++)
-        if (yoke_alloc(own.device, MOST_BYTES + GUARD, (void **)&own.send[i]) || yoke_alloc(own.device, MOST_BYTES + GUARD, (void **)&own.recv[i])) return false;
+        if (yoke_alloc(own.device, MOST_BYTES + GUARD, (void **)&own.send[i])
+            || yoke_alloc(own.device, MOST_BYTES + GUARD, (void **)&own.recv[i]))
+            return false;
     return true;
 }
 
@@ -40,8 +42,12 @@ static bool move(struct call *c, int i, bool to_device)
     const size_t bytes = MOST_BYTES + GUARD;
     bool ok;
     if (!own.device) return true;
-    if (to_device) ok = !yoke_copy_to_device(own.stream, own.send[i], c->private_send, bytes) && !yoke_copy_to_device(own.stream, own.recv[i], c->private_recv, bytes);
-    else ok = !yoke_copy_to_host(own.stream, c->private_send, own.send[i], bytes) && !yoke_copy_to_host(own.stream, c->private_recv, own.recv[i], bytes);
+    if (to_device)
+        ok = !yoke_copy_to_device(own.stream, own.send[i], c->private_send, bytes)
+            && !yoke_copy_to_device(own.stream, own.recv[i], c->private_recv, bytes);
+    else
+        ok = !yoke_copy_to_host(own.stream, c->private_send, own.send[i], bytes)
+            && !yoke_copy_to_host(own.stream, c->private_recv, own.recv[i], bytes);
     c->send = to_device ? own.send[i] : c->private_send;
     c->recv = to_device ? own.recv[i] : c->private_recv;
     ok = ok && !yoke_stream_sync(own.stream);
@@ -109,7 +115,8 @@ static int make_places(struct place places[])
             p->rank = ranks_rank < members ? (part ? members - 1 - ranks_rank : ranks_rank) : -1;
             if (part) MPI_Comm_split(ranks_world, p->rank < 0 ? MPI_UNDEFINED : 0, p->rank, &mpi);
             if (p->rank >= 0 && yoke_comm_create(mpi, own.device, &config, &p->comm)) return -1;
-            if (p->rank >= 0 && k < 2 && !own.device && (yoke_comm_alloc(p->comm, MOST_BYTES + GUARD, &p->send) || yoke_comm_alloc(p->comm, MOST_BYTES + GUARD, &p->recv)))
+            if (p->rank >= 0 && k < 2 && !own.device && (yoke_comm_alloc(p->comm, MOST_BYTES + GUARD, &p->send)
+                                                         || yoke_comm_alloc(p->comm, MOST_BYTES + GUARD, &p->recv)))
                 return -1;
         }
     return n;
