@@ -51,7 +51,8 @@ static yoke_status exchange(MPI_Comm comm, char *memory, size_t bytes, int left,
     while (!code && !done) {
         code = PMPI_Testall(4, requests, &done, statuses);
         if (!done) sched_yield(); /* who spins has soon used up its share of a core that others want too */
-        if (!done && yokei_now_ns() > end) return yoke_fail(YOKE_ETIMEOUT, "%zu bytes to the next host did not arrive in 60 s: the limit cannot be measured", bytes);
+        if (!done && yokei_now_ns() > end)
+            return yoke_fail(YOKE_ETIMEOUT, "%zu bytes to the next host did not arrive in 60 s: the limit cannot be measured", bytes);
     }
     return code ? yoke_fail(YOKE_EBACKEND, "MPI_Testall failed: the limit cannot be measured") : YOKE_OK;
 }

@@ -537,9 +537,10 @@ yoke_status yokei_wait_for(struct yokei_op *const ops[], int n_ops)
     struct yokei_process *process = &yokei_process;
     if (!n_ops) return YOKE_OK;
     struct waiter waiter = { .wait = ops[0]->comm->wait };
-    /* The copies may be done by threads of the device's driver, on the core that would spin. */
+    /* The copies may be done by threads of the device's driver, on the core that would spin; where many are on their way, none hurries. */
     for (int i = 0; i < n_ops; i++)
-        if (ops[i]->staged && waiter.wait.policy == YOKEI_WAIT_SPIN) waiter.wait.policy = YOKEI_WAIT_YIELD;
+        if (ops[i]->staged && waiter.wait.policy == YOKEI_WAIT_SPIN)
+            waiter.wait.policy = ops[i]->n_rounds > (size_t)ops[i]->n_lanes ? YOKEI_WAIT_SLEEP : YOKEI_WAIT_YIELD;
     for (;;) {
         bool all = true;
         pthread_mutex_lock(&process->lock);

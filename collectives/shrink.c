@@ -142,8 +142,8 @@ static bool is_decided(struct agreement *a)
 static yoke_status too_late(const struct agreement *a, int awaited, uint64_t waited_ns)
 {
     const struct yokei_peer_info *info = &a->comm->peers[YOKE_MAX(awaited, 0)].info;
-    return yoke_fail(YOKE_ETIMEOUT, "rank %d (host %s, pid %d) of communicator \"%s\" lives and has not called for %.1f s (timeout_ms %lld)", YOKE_MAX(awaited, 0),
-                     info->host, info->pid, a->comm->name, (double)waited_ns * 1e-9, (long long)a->comm->timeout_ms);
+    return yoke_fail(YOKE_ETIMEOUT, "rank %d (host %s, pid %d) of communicator \"%s\" lives and has not called for %.1f s (timeout_ms %lld)",
+                     YOKE_MAX(awaited, 0), info->host, info->pid, a->comm->name, (double)waited_ns * 1e-9, (long long)a->comm->timeout_ms);
 }
 
 /* One look. The lock is held where ranks of other hosts are looked at, whose records are read anew. */
@@ -229,7 +229,8 @@ static int map_members(yoke_comm *comm, const yoke_comm *old, const int old_rank
 static void fail_by_gone(yoke_comm *comm, int gone)
 {
     const struct yokei_peer_info *info = &comm->peers[gone].info;
-    yokei_comm_fail(comm, YOKE_EDEAD, info->world_rank, "communicator \"%s\": rank %d (rank %d of the job, host %s, pid %d) died while the communicator was made",
+    yokei_comm_fail(comm, YOKE_EDEAD, info->world_rank,
+                    "communicator \"%s\": rank %d (rank %d of the job, host %s, pid %d) died while the communicator was made",
                     comm->name, gone, info->world_rank, info->host, info->pid);
 }
 

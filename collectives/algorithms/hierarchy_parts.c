@@ -127,7 +127,8 @@ static void scatter_finish(const struct yokei_op *op, struct yokei_lane *lane)
     for (int h = 0; h < comm->hosts.n; h++)
         if (h != yokei_own_host(comm)) comm->inputs[n_wire++] = h == comm->hosts.of[lane->step.from] ? lane->message : sum_seat(op, lane, h);
     const int n_in = host_inputs(op, lane, comm->rank, n_wire, &n);
-    void *to = op->staged ? sum_seat(op, lane, yokei_own_host(comm)) : (char *)op->recv + chunk_of(op, lane->step.round, comm->rank, &n) * yoke_dtype_bytes(op->dtype);
+    const size_t at = chunk_of(op, lane->step.round, comm->rank, &n) * yoke_dtype_bytes(op->dtype);
+    void *to = op->staged ? sum_seat(op, lane, yokei_own_host(comm)) : (char *)op->recv + at;
     yokei_fold(&(struct yokei_fold){ .n = n, .reduction = op->reduction, .dtype = op->dtype, .wire = op->wire, .n_wire = n_wire, .n_in = n_in, .n_out = 1,
                                      .size = comm->size, .in = comm->inputs, .out = &to, .stream = !op->staged && yokei_is_long(op) });
 }

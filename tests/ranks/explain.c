@@ -101,7 +101,8 @@ static int small_ones_are_swapped(void)
 {
     yoke_comm *comm = NULL;
     RANKS_TRY(make(NULL, NULL, false, &comm));
-    const int ok = runs_as(comm, "all_to_all", 1, "hierarchy") && runs_as(comm, "all_to_all", 4096, "hierarchy") && runs_as(comm, "all_to_all", 65536, "linear") &&
+    const int ok = runs_as(comm, "all_to_all", 1, "hierarchy") && runs_as(comm, "all_to_all", 4096, "hierarchy") &&
+                   runs_as(comm, "all_to_all", 65536, "linear") &&
                    runs_as(comm, "gather", 1, "linear") && runs_as(comm, "scatter", 1, "linear");
     RANKS_TRY(yoke_comm_destroy(comm));
     return ok;
