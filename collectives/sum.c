@@ -200,25 +200,37 @@ void yokei_copy(void *target, const void *source, size_t bytes, bool stream)
     kernels()->stream_end();
 }
 
+/* Whether output o goes past the caches. */
+static bool streams(const struct yokei_fold *f, int o) { return f->stream >> YOKE_MIN(o, 31) & 1; }
+
 /* A block of the result to the outputs. */
 static void put(const struct kernels *k, const struct yokei_fold *f, size_t at, const void *result, size_t n)
 {
     const size_t bytes = yoke_dtype_bytes(f->partial ? f->wire : f->dtype);
     for (int o = 0; o < f->n_out; o++) {
         char *to = (char *)f->out[o] + at * bytes;
-        if (f->stream >> YOKE_MIN(o, 31) & 1) k->stream(to, result, n * bytes);
+        if (streams(f, o)) k->stream(to, result, n * bytes);
         else memcpy(to, result, n * bytes);
     }
 }
 
-/* The elements that were summed in registers, from the first one on. */
-static size_t fold_in_registers(const struct kernels *k, const struct yokei_fold *f)
+/* Elements before the first line of what goes past the caches; n: there is no such place for all of it. */
+static size_t before_lines(const struct yokei_fold *f, size_t bytes)
+{
+    size_t head = SIZE_MAX;
+    for (int o = 0; o < f->n_out; o++) {
+        const size_t to_line = -(uintptr_t)f->out[o] % 64;
+        if (!streams(f, o)) continue;
+        if (to_line % bytes || (head != SIZE_MAX && head != to_line)) return f->n;
+        head = to_line;
+    }
+    return head == SIZE_MAX ? 0 : YOKE_MIN(head / bytes, f->n);
+}
+
+static bool can_be_in_registers(const struct kernels *k, const struct yokei_fold *f)
 {
     const bool is_sum = f->reduction == YOKE_SUM || f->reduction == YOKE_AVG;
-    if (!k->fold || !is_sum || !f->n_out || (f->dtype != YOKE_F32 && !is_narrow(f->dtype))) return 0;
-    for (int o = 0; o < f->n_out; o++)
-        if (f->stream >> YOKE_MIN(o, 31) & 1 && (uintptr_t)f->out[o] % 64) return 0;
-    return k->fold(f);
+    return k->fold && is_sum && f->n_out && (f->dtype == YOKE_F32 || is_narrow(f->dtype));
 }
 
 /* One block: the inputs from the left into `sum`. */
@@ -235,13 +247,13 @@ static void fold_block(const struct kernels *k, const struct yokei_fold *f, yoke
     if (is_float(compute)) (compute == YOKE_F64 ? k->canonical_f64 : k->canonical_f32)(sum, n);
 }
 
-void yokei_fold(const struct yokei_fold *f)
+/* Elements [at, end), by blocks that stay in the first cache. */
+static void fold_blocks(const struct kernels *k, const struct yokei_fold *f, size_t at, size_t end)
 {
-    const struct kernels *k = kernels();
     _Alignas(64) double sum[BLOCK], narrowed[BLOCK];
     const yoke_dtype compute = is_narrow(f->dtype) ? YOKE_F32 : f->dtype, out = f->partial ? f->wire : f->dtype;
-    for (size_t at = fold_in_registers(k, f); at < f->n; at += BLOCK) {
-        const size_t n = YOKE_MIN((size_t)BLOCK, f->n - at);
+    for (; at < end; at += BLOCK) {
+        const size_t n = YOKE_MIN((size_t)BLOCK, end - at);
         fold_block(k, f, compute, at, n, sum);
         const void *result = sum;
         if (compute != out) {
@@ -250,5 +262,28 @@ void yokei_fold(const struct yokei_fold *f)
         }
         put(k, f, at, result, n);
     }
+}
+
+/* From element `head` on, in registers; the element after the last one that was done. */
+static size_t fold_from(const struct kernels *k, const struct yokei_fold *f, size_t head)
+{
+    if (!head) return k->fold(f);
+    const void *in[f->n_in];
+    void *out[f->n_out];
+    struct yokei_fold rest = *f;
+    for (int q = 0; q < f->n_in; q++) in[q] = (const char *)f->in[q] + head * yoke_dtype_bytes(q < f->n_wire ? f->wire : f->dtype);
+    for (int o = 0; o < f->n_out; o++) out[o] = (char *)f->out[o] + head * yoke_dtype_bytes(f->partial ? f->wire : f->dtype);
+    rest.n -= head;
+    rest.in = in;
+    rest.out = out;
+    return head + k->fold(&rest);
+}
+
+void yokei_fold(const struct yokei_fold *f)
+{
+    const struct kernels *k = kernels();
+    const size_t head = can_be_in_registers(k, f) ? before_lines(f, yoke_dtype_bytes(f->partial ? f->wire : f->dtype)) : f->n;
+    fold_blocks(k, f, 0, head);
+    if (head < f->n) fold_blocks(k, f, fold_from(k, f, head), f->n);
     if (f->stream) k->stream_end();
 }

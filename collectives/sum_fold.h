@@ -15,7 +15,7 @@
 #define HALF __m256i
 #define HALF_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
 #define HALF_STORE(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), v)
-#define HALF_STREAM(p, v) _mm256_stream_si256((__m256i *)(void *)(p), v)
+#define WHOLE_STREAM(p, low, high) _mm512_stream_si512((__m512i *)(void *)(p), _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1))
 #else
 #define VECTOR __m256
 #define WIDE 8
@@ -23,7 +23,7 @@
 #define HALF __m128i
 #define HALF_LOAD(p) _mm_loadu_si128((const __m128i *)(const void *)(p))
 #define HALF_STORE(p, v) _mm_storeu_si128((__m128i *)(void *)(p), v)
-#define HALF_STREAM(p, v) _mm_stream_si128((__m128i *)(void *)(p), v)
+#define WHOLE_STREAM(p, low, high) _mm256_stream_si256((__m256i *)(void *)(p), _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1))
 #endif
 
 /* NaN becomes the quiet one without payload. */
@@ -71,24 +71,26 @@ INLINE void KERNEL(fetch)(const void *operand, yoke_dtype dtype, size_t i, VECTO
         for (int j = 0; j < 4; j++) v[j] = KERNEL(from_bf16)(HALF_LOAD(h + j * WIDE));
 }
 
+/* Past the caches a line goes at once. */
 INLINE void KERNEL(write)(void *out, yoke_dtype dtype, bool stream, size_t i, const VECTOR v[4])
 {
     uint16_t *h = (uint16_t *)out + i;
-    for (int j = 0; j < 4; j++) {
-        if (dtype == YOKE_F32 && stream) {
-            VDO(stream_ps)((float *)out + i + j * WIDE, v[j]);
-        } else if (dtype == YOKE_F32) {
-            VDO(storeu_ps)((float *)out + i + j * WIDE, v[j]);
-        } else {
-            const HALF narrow = dtype == YOKE_F16 ? VDO(cvtps_ph)(v[j], _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC) : KERNEL(to_bf16)(v[j]);
-            if (stream) HALF_STREAM(h + j * WIDE, narrow);
-            else HALF_STORE(h + j * WIDE, narrow);
-        }
+    HALF narrow[4];
+    if (dtype == YOKE_F32) {
+        for (int j = 0; j < 4; j++)
+            if (stream) VDO(stream_ps)((float *)out + i + j * WIDE, v[j]);
+            else VDO(storeu_ps)((float *)out + i + j * WIDE, v[j]);
+        return;
     }
+    for (int j = 0; j < 4; j++) narrow[j] = dtype == YOKE_F16 ? VDO(cvtps_ph)(v[j], _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC) : KERNEL(to_bf16)(v[j]);
+    if (stream)
+        for (int j = 0; j < 4; j += 2) WHOLE_STREAM(h + j * WIDE, narrow[j], narrow[j + 1]);
+    else
+        for (int j = 0; j < 4; j++) HALF_STORE(h + j * WIDE, narrow[j]);
 }
 
-/* To be called with constants but for `f` and `stream`: two inputs and one or two outputs of one type, the commonest sum. */
-INLINE size_t KERNEL(fold_two)(const struct yokei_fold *f, yoke_dtype dtype, bool both, bool stream)
+/* To be called with constants but for `f`: two inputs and one or two outputs of one type, the commonest sum. */
+INLINE size_t KERNEL(fold_two)(const struct yokei_fold *f, yoke_dtype dtype, bool both, bool stream, bool stream_second)
 {
     const void *a = f->in[0], *b = f->in[1];
     void *first = f->out[0], *second = f->out[f->n_out - 1];
@@ -99,7 +101,7 @@ INLINE size_t KERNEL(fold_two)(const struct yokei_fold *f, yoke_dtype dtype, boo
         KERNEL(fetch)(b, dtype, i, y);
         for (int j = 0; j < 4; j++) x[j] = KERNEL(clean)(VDO(add_ps)(x[j], y[j]));
         KERNEL(write)(first, dtype, stream, i, x);
-        if (both) KERNEL(write)(second, dtype, stream, i, x);
+        if (both) KERNEL(write)(second, dtype, stream_second, i, x);
     }
     return i;
 }
@@ -126,19 +128,20 @@ INLINE size_t KERNEL(fold_many)(const struct yokei_fold *f, yoke_dtype dtype, yo
 TARGET static size_t KERNEL(fold)(const struct yokei_fold *f)
 {
     const yoke_dtype out = f->partial ? f->wire : f->dtype;
-    const bool divides = f->reduction == YOKE_AVG && !f->partial, all = (f->stream & (f->n_out > 1 ? 3u : 1u)) == (f->n_out > 1 ? 3u : 1u);
-    if (f->n_in == 2 && !f->n_wire && f->n_out <= 2 && out == f->dtype && !divides && (all || !(f->stream & 3u))) {
-        const bool both = f->n_out == 2;
-#define TWO(type) (all ? both ? KERNEL(fold_two)(f, type, true, true) : KERNEL(fold_two)(f, type, false, true) \
-                       : both ? KERNEL(fold_two)(f, type, true, false) : KERNEL(fold_two)(f, type, false, false))
-        return f->dtype == YOKE_F32 ? TWO(YOKE_F32) : f->dtype == YOKE_F16 ? TWO(YOKE_F16) : TWO(YOKE_BF16);
+    const bool divides = f->reduction == YOKE_AVG && !f->partial, both = f->n_out == 2;
+    const unsigned streams = f->stream & (both ? 3u : 1u);
+    if (f->n_in != 2 || f->n_wire || f->n_out > 2 || out != f->dtype || divides || streams == 2) return KERNEL(fold_many)(f, f->dtype, out, divides);
+#define TWO(type)                                                                \
+    (streams == 3 ? KERNEL(fold_two)(f, type, true, true, true)                   \
+     : streams && both ? KERNEL(fold_two)(f, type, true, true, false)              \
+     : streams ? KERNEL(fold_two)(f, type, false, true, false)                     \
+     : both ? KERNEL(fold_two)(f, type, true, false, false) : KERNEL(fold_two)(f, type, false, false, false))
+    return f->dtype == YOKE_F32 ? TWO(YOKE_F32) : f->dtype == YOKE_F16 ? TWO(YOKE_F16) : TWO(YOKE_BF16);
 #undef TWO
-    }
-    return KERNEL(fold_many)(f, f->dtype, out, divides);
 }
 
 #undef HALF
 #undef HALF_LOAD
 #undef HALF_STORE
-#undef HALF_STREAM
+#undef WHOLE_STREAM
 #undef INLINE
