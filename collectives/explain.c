@@ -155,6 +155,13 @@ static void explain(const struct yokei_op *op, char *text, size_t bytes)
     }
 }
 
+static void explain_copies(const yoke_comm *comm, char *text, size_t bytes)
+{
+    const size_t at = strlen(text);
+    if (comm->any_staged && comm->size > 1)
+        yokei_text(text + at, bytes - at, "; copies from and to devices, in up to %d pieces at once, come on top", YOKEI_LANES);
+}
+
 yoke_status yoke_comm_explain(yoke_comm *comm, const char *collective, size_t count, yoke_dtype dtype, yoke_reduction reduction,
                               struct yoke_comm_plan *plan_out)
 {
@@ -184,6 +191,7 @@ yoke_status yoke_comm_explain(yoke_comm *comm, const char *collective, size_t co
         yokei_text(plan_out->algorithm, sizeof plan_out->algorithm, "%s", yokei_algorithm_name(yokei_algorithm_id(op->algorithm)));
         explain(op, plan_out->why, sizeof plan_out->why);
         explain_shares(op, plan_out->why, sizeof plan_out->why);
+        explain_copies(comm, plan_out->why, sizeof plan_out->why);
         yokei_shares_text(comm, plan_out->shares, sizeof plan_out->shares);
         yokei_costs_text(&comm->costs, plan_out->costs, sizeof plan_out->costs);
         yokei_op_free(op);
