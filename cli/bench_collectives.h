@@ -84,8 +84,15 @@ struct bench_speed {
 /** Sorts `times`. The 99th percentile is the smallest time that 99 % of the samples do not exceed. */
 struct bench_speed bench_summary(double *times, int n);
 
-/** How often a call is repeated, given that it takes `seconds`: a sample takes at least 2 ms, samples take `budget` together. */
-void bench_plan(double seconds, double budget, int most_samples, int *n_calls_out, int *n_samples_out);
+/** A turn of a side: calls that only bring the caches to where its own calls leave them, then those of one sample. */
+struct bench_turns {
+    int n_warming, n_calls, n_samples;
+};
+/**
+ * How often a call is repeated, given that it takes `seconds`: a sample takes at least 2 ms, turns take `budget` together; up to 5
+ * calls and 25 ms of a turn are not timed.
+ */
+void bench_plan(double seconds, double budget, int most_samples, struct bench_turns *plan_out);
 /** The first call after a pause may take far longer than the next: how many calls to plan by, or 0: the first one must do. */
 int bench_probe(double seconds, double budget);
 

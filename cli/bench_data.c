@@ -290,10 +290,14 @@ struct bench_speed bench_summary(double *times, int n)
 
 int bench_probe(double seconds, double budget) { return seconds * 16 < budget ? 16 : 0; }
 
-void bench_plan(double seconds, double budget, int most_samples, int *n_calls_out, int *n_samples_out)
+void bench_plan(double seconds, double budget, int most_samples, struct bench_turns *plan_out)
 {
-    const double least = 2e-3, n = least / fmax(seconds, 1e-9);
-    *n_calls_out = n < 1 ? 1 : n > 10000 ? 10000 : (int)n;
-    const double samples = budget / (*n_calls_out * fmax(seconds, 1e-9));
-    *n_samples_out = samples < 1 ? 1 : samples < 3 ? YOKE_MIN(3, most_samples) : samples > most_samples ? most_samples : (int)samples;
+    const double least = 2e-3, most_warming = 25e-3, call = fmax(seconds, 1e-9), n = least / call;
+    const int n_calls = n < 1 ? 1 : n > 10000 ? 10000 : (int)n, n_warming = (int)fmin(most_warming / call, 5);
+    const double samples = budget / ((n_calls + n_warming) * call);
+    *plan_out = (struct bench_turns){
+        .n_warming = n_warming,
+        .n_calls = n_calls,
+        .n_samples = samples < 1 ? 1 : samples < 3 ? YOKE_MIN(3, most_samples) : samples > most_samples ? most_samples : (int)samples,
+    };
 }

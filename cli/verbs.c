@@ -63,7 +63,7 @@ const struct cli_verb cli_verb_table[] = {
           "units of the last place, and beyond its bound an element is wrong. Out of place it is checked again after the timing. A "
           "wrong result prints no speed, and the exit code is 17.\n\n"
           "The time is the median of samples, p99 their 99th percentile. A sample is a call, or short ones back to back for 2 ms, "
-          "between barriers, and takes as long as on its slowest rank. Yoke, MPI, the variant of --beside and the limit take turns, "
+          "between barriers, after up to 5 calls and 25 ms that are not timed, and takes as long as on its slowest rank. Yoke, MPI, the variant of --beside and the limit take turns, "
           "sample by sample.\n\n"
           "%limit is given from 64 KiB. On one host it is the share of the rate at which all ranks at once run a triad with "
           "non-temporal stores over as many bytes as any implementation must touch per rank: inputs read once and outputs written "

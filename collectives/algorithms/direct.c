@@ -88,6 +88,21 @@ static size_t work_length(const struct yokei_op *op)
     return n;
 }
 
+/*
+ * Which outputs go past the caches, the own one being the last (measured: docs/PERFORMANCE.md). Where everybody's data nearly fills
+ * the last-level cache, results for the others do: the cache and the memory work at the same time then, and the own result stays
+ * at hand. Beyond, all do.
+ */
+static unsigned past_caches(const struct yokei_op *op)
+{
+    const int size = op->comm->size;
+    const uint64_t n_buffers = (uint64_t)size * (op->send == op->recv ? 1 : 2), cache = yokei_process.l3_bytes;
+    const uint64_t touched = n_buffers * op->count * yoke_dtype_bytes(op->dtype);
+    if (op->kind != YOKEI_ALL_REDUCE) return yokei_is_long(op) ? ~0u : 0;
+    if (touched > cache + cache / 4) return ~0u;
+    return touched > cache / 4 * 3 && size <= 32 ? (1u << (size - 1)) - 1 : 0;
+}
+
 static void sum(const struct yokei_op *op, struct yokei_lane *lane)
 {
     yoke_comm *comm = op->comm;
@@ -96,12 +111,12 @@ static void sum(const struct yokei_op *op, struct yokei_lane *lane)
     const size_t first = own_slice(op, &length), n = YOKE_MIN(step_elements(op), length - at), offset = (first + at) * bytes;
     for (int q = 0; q < comm->size; q++) comm->inputs[q] = send_of(op, q) + offset;
     if (op->kind == YOKEI_ALL_REDUCE)
-        for (int q = 0; q < comm->size; q++) comm->outputs[q] = recv_of(op, q) + offset;
+        for (int q = 0; q < comm->size; q++) comm->outputs[q] = recv_of(op, (comm->rank + 1 + q) % comm->size) + offset;
     else
         comm->outputs[0] = (char *)op->recv + at * bytes;
     yokei_fold(&(struct yokei_fold){ .n = n, .reduction = op->reduction, .dtype = op->dtype, .n_in = comm->size,
                                      .n_out = op->kind == YOKEI_ALL_REDUCE ? comm->size : 1, .size = comm->size, .in = comm->inputs,
-                                     .out = comm->outputs, .stream = yokei_is_long(op) ? ~0u : 0 });
+                                     .out = comm->outputs, .stream = past_caches(op) });
 }
 
 static void copy(const struct yokei_op *op, char *to, const char *from, size_t bytes)

@@ -176,7 +176,7 @@ static void a_wrong_line_has_no_speed(void **state)
 static void statistics(void **state)
 {
     double times[200];
-    int n_calls, n_samples;
+    struct bench_turns plan;
     (void)state;
     for (int i = 0; i < 200; i++) times[i] = 200 - i;
     const struct bench_speed many = bench_summary(times, 200);
@@ -185,16 +185,18 @@ static void statistics(void **state)
     const struct bench_speed few = bench_summary(times, 3);
     assert_true(few.median == 2 && few.p99 == 3 && few.least == 1);
     assert_int_equal(bench_summary(times, 0).n, 0);
-    bench_plan(1e-6, 1, 25, &n_calls, &n_samples); /* 2000 calls are a sample, and all samples fit */
-    assert_true(n_calls >= 1999 && n_calls <= 2000 && n_samples == 25);
-    bench_plan(0.1, 0.5, 25, &n_calls, &n_samples);
-    assert_true(n_calls == 1 && (n_samples == 4 || n_samples == 5));
-    bench_plan(0.4, 0.5, 25, &n_calls, &n_samples);
-    assert_true(n_calls == 1 && n_samples == 3);
-    bench_plan(30, 0.5, 25, &n_calls, &n_samples); /* a rival that takes longer than the budget is asked once */
-    assert_true(n_calls == 1 && n_samples == 1);
-    bench_plan(0.4, 0.5, 2, &n_calls, &n_samples);
-    assert_int_equal(n_samples, 2);
+    bench_plan(1e-6, 1, 25, &plan); /* 2000 calls are a sample, and all samples fit */
+    assert_true(plan.n_calls >= 1999 && plan.n_calls <= 2000 && plan.n_samples == 25 && plan.n_warming == 5);
+    bench_plan(0.1, 0.5, 25, &plan);
+    assert_true(plan.n_calls == 1 && (plan.n_samples == 4 || plan.n_samples == 5) && plan.n_warming == 0);
+    bench_plan(0.4, 0.5, 25, &plan);
+    assert_true(plan.n_calls == 1 && plan.n_samples == 3);
+    bench_plan(30, 0.5, 25, &plan); /* a rival that takes longer than the budget is asked once */
+    assert_true(plan.n_calls == 1 && plan.n_samples == 1);
+    bench_plan(0.01, 0.5, 25, &plan); /* what warms up is in the budget */
+    assert_true(plan.n_calls == 1 && plan.n_warming == 2 && plan.n_samples == 16);
+    bench_plan(0.4, 0.5, 2, &plan);
+    assert_int_equal(plan.n_samples, 2);
 }
 
 static void bytes_and_factors(void **state)
