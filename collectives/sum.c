@@ -200,8 +200,10 @@ void yokei_copy(void *target, const void *source, size_t bytes, bool stream)
     kernels()->stream_end();
 }
 
+static bool has_bit(unsigned bits, int o) { return bits >> YOKE_MIN(o, 31) & 1; }
+
 /* Whether output o goes past the caches. */
-static bool streams(const struct yokei_fold *f, int o) { return f->stream >> YOKE_MIN(o, 31) & 1; }
+static bool streams(const struct yokei_fold *f, int o) { return has_bit(f->stream, o); }
 
 /* A block of the result to the outputs. */
 static void put(const struct kernels *k, const struct yokei_fold *f, size_t at, const void *result, size_t n)
@@ -279,11 +281,53 @@ static size_t fold_from(const struct kernels *k, const struct yokei_fold *f, siz
     return head + k->fold(&rest);
 }
 
-void yokei_fold(const struct yokei_fold *f)
+static void fold_plainly(const struct kernels *k, const struct yokei_fold *f)
 {
-    const struct kernels *k = kernels();
     const size_t head = can_be_in_registers(k, f) ? before_lines(f, yoke_dtype_bytes(f->partial ? f->wire : f->dtype)) : f->n;
     fold_blocks(k, f, 0, head);
     if (head < f->n) fold_blocks(k, f, fold_from(k, f, head), f->n);
     if (f->stream) k->stream_end();
+}
+
+enum { SHOWN_BLOCK = 64 << 10 }; /* bytes: they stay in the second cache until they have been copied */
+
+/*
+ * A store into a line that another core has read last waits until that core has let go of it, many times longer where the two share no
+ * cache. A copy of many whole lines (memcpy: `rep movsb` here) takes them without asking what was in them. So a block is computed
+ * where nobody else looks, in an output of this rank's own if there is one, and copied to where the others will read it.
+ */
+static void fold_and_show(const struct kernels *k, const struct yokei_fold *f)
+{
+    static _Thread_local _Alignas(64) char room[SHOWN_BLOCK];
+    const size_t in_bytes = yoke_dtype_bytes(f->dtype), wire_bytes = yoke_dtype_bytes(f->wire), bytes = f->partial ? wire_bytes : in_bytes;
+    const void *in[f->n_in];
+    void *out[f->n_out + 1];
+    struct yokei_fold block = *f;
+    for (size_t at = 0; at < f->n; at += block.n) {
+        const char *result = NULL;
+        block.n = YOKE_MIN(SHOWN_BLOCK / bytes, f->n - at);
+        block.n_out = 0;
+        block.stream = 0;
+        for (int q = 0; q < f->n_in; q++) in[q] = (const char *)f->in[q] + at * (q < f->n_wire ? wire_bytes : in_bytes);
+        for (int o = 0; o < f->n_out; o++) {
+            if (has_bit(f->shown, o)) continue;
+            out[block.n_out] = (char *)f->out[o] + at * bytes;
+            if (streams(f, o)) block.stream |= 1u << YOKE_MIN(block.n_out, 31);
+            else if (!result) result = out[block.n_out];
+            block.n_out++;
+        }
+        if (!result) result = out[block.n_out++] = room;
+        block.in = in;
+        block.out = out;
+        fold_plainly(k, &block);
+        for (int o = 0; o < f->n_out; o++)
+            if (has_bit(f->shown, o)) memcpy((char *)f->out[o] + at * bytes, result, block.n * bytes);
+    }
+}
+
+void yokei_fold(const struct yokei_fold *f)
+{
+    const struct kernels *k = kernels();
+    if (f->shown & (f->n_out < 32 ? (1u << f->n_out) - 1 : ~0u)) fold_and_show(k, f);
+    else fold_plainly(k, f);
 }

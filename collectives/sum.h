@@ -38,6 +38,7 @@ struct yokei_fold {
     const void *const *in;
     void *const *out;         /* may be an input, at the same place */
     unsigned stream;          /* bit o: output o goes past the caches; the last bit stands for all further ones */
+    unsigned shown;           /* the same for: other ranks read output o next. It is copied there from elsewhere, line by whole line */
 };
 void yokei_fold(const struct yokei_fold *fold);
 void yokei_copy(void *target, const void *source, size_t bytes, bool stream);

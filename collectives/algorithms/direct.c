@@ -88,19 +88,12 @@ static size_t work_length(const struct yokei_op *op)
     return n;
 }
 
-/*
- * Which outputs go past the caches, the own one being the last (measured: docs/PERFORMANCE.md). Where everybody's data nearly fills
- * the last-level cache, results for the others do: the cache and the memory work at the same time then, and the own result stays
- * at hand. Beyond, all do.
- */
-static unsigned past_caches(const struct yokei_op *op)
+/* Whether results go past the caches: beyond a little more than what the last of them holds of everybody's data, as measured. */
+static bool goes_past(const struct yokei_op *op)
 {
-    const int size = op->comm->size;
-    const uint64_t n_buffers = (uint64_t)size * (op->send == op->recv ? 1 : 2), cache = yokei_process.l3_bytes;
-    const uint64_t touched = n_buffers * op->count * yoke_dtype_bytes(op->dtype);
-    if (op->kind != YOKEI_ALL_REDUCE) return yokei_is_long(op) ? ~0u : 0;
-    if (touched > cache + cache / 4) return ~0u;
-    return touched > cache / 4 * 3 && size <= 32 ? (1u << (size - 1)) - 1 : 0;
+    const uint64_t n_buffers = (uint64_t)op->comm->size * (op->send == op->recv ? 1 : 2), cache = yokei_process.l3_bytes;
+    if (op->kind != YOKEI_ALL_REDUCE) return yokei_is_long(op);
+    return n_buffers * op->count * yoke_dtype_bytes(op->dtype) > cache + cache / 4;
 }
 
 static void sum(const struct yokei_op *op, struct yokei_lane *lane)
@@ -109,6 +102,8 @@ static void sum(const struct yokei_op *op, struct yokei_lane *lane)
     const size_t bytes = yoke_dtype_bytes(op->dtype), at = lane->step.round * step_elements(op);
     size_t length;
     const size_t first = own_slice(op, &length), n = YOKE_MIN(step_elements(op), length - at), offset = (first + at) * bytes;
+    const bool past = goes_past(op);
+    const unsigned others = op->kind == YOKEI_ALL_REDUCE && comm->size <= 32 ? (1u << (comm->size - 1)) - 1 : 0; /* the own output is the last */
     for (int q = 0; q < comm->size; q++) comm->inputs[q] = send_of(op, q) + offset;
     if (op->kind == YOKEI_ALL_REDUCE)
         for (int q = 0; q < comm->size; q++) comm->outputs[q] = recv_of(op, (comm->rank + 1 + q) % comm->size) + offset;
@@ -116,7 +111,7 @@ static void sum(const struct yokei_op *op, struct yokei_lane *lane)
         comm->outputs[0] = (char *)op->recv + at * bytes;
     yokei_fold(&(struct yokei_fold){ .n = n, .reduction = op->reduction, .dtype = op->dtype, .n_in = comm->size,
                                      .n_out = op->kind == YOKEI_ALL_REDUCE ? comm->size : 1, .size = comm->size, .in = comm->inputs,
-                                     .out = comm->outputs, .stream = past_caches(op) });
+                                     .out = comm->outputs, .stream = past ? ~0u : 0, .shown = past ? 0 : others });
 }
 
 static void copy(const struct yokei_op *op, char *to, const char *from, size_t bytes)

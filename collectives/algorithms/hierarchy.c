@@ -99,12 +99,16 @@ static const char *own_data(const struct yokei_op *op, const struct yokei_lane *
  * Where a finished piece goes: to the own buffer (device memory that the host does not see gets it from the stage), to the stage for
  * the others, and on its way (room NULL: it ends here).
  */
-static int outputs(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p, void *out[3])
+static int outputs(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p, void *out[3], unsigned *shown_out)
 {
     int n = 0;
+    *shown_out = 0;
     if ((op->kind != YOKEI_REDUCE || op->root == op->comm->rank) && !op->staged)
         out[n++] = (char *)op->recv + (p->chunk.base + p->at) * yoke_dtype_bytes(op->dtype);
-    if (op->kind != YOKEI_REDUCE || root_is_here(op)) out[n++] = result_of(op, lane, op->comm->rank, p->within);
+    if (op->kind != YOKEI_REDUCE || root_is_here(op)) {
+        *shown_out = op->staged ? 0 : 1u << n;
+        out[n++] = result_of(op, lane, op->comm->rank, p->within);
+    }
     if (lane->room) out[n++] = lane->room;
     return n;
 }
@@ -128,7 +132,7 @@ static void show(const struct yokei_op *op, struct yokei_lane *lane)
 /* ---- crossing: sums ---- */
 
 /* Add what came, if anything did, and this host's ranks in their order; to `out`, unfinished where it is `partial`. */
-static void add(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p, void *const out[], int n_out, bool partial)
+static void add(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p, void *const out[], int n_out, unsigned shown, bool partial)
 {
     yoke_comm *comm = op->comm;
     const size_t bytes = yoke_dtype_bytes(op->dtype);
@@ -139,21 +143,23 @@ static void add(const struct yokei_op *op, const struct yokei_lane *lane, const 
                                                          : yokei_shm_stage_at(comm, comm->local[i], lane, 0) + p->at * bytes;
     yokei_fold(&(struct yokei_fold){ .n = p->n, .reduction = op->reduction, .dtype = op->dtype, .wire = op->wire, .n_wire = lane->message != NULL,
                                      .partial = partial, .n_in = n, .n_out = n_out, .size = comm->size, .in = comm->inputs, .out = out,
-                                     .stream = !partial && streams(op) });
+                                     .stream = !partial && streams(op), .shown = shown });
 }
 
 static void finish(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p)
 {
     void *out[3];
-    const int n = outputs(op, lane, p, out);
-    add(op, lane, p, out, n, false);
+    unsigned shown;
+    const int n = outputs(op, lane, p, out, &shown);
+    add(op, lane, p, out, n, shown, false);
 }
 
 /* What came is finished: it is kept, and goes on. */
 static void pass(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p)
 {
     void *out[3];
-    const int n = outputs(op, lane, p, out);
+    unsigned shown;
+    const int n = outputs(op, lane, p, out, &shown);
     for (int o = 0; o < n; o++) yokei_copy(out[o], lane->message, p->n * yoke_dtype_bytes(op->dtype), o == 0 && streams(op));
 }
 
@@ -169,7 +175,7 @@ static void wait_shown(const struct yokei_lane *lane, struct yokei_step *step)
 static void swap_add(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const struct piece p = piece_of(op, lane->step.round, 0, 1);
-    add(op, lane, &p, (void *const[]){ seat_of(op, lane, &p, yokei_own_host(op->comm)), lane->room }, 2, true);
+    add(op, lane, &p, (void *const[]){ seat_of(op, lane, &p, yokei_own_host(op->comm)), lane->room }, 2, 0, true);
 }
 
 static void swap_send(const struct yokei_op *op, struct yokei_lane *lane)
@@ -190,10 +196,11 @@ static void swap_finish(const struct yokei_op *op, struct yokei_lane *lane)
     const struct piece p = piece_of(op, lane->step.round, 0, 1);
     const int n_hosts = comm->hosts.n;
     void *out[3];
-    const int n_out = outputs(op, lane, &p, out);
+    unsigned shown;
+    const int n_out = outputs(op, lane, &p, out, &shown);
     for (int h = 0; h < n_hosts; h++) comm->inputs[h] = h == comm->hosts.of[lane->step.from] ? lane->message : seat_of(op, lane, &p, h);
     yokei_fold(&(struct yokei_fold){ .n = p.n, .reduction = op->reduction, .dtype = op->dtype, .wire = op->wire, .n_wire = n_hosts, .n_in = n_hosts,
-                                     .n_out = n_out, .size = comm->size, .in = comm->inputs, .out = out, .stream = streams(op) });
+                                     .n_out = n_out, .size = comm->size, .in = comm->inputs, .out = out, .stream = streams(op), .shown = shown });
 }
 
 static void swap_step(const struct yokei_op *op, const struct yokei_lane *lane, int i, struct yokei_step *step)
@@ -225,7 +232,7 @@ static void ring_add(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const struct piece p = piece_of(op, lane->step.round, lane->step.hop, op->comm->hosts.n);
     if (lane->step.hop == yokei_own_host(op->comm)) finish(op, lane, &p);
-    else add(op, lane, &p, (void *const[]){ lane->room }, 1, true);
+    else add(op, lane, &p, (void *const[]){ lane->room }, 1, 0, true);
 }
 
 /* Part h of the slice sets out at host h + 1 and is complete at host h, from where it goes round once more. */
@@ -261,7 +268,7 @@ static void chain_add(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const struct piece p = piece_of(op, lane->step.round, 0, 1);
     if (chain_place(op, yokei_own_host(op->comm)) == op->comm->hosts.n - 1) finish(op, lane, &p);
-    else add(op, lane, &p, (void *const[]){ lane->room }, 1, true);
+    else add(op, lane, &p, (void *const[]){ lane->room }, 1, 0, true);
 }
 
 static void chain_pass(const struct yokei_op *op, struct yokei_lane *lane)

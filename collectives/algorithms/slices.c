@@ -106,13 +106,16 @@ static void sum(const struct yokei_op *op, struct yokei_lane *lane)
         comm->inputs[q] = q == rank ? own_data(op, lane, &c, rank, at) : yokei_shm_stage_at(comm, q, lane, 0) + place_of(op, &c, rank) * bytes;
     char *recv = op->recv, *place[2];
     int n_out = 0;
+    unsigned shown = 0;
     if (op->kind == YOKEI_REDUCE_SCATTER && !op->staged) place[n_out++] = recv + within(op, &c, rank) * bytes;
     if ((op->kind == YOKEI_ALL_REDUCE || (op->kind == YOKEI_REDUCE && rank == op->root)) && !op->staged) place[n_out++] = recv + at * bytes;
-    if (op->staged || !(op->kind == YOKEI_REDUCE_SCATTER || (op->kind == YOKEI_REDUCE && rank == op->root)))
+    if (op->staged || !(op->kind == YOKEI_REDUCE_SCATTER || (op->kind == YOKEI_REDUCE && rank == op->root))) {
+        shown = op->staged ? 0 : 1u << n_out;
         place[n_out++] = yokei_shm_stage_at(comm, rank, lane, 1);
+    }
     yokei_fold(&(struct yokei_fold){ .n = n, .reduction = op->reduction, .dtype = op->dtype, .n_in = comm->size, .n_out = n_out,
                                      .size = comm->size, .in = comm->inputs, .out = (void *const *)place,
-                                     .stream = yokei_is_long(op) && place[0] != yokei_shm_stage_at(comm, rank, lane, 1) });
+                                     .stream = yokei_is_long(op) && place[0] != yokei_shm_stage_at(comm, rank, lane, 1), .shown = shown });
 }
 
 /* Copy slice j of the chunk from what rank q shows (part 0) or has computed (part 1). */

@@ -136,11 +136,12 @@ static void fold(yoke_dtype dtype, yoke_reduction op, int n_in, size_t n, unsign
         for (size_t i = 0; i < n; i++) assert_same(dtype, whole, want, i, "in two parts");
     }
     memset(out, 0x5a, sizeof out);
+    const unsigned shown = draw() % 4;
     char *first = into >= 0 ? (char *)in[into] : (char *)out[0] + shift, *second = (char *)out[1] + shift;
     yokei_fold(&(struct yokei_fold){ .n = n, .reduction = op, .dtype = dtype, .n_in = n_in, .n_out = 2, .size = n_in, .in = operands,
-                                     .out = (void *[]){ first, second }, .stream = stream });
+                                     .out = (void *[]){ first, second }, .stream = stream, .shown = shown });
     char name[80];
-    snprintf(name, sizeof name, "%s of %d, stream %u, into %d", yoke_reduction_name(op), n_in, stream, into);
+    snprintf(name, sizeof name, "%s of %d, stream %u, shown %u, into %d", yoke_reduction_name(op), n_in, stream, shown, into);
     for (size_t i = 0; i < n; i++) {
         assert_same(dtype, first, want, i, name);
         assert_same(dtype, second, want, i, name);
@@ -157,6 +158,28 @@ static void every_fold(void **unused)
                 for (size_t l = 0; l < YOKE_COUNT(lengths); l++)
                     if (!(op == YOKE_AVG && is_whole_number((yoke_dtype)dtype)))
                         fold((yoke_dtype)dtype, (yoke_reduction)op, n_in, lengths[l], (unsigned)(l % 4), (int)(l % 3) - 1 < n_in ? (int)(l % 3) - 1 : -1);
+}
+
+/* Results that others read are made block by block: with any mix of outputs the same as without, and nothing beyond. */
+static void fold_shows_long_results(void **unused)
+{
+    enum { N = 3 * 16384 + 1001, N_OUT = 3 };
+    float *in = malloc(2 * N * sizeof *in), *out = malloc(N_OUT * (N + 1) * sizeof *out);
+    (void)unused;
+    assert_true(in && out);
+    for (int i = 0; i < 2 * N; i++) in[i] = (float)(draw() % 4096) * 0x1p-6f;
+    for (unsigned bits = 0; bits < 64; bits++) {
+        for (int i = 0; i < N_OUT * (N + 1); i++) out[i] = -1;
+        void *const places[N_OUT] = { out, out + N + 1, out + 2 * (N + 1) };
+        yokei_fold(&(struct yokei_fold){ .n = N, .reduction = YOKE_SUM, .dtype = YOKE_F32, .n_in = 2, .n_out = N_OUT, .size = 2,
+                                         .in = (const void *[]){ in, in + N }, .out = places, .stream = bits % 8, .shown = bits / 8 });
+        for (int o = 0; o < N_OUT; o++) {
+            for (int i = 0; i < N; i++) assert_true(((float *)places[o])[i] == in[i] + in[N + i]);
+            assert_true(((float *)places[o])[N] == -1);
+        }
+    }
+    free(in);
+    free(out);
 }
 
 /* Whatever NaN comes in, the same one comes out. */
@@ -237,6 +260,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_reduction),
         cmocka_unit_test(every_fold),
+        cmocka_unit_test(fold_shows_long_results),
         cmocka_unit_test(fold_makes_one_nan),
         cmocka_unit_test(all_halves_widen_and_narrow),
         cmocka_unit_test(canonical_nan),
