@@ -317,6 +317,8 @@ struct yokei_post *yokei_announce(const struct yokei_op *op);
 /* ---- plan.c: which algorithm, in which chunks ---- */
 /** `counts` [size] of the slices, NULL: equal ones; send_counts of all_to_all_v, NULL: the same. */
 void yokei_plan(struct yokei_op *op, const size_t counts[], const size_t send_counts[]);
+/** Of a lane's stage: what a rank shows its peers, and as much again for what it computed. */
+size_t yokei_stage_bytes(const yoke_comm *comm);
 /** Whether the data of all ranks, coming and going, exceeds the cache that they share: results go past it then. */
 bool yokei_is_long(const struct yokei_op *op);
 /** Elements of the longest slice. */

@@ -23,6 +23,8 @@ enum {
        2 cores, 8 lanes were 1.3 times as fast as 4. */
     YOKEI_CROSS_LANES = 8,
     YOKEI_STAGE_BYTES = 256 << 10,   /* per lane: what a rank shows its peers, and as much again for what it computed */
+    YOKEI_WIDE_LANES = 2,            /* where there are more ranks than cores: as much memory, in fewer stages */
+    YOKEI_WIDE_STAGE_BYTES = YOKEI_STAGE_BYTES * YOKEI_CROSS_LANES / YOKEI_WIDE_LANES,
     YOKEI_ONESHOT_BYTES = 64 << 10,  /* of a rank's data in one piece, at most */
     YOKEI_INLINE_BYTES = 48,         /* that lie beside the announcement */
     YOKEI_MOST_SHRUNK = 1024,        /* ranks of a communicator that can be shrunk */

@@ -56,19 +56,29 @@ static const uint32_t *uneven(const struct yokei_op *op, const uint32_t *before,
     return divides && (source == YOKEI_SHARES_GIVEN || (source == YOKEI_SHARES_MEASURED && !changes_bits)) ? before : NULL;
 }
 
-/* The stage holds a chunk's slice for each rank, or one for all; both halves of it are of the same size. */
+/* The same in all operations of a communicator: a lane's stage must not become part of another's while somebody reads it. */
+static bool has_wide_stages(const yoke_comm *comm) { return comm->all_shared && !comm->any_staged && comm->n_on_host > comm->n_cores; }
+
+size_t yokei_stage_bytes(const yoke_comm *comm) { return has_wide_stages(comm) ? YOKEI_WIDE_STAGE_BYTES : YOKEI_STAGE_BYTES; }
+
+/*
+ * The stage holds a chunk's slice for each rank, or one for all; both halves of it are of the same size. Ranks that must give each
+ * other the core (which costs as much as copying tens of KiB, and lets the caches cool) have fewer and longer stages.
+ */
 static void plan_stages(struct yokei_op *op)
 {
     const size_t size = (size_t)op->comm->size, bytes = yoke_dtype_bytes(op->dtype);
     const bool whole = op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE || op->kind == YOKEI_BROADCAST;
     const bool one = op->kind == YOKEI_ALL_GATHER || op->kind == YOKEI_GATHER;
-    const size_t room = YOKEI_STAGE_BYTES / bytes / (one ? 1 : size) / 16 * 16;
+    const size_t room = yokei_stage_bytes(op->comm) / bytes / (one ? 1 : size) / 16 * 16;
     const size_t most = whole ? room * size : room, length = whole ? op->count : yokei_longest_slice(op);
     const size_t unit = whole ? 16 * size : 16;
     /* Copies from and to a device take their time, each of them: there are fewer and longer ones, and more of them are kept on their way. */
     const bool staged = op->comm->any_staged && !op->on_host;
-    const size_t least = staged ? most : STAGED_LEAST / bytes / unit * unit, lanes = staged ? YOKEI_LANES : YOKEI_SHARED_LANES;
-    const size_t even = ((length + lanes - 1) / lanes + unit - 1) / unit * unit;
+    const size_t least = staged ? most : STAGED_LEAST / bytes / unit * unit;
+    const size_t lanes = staged ? YOKEI_LANES : has_wide_stages(op->comm) ? YOKEI_WIDE_LANES : YOKEI_SHARED_LANES;
+    const size_t pieces = op->kind == YOKEI_BROADCAST ? YOKE_MAX(lanes, YOKEI_SHARED_LANES) : lanes; /* others wait until the first is there */
+    const size_t even = ((length + pieces - 1) / pieces + unit - 1) / unit * unit;
     op->chunk = YOKE_MIN(YOKE_MAX(YOKE_MAX(even, least), unit), most);
     op->n_rounds = YOKE_MAX((length + op->chunk - 1) / op->chunk, 1);
     op->n_lanes = (int)YOKE_MIN(op->n_rounds, lanes);

@@ -95,7 +95,7 @@ char *yokei_shm_oneshot_at(const yoke_comm *comm, int r, uint32_t number)
 
 char *yokei_shm_stage_at(const yoke_comm *comm, int r, const struct yokei_lane *lane, int part)
 {
-    return segment_of(comm, r) + comm->layout.stages + ((size_t)lane->id * 2 + (size_t)part) * YOKEI_STAGE_BYTES;
+    return segment_of(comm, r) + comm->layout.stages + ((size_t)lane->id * 2 + (size_t)part) * yokei_stage_bytes(comm);
 }
 
 /* Slots and flags of one lane lie together; a pair's lane has its own per peer. */
