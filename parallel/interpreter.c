@@ -25,7 +25,7 @@ static yoke_status run_layer(const struct yokei_machine *k, const struct yokei_i
     const struct yokei_micro_batch *micro = &k->program->micro_batch[i->micro_batch];
     const void *weights[YOKE_MAX_PARAMETERS] = { NULL };
     void *gradients[YOKE_MAX_PARAMETERS] = { NULL };
-    struct yoke_shape shape = { sizeof shape, s->dtype, micro->B, job->T, k->program->mode };
+    struct yoke_shape shape = { sizeof shape, s->dtype, micro->B, job->T, k->program->mode, &job->place };
     struct yoke_pass pass = k->pass;
     size_t first_token = (size_t)(micro->first * job->T);
 
@@ -44,6 +44,7 @@ static yoke_status run_layer(const struct yokei_machine *k, const struct yokei_i
     call.gradients = gradients;
     call.tokens = yoke_at(k->base, s->tokens + first_token * sizeof(int32_t));
     call.targets = yoke_at(k->base, s->targets + first_token * sizeof(int32_t));
+    call.tensor = k->tensor;
     call.losses = yoke_at(k->base, s->losses + first_token * yoke_dtype_bytes(s->wide));
     call.x = at_buffer(k, i->x);
     call.y = at_buffer(k, i->y);
@@ -87,6 +88,14 @@ static yoke_status run_step(const struct yokei_machine *k)
     return YOKE_OK;
 }
 
+/* Data of the boundary between two stages; the first and the last layer of the chunk say how wide it is. */
+static yoke_status run_message(const struct yokei_machine *k, const struct yokei_instruction *i)
+{
+    const int buffer = i->kind == YOKEI_SEND_ACTIVATION || i->kind == YOKEI_SEND_GRADIENT ? i->x : i->y;
+    const int64_t n = (int64_t)(k->program->buffer[buffer].bytes / yoke_dtype_bytes(k->job->state->dtype));
+    return k->message(k->context, i->kind, at_buffer(k, buffer), n, k->stream[i->stream]);
+}
+
 static yoke_status run_zero(const struct yokei_machine *k)
 {
     const struct yokei_state *s = k->job->state;
@@ -103,6 +112,11 @@ static yoke_status run_one(const struct yokei_machine *k, const struct yokei_ins
     case YOKEI_FORWARD:
     case YOKEI_BACKWARD_INPUT:
     case YOKEI_BACKWARD_WEIGHT: return run_layer(k, i);
+    case YOKEI_SEND_ACTIVATION:
+    case YOKEI_RECEIVE_ACTIVATION:
+    case YOKEI_SEND_GRADIENT:
+    case YOKEI_RECEIVE_GRADIENT: return runs ? run_message(k, i) : YOKE_OK;
+    case YOKEI_TIED: return runs && k->tied ? k->tied(k->context, k->stream[i->stream]) : YOKE_OK;
     case YOKEI_REDUCE:
         b = &k->job->state->bucket[i->bucket];
         return runs && k->reduce ? k->reduce(k->context, yoke_at(k->base, b->offset), b->n, k->stream[i->stream]) : YOKE_OK;
@@ -122,7 +136,8 @@ yoke_status yokei_run(const struct yokei_machine *k, int from, int to)
         const char *layer = i->layer >= 0 ? k->job->layers[i->layer]->name : "";
         const char *name = yokei_instruction_names[i->kind];
         if (k->observer) k->observer->layer = layer, k->observer->call = name;
-        if (events && i->wait >= 0) YOKE_TRY(yoke_stream_wait(k->stream[i->stream], k->event[i->wait]));
+        for (int s = 0; events && s < YOKEI_N_STREAMS; s++)
+            if (i->wait[s] >= 0) YOKE_TRY(yoke_stream_wait(k->stream[i->stream], k->event[i->wait[s]]));
         yoke_status status = run_one(k, i);
         if (status && !k->observer) return yoke_fail_context(status, "%s%s%s", name, *layer ? " of " : "", layer);
         YOKE_TRY(status);

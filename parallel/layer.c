@@ -20,7 +20,7 @@ yoke_status yoke_layer_bytes(const yoke_layer *layer, const struct yoke_shape *s
 
 yoke_status yoke_layer_parameter(const yoke_layer *layer, int index, struct yoke_parameter *parameter_out)
 {
-    struct yoke_place place = { sizeof place, 0, 1 };
+    struct yoke_place place = { .size = sizeof place, .tensor_size = 1 };
     struct yoke_parameter found;
     if (!layer || !parameter_out) return yoke_fail(YOKE_EINVAL, "yoke_layer_parameter: a pointer is null");
     if (index < 0 || index >= YOKE_MAX_PARAMETERS || !layer->type->parameter ||
@@ -87,6 +87,78 @@ yoke_status yoke_call_copy(const struct yoke_layer_call *call, void *target, con
     yoke_observer_cost(o)->bytes = 2.0 * (double)bytes;
     if (!yoke_observer_begin(o, "copy", YOKE_OK)) return yoke_observer_status(o);
     return yoke_observer_end(o, yoke_copy(call->stream, target, source, bytes));
+}
+
+/* ---- the ranks that share a layer's tensors ---- */
+
+struct yoke_range yoke_place_range(const struct yoke_place *place, int64_t n)
+{
+    if (!place || place->tensor_size <= 1) return (struct yoke_range){ 0, n };
+    int64_t before = 0, own = 0, total = 0;
+    for (int r = 0; r < place->tensor_size; r++) {
+        const int64_t share = place->tensor_shares ? place->tensor_shares[r] : 1;
+        if (r < place->tensor_rank) before += share;
+        if (r == place->tensor_rank) own = share;
+        total += share;
+    }
+    return (struct yoke_range){ (n * before + total / 2) / total, (n * (before + own) + total / 2) / total };
+}
+
+struct yoke_range yoke_place_rows(const struct yoke_place *place, int64_t n_rows)
+{
+    if (!place || !place->sequence_parallel) return (struct yoke_range){ 0, n_rows };
+    return (struct yoke_range){ n_rows * place->tensor_rank / place->tensor_size, n_rows * (place->tensor_rank + 1) / place->tensor_size };
+}
+
+/* Elements that cross: what the planner and the profiler are told; 0: this rank is alone. */
+static bool begin_together(const struct yoke_layer_call *call, const char *op, int64_t n, yoke_dtype dtype, yoke_status *status)
+{
+    yoke_observer *o = call->observer;
+    *status = YOKE_OK;
+    if (!o) return true;
+    yoke_observer_cost(o)->bytes = (double)n * (double)yoke_dtype_bytes(dtype);
+    if (yoke_observer_begin(o, op, YOKE_OK)) return true;
+    *status = yoke_observer_status(o);
+    return false;
+}
+
+static yoke_status end_together(const struct yoke_layer_call *call, yoke_status ran)
+{
+    return call->observer ? yoke_observer_end(call->observer, ran) : ran;
+}
+
+static bool is_alone(const struct yoke_layer_call *call) { return !call->shape->place || call->shape->place->tensor_size <= 1; }
+
+static int64_t total_of(const struct yoke_layer_call *call, const int64_t counts[])
+{
+    int64_t n = 0;
+    for (int r = 0; r < call->shape->place->tensor_size; r++) n += counts[r];
+    return n;
+}
+
+yoke_status yoke_call_sum(const struct yoke_layer_call *call, void *x, int64_t n, yoke_dtype dtype)
+{
+    yoke_status status;
+    if (is_alone(call)) return YOKE_OK;
+    if (!begin_together(call, "tensor_sum", n, dtype, &status)) return status;
+    return end_together(call, call->tensor->sum(call->tensor->context, x, n, dtype, call->stream));
+}
+
+yoke_status yoke_call_gather(const struct yoke_layer_call *call, const void *mine, void *all, const int64_t counts[], yoke_dtype dtype)
+{
+    yoke_status status;
+    if (is_alone(call)) return yoke_call_copy(call, all, mine, (size_t)counts[0] * yoke_dtype_bytes(dtype));
+    if (!begin_together(call, "tensor_gather", total_of(call, counts), dtype, &status)) return status;
+    return end_together(call, call->tensor->gather(call->tensor->context, mine, all, counts, dtype, call->stream));
+}
+
+yoke_status yoke_call_scatter_sum(const struct yoke_layer_call *call, const void *all, void *mine, const int64_t counts[],
+                                  yoke_dtype dtype)
+{
+    yoke_status status;
+    if (is_alone(call)) return yoke_call_copy(call, mine, all, (size_t)counts[0] * yoke_dtype_bytes(dtype));
+    if (!begin_together(call, "tensor_scatter_sum", total_of(call, counts), dtype, &status)) return status;
+    return end_together(call, call->tensor->scatter_sum(call->tensor->context, all, mine, counts, dtype, call->stream));
 }
 
 void yokei_observer_free(yoke_observer *o)

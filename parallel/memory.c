@@ -26,23 +26,15 @@ static int lowest_gap(struct yokei_buffer *const *live, int n_live, size_t bytes
     return i;
 }
 
-/*
- * Sweep through time and put each buffer into the lowest gap. A training step pushes stashes in the forward pass and
- * pops them in the backward pass, which this packs without holes.
- */
-yoke_status yokei_place_buffers(struct yokei_buffer *buffers, int n, size_t *bytes_out)
+/* The buffers of one kind, from offset `base` on; yields the end. */
+static size_t place(struct yokei_buffer *buffers, int n, bool received, size_t base, struct yokei_buffer **order, struct yokei_buffer **live)
 {
-    struct yokei_buffer **order = malloc(((size_t)n + 1) * sizeof *order), **live = malloc(((size_t)n + 1) * sizeof *live);
-    if (!order || !live) {
-        free(order);
-        free(live);
-        return yoke_fail(YOKE_ENOMEM, "planning memory: no host memory for %d buffers", n);
-    }
-    for (int i = 0; i < n; i++) order[i] = &buffers[i];
-    qsort(order, (size_t)n, sizeof *order, by_life);
-    int n_live = 0;
+    int n_order = 0, n_live = 0;
     size_t most = 0;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
+        if (buffers[i].is_received == received) order[n_order++] = &buffers[i];
+    qsort(order, (size_t)n_order, sizeof *order, by_life);
+    for (int i = 0; i < n_order; i++) {
         struct yokei_buffer *b = order[i];
         int kept = 0;
         for (int j = 0; j < n_live; j++)
@@ -54,8 +46,21 @@ yoke_status yokei_place_buffers(struct yokei_buffer *buffers, int n, size_t *byt
         n_live++;
         if (b->offset + yoke_align(b->bytes) > most) most = b->offset + yoke_align(b->bytes);
     }
+    for (int i = 0; i < n_order; i++) order[i]->offset += base;
+    return base + most;
+}
+
+/*
+ * Sweep through time and put each buffer into the lowest gap. A training step pushes stashes in the forward pass and
+ * pops them in the backward pass, which this packs without holes. What is received lies behind the rest.
+ */
+yoke_status yokei_place_buffers(struct yokei_buffer *buffers, int n, size_t *bytes_out)
+{
+    struct yokei_buffer **order = malloc(((size_t)n + 1) * sizeof *order), **live = malloc(((size_t)n + 1) * sizeof *live);
+    yoke_status status = YOKE_OK;
+    if (order && live) *bytes_out = place(buffers, n, true, place(buffers, n, false, 0, order, live), order, live);
+    else status = yoke_fail(YOKE_ENOMEM, "planning memory: no host memory for %d buffers", n);
     free(order);
     free(live);
-    *bytes_out = most;
-    return YOKE_OK;
+    return status;
 }

@@ -5,7 +5,7 @@
 #include "core/base/base.h"
 #include "parallel/parameters.h"
 
-static int find(const struct yokei_parameters *ps, const char *name)
+int yokei_parameter_find(const struct yokei_parameters *ps, const char *name)
 {
     for (int i = 0; i < ps->n; i++)
         if (strcmp(ps->item[i].name, name) == 0) return i;
@@ -14,7 +14,7 @@ static int find(const struct yokei_parameters *ps, const char *name)
 
 static yoke_status add(struct yokei_parameters *ps, int layer, const struct yoke_parameter *p)
 {
-    int i = find(ps, p->name);
+    int i = yokei_parameter_find(ps, p->name);
     if (i >= 0) {
         const struct yoke_parameter *q = &ps->item[i];
         if (q->n_dims != p->n_dims || memcmp(q->shape, p->shape, sizeof q->shape) != 0 || q->matrix != p->matrix)
@@ -30,7 +30,7 @@ static yoke_status add(struct yokei_parameters *ps, int layer, const struct yoke
     return YOKE_OK;
 }
 
-yoke_status yokei_parameters_create(const yoke_layer *const *layers, int n_layers, const struct yoke_place *place,
+yoke_status yokei_parameters_create(const yoke_layer *const *layers, int n_layers, const bool *held, const struct yoke_place *place,
                                     struct yokei_parameters *out)
 {
     yoke_status status = YOKE_OK;
@@ -46,6 +46,7 @@ yoke_status yokei_parameters_create(const yoke_layer *const *layers, int n_layer
     }
     for (int l = 0; l < n_layers; l++) {
         struct yoke_parameter p;
+        if (held && !held[l]) continue;
         for (int i = 0; layers[l]->type->parameter && layers[l]->type->parameter(layers[l], place, i, &p); i++) {
             if (i == YOKE_MAX_PARAMETERS) {
                 status = yoke_fail(YOKE_ECONFIG, "layer %s declares more than %d parameters: split it", layers[l]->name,

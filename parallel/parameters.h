@@ -14,11 +14,13 @@ struct yokei_parameters {
     int *n_of_layer;
 };
 
-/** Collect. YOKE_ECONFIG when a name is declared twice with different shapes. */
-yoke_status yokei_parameters_create(const yoke_layer *const *layers, int n_layers, const struct yoke_place *place,
+/** Collect, of the layers that are `held` [n_layers] (NULL: all). YOKE_ECONFIG when a name is declared twice with different shapes. */
+yoke_status yokei_parameters_create(const yoke_layer *const *layers, int n_layers, const bool *held, const struct yoke_place *place,
                                     struct yokei_parameters *out);
 void yokei_parameters_free(struct yokei_parameters *parameters);
 
+/** Index of the parameter of that name, or -1. */
+int yokei_parameter_find(const struct yokei_parameters *parameters, const char *name);
 /** Elements of the whole parameter, and of what this rank holds. */
 int64_t yokei_logical_count(const struct yoke_parameter *p);
 int64_t yokei_local_count(const struct yoke_parameter *p);

@@ -5,7 +5,9 @@
 #include "core/base/base.h"
 #include "parallel/program.h"
 
-const char *const yokei_instruction_names[YOKEI_N_INSTRUCTIONS] = { "zero", "F", "B", "W", "reduce", "norms", "agree", "step" };
+const char *const yokei_instruction_names[YOKEI_N_INSTRUCTIONS] = { "zero", "F", "B", "W", "send activation", "receive activation",
+                                                                     "send gradient", "receive gradient", "tied", "reduce", "norms",
+                                                                     "agree", "step" };
 
 enum { NONE = -1 };
 
@@ -20,7 +22,7 @@ struct lowering {
     struct live *live; /* [micro-batch][layer] */
     const struct yokei_actions *actions;
     int at;            /* the action in hand */
-    int reduced;       /* last REDUCE's event */
+    struct yokei_chunk all; /* the one chunk of a rank that holds all layers */
     yoke_status status; /* sticky: out of memory */
 };
 
@@ -44,8 +46,9 @@ static struct yokei_instruction *emit(struct lowering *w, enum yokei_instruction
         p->capacity = capacity;
     }
     struct yokei_instruction *i = &p->instruction[p->n++];
-    *i = (struct yokei_instruction){ .kind = kind, .layer = NONE, .wait = NONE, .record = NONE, .x = NONE, .y = NONE,
-                                     .dy = NONE, .dx = NONE, .stash = { NONE, NONE, NONE }, .workspace = NONE };
+    *i = (struct yokei_instruction){ .kind = kind, .layer = NONE, .record = NONE, .x = NONE, .y = NONE, .dy = NONE, .dx = NONE,
+                                     .stash = { NONE, NONE, NONE }, .workspace = NONE };
+    for (int s = 0; s < YOKEI_N_STREAMS; s++) i->wait[s] = NONE;
     return i;
 }
 
@@ -64,7 +67,7 @@ static int buffer(struct lowering *w, size_t bytes)
         p->buffer = list;
         p->buffer_capacity = capacity;
     }
-    p->buffer[p->n_buffers] = (struct yokei_buffer){ bytes, p->n - 1, p->n - 1, 0 };
+    p->buffer[p->n_buffers] = (struct yokei_buffer){ bytes, p->n - 1, p->n - 1, 0, false };
     return p->n_buffers++;
 }
 
@@ -78,7 +81,7 @@ static int touch(struct lowering *w, int b)
 static struct yoke_shape shape_of(const struct lowering *w, int micro_batch)
 {
     const struct yokei_program *p = w->p;
-    return (struct yoke_shape){ sizeof(struct yoke_shape), p->dtype, p->micro_batch[micro_batch].B, p->T, p->mode };
+    return (struct yoke_shape){ sizeof(struct yoke_shape), p->dtype, p->micro_batch[micro_batch].B, p->T, p->mode, &w->job->place };
 }
 
 static size_t part_bytes(struct lowering *w, int layer, int micro_batch, enum yoke_part part)
@@ -101,19 +104,63 @@ static struct live *live_of(struct lowering *w, int micro_batch, int layer)
     return &w->live[(size_t)micro_batch * (size_t)w->job->n_layers + (size_t)layer];
 }
 
-static void lower_forward(struct lowering *w, int m, int chunk)
+static const struct yokei_chunk *chunk_of(const struct lowering *w, int chunk) { return w->job->n_chunks ? &w->job->chunk[chunk] : &w->all; }
+
+static bool is_recomputed(const struct lowering *w, int layer) { return w->job->recomputed && w->job->recomputed[layer]; }
+
+/*
+ * The forward passes of a chunk's layers; `again`: of those whose stash is filled again, from inputs that were kept or are made anew
+ * here. The first pass leaves nothing of such a layer but its output, for who comes next: the second makes that anew, too.
+ */
+static void lower_forward(struct lowering *w, int m, int c, bool again)
 {
-    for (int l = 0; l < w->job->n_layers; l++) {
+    const struct yokei_chunk *chunk = chunk_of(w, c);
+    for (int l = chunk->first; l < chunk->end; l++) {
         const yoke_layer *layer = w->job->layers[l];
         struct live *live = live_of(w, m, l);
+        if (again && !is_recomputed(w, l)) continue;
         struct yokei_instruction i = *emit(w, YOKEI_FORWARD);
-        i.layer = l, i.micro_batch = m, i.chunk = chunk;
+        i.layer = l, i.micro_batch = m, i.chunk = c, i.recomputes = again;
         if (l > 0) i.x = touch(w, live_of(w, m, l - 1)->y);
         i.y = live->y = buffer(w, boundary_bytes(w, m, layer->out));
         for (int part = 0; part < YOKE_B_TO_W; part++)
             i.stash[part] = live->stash[part] = buffer(w, part_bytes(w, l, m, (enum yoke_part)part));
         i.workspace = buffer(w, part_bytes(w, l, m, YOKE_WORKSPACE));
         if (!w->status) w->p->instruction[w->p->n - 1] = i;
+    }
+}
+
+/* ---- messages of a pipeline ---- */
+
+/* What is received goes into a buffer of its own. */
+static int lower_receive(struct lowering *w, enum yokei_instruction_kind kind, const struct yokei_action *a, int64_t features)
+{
+    struct yokei_instruction i = *emit(w, kind);
+    i.micro_batch = a->index, i.chunk = a->chunk;
+    i.stream = kind == YOKEI_RECEIVE_ACTIVATION ? YOKEI_RECEIVES_ACTIVATIONS : YOKEI_RECEIVES_GRADIENTS;
+    const int b = i.y = buffer(w, boundary_bytes(w, a->index, features));
+    if (b != NONE) w->p->buffer[b].is_received = true;
+    if (!w->status) w->p->instruction[w->p->n - 1] = i;
+    return b;
+}
+
+static void lower_send(struct lowering *w, enum yokei_instruction_kind kind, const struct yokei_action *a, int b)
+{
+    struct yokei_instruction *i = emit(w, kind);
+    i->micro_batch = a->index, i->chunk = a->chunk;
+    i->stream = kind == YOKEI_SEND_ACTIVATION ? YOKEI_SENDS_ACTIVATIONS : YOKEI_SENDS_GRADIENTS;
+    i->x = touch(w, b);
+}
+
+static void lower_message(struct lowering *w, const struct yokei_action *a)
+{
+    const struct yokei_chunk *chunk = chunk_of(w, a->chunk);
+    const int m = a->index, before = chunk->first - 1, last = chunk->end - 1;
+    switch (a->kind) {
+    case YOKEI_ACTION_SA: lower_send(w, YOKEI_SEND_ACTIVATION, a, live_of(w, m, last)->y); break;
+    case YOKEI_ACTION_SG: lower_send(w, YOKEI_SEND_GRADIENT, a, live_of(w, m, before)->dy); break;
+    case YOKEI_ACTION_RA: live_of(w, m, before)->y = lower_receive(w, YOKEI_RECEIVE_ACTIVATION, a, w->job->layers[chunk->first]->in); break;
+    default: live_of(w, m, last)->dy = lower_receive(w, YOKEI_RECEIVE_GRADIENT, a, w->job->layers[last]->out); break;
     }
 }
 
@@ -154,17 +201,11 @@ static void lower_backward_weight(struct lowering *w, int l, int m, int chunk)
     if (!w->status) w->p->instruction[w->p->n - 1] = i;
 }
 
-/* On the second stream, after what has been issued so far; reductions that follow each other need no event between. */
 static void lower_reduce(struct lowering *w, int bucket)
 {
-    struct yokei_program *p = w->p;
-    int wait = NONE;
-    if (p->instruction[p->n - 1].kind != YOKEI_REDUCE) wait = p->instruction[p->n - 1].record = p->n_events++;
     struct yokei_instruction *i = emit(w, YOKEI_REDUCE);
     i->bucket = bucket;
     i->stream = YOKEI_COMMUNICATION;
-    i->wait = wait;
-    i->record = w->reduced = p->n_events++;
 }
 
 /* The REDUCE actions that come directly next are issued as soon as their bucket is complete. */
@@ -177,8 +218,9 @@ static void lower_ready_reduces(struct lowering *w, int layer)
 
 static void lower_backward(struct lowering *w, const struct yokei_action *action, bool input, bool weight)
 {
+    const struct yokei_chunk *chunk = chunk_of(w, action->chunk);
     if (weight && input) w->at++;
-    for (int l = w->job->n_layers - 1; l >= 0; l--) {
+    for (int l = chunk->end - 1; l >= chunk->first; l--) {
         if (input) lower_backward_input(w, l, action->index, action->chunk);
         if (weight) lower_backward_weight(w, l, action->index, action->chunk);
         if (weight) lower_ready_reduces(w, l);
@@ -189,7 +231,13 @@ static void lower_action(struct lowering *w)
 {
     const struct yokei_action *a = &w->actions->action[w->at], *next = w->at + 1 < w->actions->n ? a + 1 : NULL;
     switch (a->kind) {
-    case YOKEI_ACTION_F: lower_forward(w, a->index, a->chunk); break;
+    case YOKEI_ACTION_F:
+    case YOKEI_ACTION_R: lower_forward(w, a->index, a->chunk, a->kind == YOKEI_ACTION_R); break;
+    case YOKEI_ACTION_SA:
+    case YOKEI_ACTION_RA:
+    case YOKEI_ACTION_SG:
+    case YOKEI_ACTION_RG: lower_message(w, a); break;
+    case YOKEI_ACTION_TIED: emit(w, YOKEI_TIED)->stream = YOKEI_COMMUNICATION; break;
     case YOKEI_ACTION_B: {
         bool both = next && next->kind == YOKEI_ACTION_W && next->index == a->index && next->chunk == a->chunk;
         lower_backward(w, a, true, both);
@@ -198,7 +246,7 @@ static void lower_action(struct lowering *w)
     case YOKEI_ACTION_W: lower_backward(w, a, false, true); break;
     case YOKEI_ACTION_REDUCE: lower_reduce(w, a->index); break;
     case YOKEI_ACTION_AGREE:
-        emit(w, YOKEI_NORMS)->wait = w->reduced;
+        emit(w, YOKEI_NORMS);
         w->p->agree = w->p->n;
         emit(w, YOKEI_AGREE);
         break;
@@ -210,7 +258,7 @@ static void lower_action(struct lowering *w)
 static yoke_status begin(struct lowering *w, const struct yokei_job *job, enum yoke_mode mode, struct yokei_program *p)
 {
     *p = (struct yokei_program){ .mode = mode, .dtype = job->state->dtype, .T = job->T };
-    *w = (struct lowering){ .job = job, .p = p, .reduced = NONE };
+    *w = (struct lowering){ .job = job, .p = p, .all = { 0, job->n_layers } };
     p->n_micro_batches = yokei_n_micro_batches(job->n_sequences, job->micro_batch);
     size_t n = (size_t)p->n_micro_batches, cells = n * (size_t)job->n_layers;
     p->micro_batch = calloc(n + 1, sizeof *p->micro_batch);
@@ -244,6 +292,7 @@ static yoke_status finish(struct lowering *w, yoke_status status)
     free(w->live);
     if (!status) status = w->status;
     if (!status) status = yokei_place_buffers(w->p->buffer, w->p->n_buffers, &w->p->bytes);
+    if (!status) status = yokei_order_streams(w->p);
     if (!status) status = plan_ops(w->job, w->p);
     if (status) yokei_program_free(w->p);
     return status;
@@ -264,7 +313,14 @@ yoke_status yokei_program_evaluate(const struct yokei_job *job, struct yokei_pro
 {
     struct lowering w;
     yoke_status status = begin(&w, job, YOKE_EVALUATE, program_out);
-    for (int m = 0; !status && !w.status && m < program_out->n_micro_batches; m++) lower_forward(&w, m, 0);
+    const int n_chunks = YOKE_MAX(job->n_chunks, 1);
+    for (int m = 0; !status && !w.status && m < program_out->n_micro_batches; m++)
+        for (int c = 0; c < n_chunks; c++) {
+            const struct yokei_chunk *chunk = chunk_of(&w, c);
+            if (chunk->first > 0) lower_message(&w, &(struct yokei_action){ YOKEI_ACTION_RA, m, c });
+            lower_forward(&w, m, c, false);
+            if (chunk->end < job->n_layers) lower_message(&w, &(struct yokei_action){ YOKEI_ACTION_SA, m, c });
+        }
     program_out->agree = program_out->n;
     return finish(&w, status);
 }

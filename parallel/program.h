@@ -17,6 +17,11 @@ enum yokei_instruction_kind {
     YOKEI_FORWARD,         /* the three calls of a layer for a micro-batch */
     YOKEI_BACKWARD_INPUT,
     YOKEI_BACKWARD_WEIGHT,
+    YOKEI_SEND_ACTIVATION, /* to the next stage, from the last one to the first where there are chunks */
+    YOKEI_RECEIVE_ACTIVATION,
+    YOKEI_SEND_GRADIENT,   /* to the stage before */
+    YOKEI_RECEIVE_GRADIENT,
+    YOKEI_TIED,            /* sum the gradients of parameters that first and last stage share */
     YOKEI_REDUCE,          /* sum a bucket over the ranks */
     YOKEI_NORMS,           /* sums of squares and non-finite elements of all gradients */
     YOKEI_AGREE,           /* what the ranks tell each other at the end of a step */
@@ -25,14 +30,25 @@ enum yokei_instruction_kind {
 };
 extern const char *const yokei_instruction_names[YOKEI_N_INSTRUCTIONS];
 
-enum yokei_stream { YOKEI_COMPUTE, YOKEI_COMMUNICATION, YOKEI_N_STREAMS };
+/* Each neighbour and direction has a stream: a message that waits for its receiver holds up nothing else. */
+enum yokei_stream {
+    YOKEI_COMPUTE,
+    YOKEI_COMMUNICATION,
+    YOKEI_SENDS_ACTIVATIONS,
+    YOKEI_RECEIVES_ACTIVATIONS,
+    YOKEI_SENDS_GRADIENTS,
+    YOKEI_RECEIVES_GRADIENTS,
+    YOKEI_N_STREAMS
+};
 
 struct yokei_instruction {
     enum yokei_instruction_kind kind;
     int layer, micro_batch, chunk; /* of a layer's call */
     int bucket;                    /* of REDUCE */
     enum yokei_stream stream;
-    int wait, record;              /* events: waited for before, recorded after; -1: none */
+    int wait[YOKEI_N_STREAMS];     /* events of other streams that are waited for before; -1: none */
+    int record;                    /* event recorded after; -1: none */
+    bool recomputes;               /* a forward pass that only fills the stash again */
     int x, y, dy, dx, stash[YOKE_N_STASHES], workspace; /* buffers; -1: none */
     int first_op, n_ops;           /* what it issues, in program->planner.ops */
 };
@@ -41,7 +57,8 @@ struct yokei_instruction {
 struct yokei_buffer {
     size_t bytes;
     int first, last;
-    size_t offset; /* behind the state */
+    size_t offset;  /* behind the state */
+    bool is_received; /* its own kind of memory: to write there no rank waits until a message of its own was taken */
 };
 
 struct yokei_micro_batch {
@@ -65,13 +82,22 @@ struct yokei_program {
     yoke_observer planner;   /* ops of all instructions, and the scratch that they want */
 };
 
+/** Layers [first, end), which a rank runs one after the other. */
+struct yokei_chunk {
+    int first, end;
+};
+
 /** What a program is made from. */
 struct yokei_job {
     const yoke_layer *const *layers;
     int n_layers;
+    int n_chunks;
+    const struct yokei_chunk *chunk; /* of this rank; 0 chunks: all layers are one */
+    const bool *recomputed;          /* [n_layers] whose stash R fills again; NULL: none */
     const struct yokei_parameters *parameters;
     const struct yokei_state *state;
     yoke_device *device;
+    struct yoke_place place;
     int64_t T;
     int64_t n_sequences, micro_batch; /* the rank's share, cut into micro-batches of at most so many sequences */
 };
@@ -88,6 +114,10 @@ void yokei_program_free(struct yokei_program *program);
 /* ---- memory.c ---- */
 /** Give every buffer an offset, so that buffers whose lives overlap do not; yields the bytes of all. */
 yoke_status yokei_place_buffers(struct yokei_buffer *buffers, int n, size_t *bytes_out);
+
+/* ---- order.c ---- */
+/** What each instruction waits for in other streams, from the buffers that it touches; once they are placed. */
+yoke_status yokei_order_streams(struct yokei_program *program);
 
 /* ---- interpreter.c ---- */
 struct yokei_adamw {
@@ -106,9 +136,13 @@ struct yokei_machine {
     yoke_observer *observer;
     struct yoke_pass pass;  /* of the step; micro-batch and sample are filled in */
     struct yokei_adamw adamw;
+    const struct yoke_tensor_group *tensor; /* the ranks that share this rank's layers; NULL: none */
     /* the two things that need other ranks; NULL: alone */
     yoke_status (*reduce)(void *context, void *gradients, int64_t n, yoke_stream *stream);
+    yoke_status (*tied)(void *context, yoke_stream *stream);
     yoke_status (*agree)(void *context);
+    /* one message of a pipeline: to or from the neighbour that the kind of instruction says */
+    yoke_status (*message)(void *context, enum yokei_instruction_kind kind, void *data, int64_t n, yoke_stream *stream);
     void *context;
 };
 

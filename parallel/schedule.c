@@ -83,7 +83,7 @@ static bool parse_word(const char *word, size_t length, struct yokei_action *out
         if (!kinds[k].numbered || !isdigit((unsigned char)word[n])) continue;
         char *end;
         long index = strtol(word + n, &end, 10), chunk = 0;
-        if (*end == '.' && isdigit((unsigned char)end[1]) && k <= YOKEI_ACTION_W) chunk = strtol(end + 1, &end, 10);
+        if (*end == '.' && isdigit((unsigned char)end[1]) && k <= YOKEI_ACTION_RG) chunk = strtol(end + 1, &end, 10);
         if (end != word + length || index > 1000000 || chunk > 1000) return false;
         *out = (struct yokei_action){ (enum yokei_action_kind)k, (int)index, (int)chunk };
         return true;

@@ -2,7 +2,11 @@
 /**
  * Schedules as data: per rank an ordered list of actions. As text (CSV), one line per rank in rank order:
  *   F0,B0,W0,F1,B1,W1,REDUCE0,REDUCE1,AGREE,STEP
- * A number is the micro-batch (of F, B, W; ".c" behind it is the chunk, when it is not 0) or the bucket (of REDUCE).
+ * or per pipeline stage:
+ *   F0,SA0,F1,SA1,RG0,B0,W0,RG1,B1,W1,AGREE,STEP
+ *   RA0,F0,B0,SG0,W0,RA1,F1,B1,SG1,W1,AGREE,STEP
+ * SA and RA send and receive activations, SG and RG gradients; R recomputes a stash; TIED sums the gradients that the first and the
+ * last stage share. A number is the micro-batch (".c" behind it is the chunk, when it is not 0) or the bucket (of REDUCE).
  * Lines that begin with # and empty lines say nothing. B m directly before W m is lowered layer by layer, and a REDUCE
  * directly behind the last W starts as soon as the last of its gradients is there: neither changes a bit.
  */
@@ -16,7 +20,13 @@
     ACTION(F, true)           \
     ACTION(B, true)           \
     ACTION(W, true)           \
+    ACTION(R, true)           \
+    ACTION(SA, true)          \
+    ACTION(RA, true)          \
+    ACTION(SG, true)          \
+    ACTION(RG, true)          \
     ACTION(REDUCE, true)      \
+    ACTION(TIED, false)       \
     ACTION(AGREE, false)      \
     ACTION(STEP, false)
 

@@ -152,12 +152,12 @@ yoke_status yokei_trainer_plan(const yoke_model *model, yoke_device *device, str
                                struct yokei_trainer_plan *p)
 {
     yoke_status status = YOKE_OK;
-    struct yoke_place place = { sizeof place, 0, 1 };
+    struct yoke_place place = { .size = sizeof place, .tensor_size = 1 };
     memset(p, 0, sizeof *p);
     YOKE_TRY(check_config(model, c));
     yokei_ranks(c, &p->rank, &p->n_ranks);
     YOKE_TRY_GOTO(share_out(c, p), free_plan);
-    YOKE_TRY_GOTO(yokei_parameters_create((const yoke_layer *const *)model->layer, model->n_layers, &place, &p->parameters),
+    YOKE_TRY_GOTO(yokei_parameters_create((const yoke_layer *const *)model->layer, model->n_layers, NULL, &place, &p->parameters),
                   free_plan);
     YOKE_TRY_GOTO(check_sequence(&p->parameters, c->sequence), free_plan);
     YOKE_TRY_GOTO(compare_ranks(c, p), free_plan);

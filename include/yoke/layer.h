@@ -48,12 +48,33 @@ struct yoke_pass {
     uint64_t seed;         /* random draws are keyed by (seed, step, layer name, global sample, position, feature) */
 };
 
+/** Indices [begin, end) of one dimension. */
+struct yoke_range {
+    int64_t begin, end;
+};
+
+/** Where a rank stands on the mesh, as far as what a layer holds and computes depends on it. */
+struct yoke_place {
+    size_t size;
+    int tensor_rank, tensor_size;
+    const int64_t *tensor_shares; /* [tensor_size], in which heads, features and vocabulary are dealt; NULL: equal */
+    bool sequence_parallel;       /* x and y hold this rank's rows only (yoke_place_rows); else all ranks hold all rows */
+};
+/**
+ * What the rank holds of n indivisible units: whole ones, in proportion to the shares, in the order of the ranks; the ranges of all
+ * ranks cover n. place NULL: all. A rank may come out with none: layers refuse that when the model is made for a mesh.
+ */
+struct yoke_range yoke_place_range(const struct yoke_place *place, int64_t n);
+/** The same of the B*T rows of x and y under sequence parallelism, dealt evenly; without it all rows. */
+struct yoke_range yoke_place_rows(const struct yoke_place *place, int64_t n_rows);
+
 /** Sizes of one micro-batch. */
 struct yoke_shape {
     size_t size;
     yoke_dtype dtype; /* of activations and of matrices' working copies */
     int64_t B, T;     /* sequences, and tokens per sequence */
     enum yoke_mode mode;
+    const struct yoke_place *place; /* NULL: the rank holds whole layers */
 };
 
 /** The parts of a layer's memory. */
@@ -72,20 +93,10 @@ enum yoke_until { YOKE_UNTIL_F = 0, YOKE_UNTIL_B, YOKE_UNTIL_W };
 /** The axes of the mesh of ranks, as bits. */
 enum yoke_axis { YOKE_AXIS_DATA = 1, YOKE_AXIS_PIPELINE = 2, YOKE_AXIS_TENSOR = 4 };
 
-/** Where a rank stands on the mesh, as far as a layer's shards depend on it. */
-struct yoke_place {
-    size_t size;
-    int tensor_rank, tensor_size;
-};
-
 #define YOKE_MAX_DIMS 4
 #define YOKE_MAX_RANGES 4
 #define YOKE_MAX_PARAMETERS 32 /* of one layer */
 
-/** Indices [begin, end) of one dimension. */
-struct yoke_range {
-    int64_t begin, end;
-};
 /** What a rank holds of one dimension: the ranges, one after the other (fused QKV under tensor parallelism has three). */
 struct yoke_ranges {
     int n;
@@ -109,6 +120,18 @@ struct yoke_parameter {
     bool matrix;                   /* has a 16-bit working copy in 16-bit precision; else the layer is given the f32 master */
 };
 
+/** What the ranks that share a layer's tensors do together; in order with `stream`. Layers go through yoke_call_sum and its like. */
+struct yoke_tensor_group {
+    size_t size;
+    void *context;
+    /** x [n] of all ranks, summed in f32 or wider in the order of the ranks, in place: the same bits on all. */
+    yoke_status (*sum)(void *context, void *x, int64_t n, yoke_dtype dtype, yoke_stream *stream);
+    /** all = the ranks' pieces one after the other; counts [tensor_size] elements. */
+    yoke_status (*gather)(void *context, const void *mine, void *all, const int64_t counts[], yoke_dtype dtype, yoke_stream *stream);
+    /** mine = this rank's piece of the sum of all ranks' `all`. */
+    yoke_status (*scatter_sum)(void *context, const void *all, void *mine, const int64_t counts[], yoke_dtype dtype, yoke_stream *stream);
+};
+
 /** One call of a layer. Pointers that its kind of call does not use are NULL. */
 struct yoke_layer_call {
     size_t size;
@@ -126,6 +149,7 @@ struct yoke_layer_call {
     void *y;                       /* [B*T, out]; const but in F, and in B for a layer whose output is the model's */
     const void *dy;                /* [B*T, out]; NULL for the last layer */
     void *dx;                      /* [B*T, in] */
+    const struct yoke_tensor_group *tensor; /* NULL: this rank holds whole layers */
     void *stash[YOKE_N_STASHES];   /* NULL where bytes are 0; in YOKE_EVALUATE it lives during the call only */
     void *workspace;
 };
@@ -196,6 +220,14 @@ static inline void *yoke_part_field(const struct yoke_layer_call *call, size_t b
          : yoke_observer_status((call)->observer))
 /** Copy on the device, in the same manner. */
 yoke_status yoke_call_copy(const struct yoke_layer_call *call, void *target, const void *source, size_t bytes);
+/**
+ * The collectives of the ranks that share the layer's tensors (call->tensor, call->shape->place); nothing to do for one rank, but that
+ * gather and scatter_sum copy. Each must be issued by all of them in the same order. Sums are of `dtype`, rounded once.
+ */
+yoke_status yoke_call_sum(const struct yoke_layer_call *call, void *x, int64_t n, yoke_dtype dtype);
+yoke_status yoke_call_gather(const struct yoke_layer_call *call, const void *mine, void *all, const int64_t counts[], yoke_dtype dtype);
+yoke_status yoke_call_scatter_sum(const struct yoke_layer_call *call, const void *all, void *mine, const int64_t counts[],
+                                  yoke_dtype dtype);
 /** Whether memory may be looked at: false while the program is being planned, when addresses lead nowhere. */
 bool yoke_call_runs(const struct yoke_layer_call *call);
 

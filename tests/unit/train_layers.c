@@ -70,7 +70,7 @@ static void set_up(struct bench *b, const struct yoke_layer_type *type, int64_t 
     for (int i = 0; i < yoke_model_n_layers(b->model) && !b->layer; i++)
         if (yoke_model_layer(b->model, i)->type == type) b->layer = yoke_model_layer(b->model, i);
     assert_non_null(b->layer); /* a listed layer must occur in the model that this test builds */
-    b->shape = (struct yoke_shape){ sizeof b->shape, YOKE_F64, batch, T, YOKE_TRAIN };
+    b->shape = (struct yoke_shape){ sizeof b->shape, YOKE_F64, batch, T, YOKE_TRAIN, NULL };
     b->pass = (struct yoke_pass){ .size = sizeof b->pass, .normaliser = 16, .loss_scale = 4, .seed = SEED };
     size_t rows = (size_t)(batch * T);
     b->n_x = rows * (size_t)b->layer->in;

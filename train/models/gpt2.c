@@ -5,6 +5,7 @@
 #include <string.h>
 #include "core/base/base.h"
 #include "train/layers/layers.h"
+#include "train/models/model.h"
 
 static const struct {
     const char *name;
@@ -78,6 +79,9 @@ yoke_status yoke_model_gpt2(const struct yoke_gpt2_config *config, yoke_model **
     }
     YOKE_TRY_GOTO(yoke_model_add(model, &yoke_layer_norm, "ln_f", C, C, config), destroy_model);
     YOKE_TRY_GOTO(yoke_model_add(model, &yoke_layer_head, "head", C, config->vocab_size, config), destroy_model);
+    model->before = 1;
+    model->per_block = 2;
+    model->after = 2;
     *model_out = model;
     return YOKE_OK;
 destroy_model:

@@ -88,10 +88,10 @@ const yoke_layer *yoke_model_layer(const yoke_model *model, int index)
 
 int64_t yoke_model_n_elements(const yoke_model *model)
 {
-    struct yoke_place place = { sizeof place, 0, 1 };
+    struct yoke_place place = { .size = sizeof place, .tensor_size = 1 };
     struct yokei_parameters ps;
     int64_t n = 0;
-    if (!model || yokei_parameters_create((const yoke_layer *const *)model->layer, model->n_layers, &place, &ps)) return 0;
+    if (!model || yokei_parameters_create((const yoke_layer *const *)model->layer, model->n_layers, NULL, &place, &ps)) return 0;
     for (int i = 0; i < ps.n; i++) n += yokei_logical_count(&ps.item[i]);
     yokei_parameters_free(&ps);
     return n;

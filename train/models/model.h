@@ -9,6 +9,8 @@ struct yoke_model {
     int n_layers;
     yoke_layer **layer;
     int n_trainers; /* that use it */
+    /* How a pipeline may cut it: `before` layers, then blocks of per_block layers each, then `after`; 0 per_block: between any two. */
+    int before, per_block, after;
 };
 
 #endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the instructions of a program wait for. Streams work side by side, each in the order of the list. An instruction waits for
+ * those of other streams that wrote what it reads, and, where it writes into a buffer first, for all that still use a buffer whose
+ * memory it takes over. Waits only look back in the list, so they cannot be circular; and what messages are received into is never
+ * memory that a message was sent from (yokei_buffer.is_received), so no rank's receive waits for another rank to receive.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include "core/base/base.h"
+#include "parallel/program.h"
+
+enum { N_OPERANDS = 5 + YOKE_N_STASHES };
+
+/* The last instruction of each stream that touches a buffer; -1: none yet. */
+struct users {
+    int last[YOKEI_N_STREAMS];
+};
+
+struct ordering {
+    struct yokei_program *p;
+    struct users *users;                                 /* [n_buffers] */
+    int newest[YOKEI_N_STREAMS];                         /* instruction of each stream so far */
+    int waited[YOKEI_N_STREAMS][YOKEI_N_STREAMS];        /* [of][for]: newest instruction that the stream has waited for */
+};
+
+static int operands_of(const struct yokei_instruction *i, int list[N_OPERANDS])
+{
+    const int all[N_OPERANDS] = { i->x, i->y, i->dy, i->dx, i->workspace, i->stash[0], i->stash[1], i->stash[2] };
+    int n = 0;
+    for (int k = 0; k < N_OPERANDS; k++)
+        if (all[k] >= 0) list[n++] = all[k];
+    return n;
+}
+
+/* Instruction `at` waits for `before`, unless its stream has waited for that or for a later one already. */
+static void wait_for(struct ordering *o, int at, int before)
+{
+    struct yokei_instruction *i = &o->p->instruction[at], *b = before < 0 ? NULL : &o->p->instruction[before];
+    if (!b || b->stream == i->stream || o->waited[i->stream][b->stream] >= before) return;
+    o->waited[i->stream][b->stream] = before;
+    if (b->record < 0) b->record = o->p->n_events++;
+    i->wait[b->stream] = b->record;
+}
+
+static bool shares_memory(const struct yokei_buffer *a, const struct yokei_buffer *b)
+{
+    return a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
+}
+
+/* The first use of a buffer: everything that used its memory before must be over. */
+static void take_over(struct ordering *o, int at, int buffer)
+{
+    const struct yokei_buffer *new = &o->p->buffer[buffer];
+    for (int b = 0; b < o->p->n_buffers; b++)
+        if (o->p->buffer[b].last < at && shares_memory(&o->p->buffer[b], new))
+            for (int s = 0; s < YOKEI_N_STREAMS; s++) wait_for(o, at, o->users[b].last[s]);
+}
+
+static bool works_on_gradients(const struct yokei_instruction *i)
+{
+    return i->kind == YOKEI_REDUCE || i->kind == YOKEI_TIED || i->kind == YOKEI_NORMS || i->kind == YOKEI_STEP || i->kind == YOKEI_AGREE;
+}
+
+static void order(struct ordering *o, int at)
+{
+    struct yokei_instruction *i = &o->p->instruction[at];
+    int list[N_OPERANDS];
+    const int n = operands_of(i, list);
+    for (int k = 0; k < n; k++) {
+        const struct yokei_buffer *b = &o->p->buffer[list[k]];
+        if (b->first == at) take_over(o, at, list[k]);
+        else wait_for(o, at, b->first);
+        o->users[list[k]].last[i->stream] = at;
+    }
+    /* Gradients are written by W, on the stream of computation, summed on that of communication, and read again. */
+    if (works_on_gradients(i)) wait_for(o, at, o->newest[i->stream == YOKEI_COMPUTE ? YOKEI_COMMUNICATION : YOKEI_COMPUTE]);
+    o->newest[i->stream] = at;
+}
+
+yoke_status yokei_order_streams(struct yokei_program *p)
+{
+    struct ordering o = { .p = p, .users = malloc(((size_t)p->n_buffers + 1) * sizeof *o.users) };
+    if (!o.users) return yoke_fail(YOKE_ENOMEM, "step program: no host memory for %d buffers", p->n_buffers);
+    memset(o.users, 0xff, ((size_t)p->n_buffers + 1) * sizeof *o.users); /* -1 */
+    memset(o.newest, 0xff, sizeof o.newest);
+    memset(o.waited, 0xff, sizeof o.waited);
+    p->n_events = 0;
+    for (int at = 0; at < p->n; at++) order(&o, at);
+    free(o.users);
+    return YOKE_OK;
+}
