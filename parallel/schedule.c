@@ -23,8 +23,9 @@ void yokei_schedule_free(struct yokei_schedule *schedule)
     memset(schedule, 0, sizeof *schedule);
 }
 
-static yoke_status append(struct yokei_actions *list, enum yokei_action_kind kind, int index, int chunk)
+yoke_status yokei_schedule_append(struct yokei_schedule *schedule, enum yokei_action_kind kind, int index, int chunk)
 {
+    struct yokei_actions *list = &schedule->rank[schedule->n_ranks - 1];
     if (list->n == list->capacity) {
         int capacity = list->capacity ? 2 * list->capacity : 64;
         struct yokei_action *action = realloc(list->action, (size_t)capacity * sizeof *action);
@@ -36,37 +37,13 @@ static yoke_status append(struct yokei_actions *list, enum yokei_action_kind kin
     return YOKE_OK;
 }
 
-static yoke_status add_rank(struct yokei_schedule *schedule)
+yoke_status yokei_schedule_add_line(struct yokei_schedule *schedule)
 {
     struct yokei_actions *rank = realloc(schedule->rank, (size_t)(schedule->n_ranks + 1) * sizeof *rank);
-    if (!rank) return yoke_fail(YOKE_ENOMEM, "schedule: no host memory for %d ranks", schedule->n_ranks + 1);
+    if (!rank) return yoke_fail(YOKE_ENOMEM, "schedule: no host memory for %d lines", schedule->n_ranks + 1);
     schedule->rank = rank;
     rank[schedule->n_ranks++] = (struct yokei_actions){ 0, 0, NULL };
     return YOKE_OK;
-}
-
-yoke_status yokei_schedule_data_parallel(int n_ranks, const int *n_micro_batches, int n_buckets,
-                                         struct yokei_schedule *schedule_out)
-{
-    yoke_status status = YOKE_OK;
-    struct yokei_schedule schedule = { 0, NULL };
-    for (int r = 0; r < n_ranks; r++) {
-        YOKE_TRY_GOTO(add_rank(&schedule), free_schedule);
-        struct yokei_actions *list = &schedule.rank[r];
-        for (int m = 0; m < n_micro_batches[r]; m++) {
-            YOKE_TRY_GOTO(append(list, YOKEI_ACTION_F, m, 0), free_schedule);
-            YOKE_TRY_GOTO(append(list, YOKEI_ACTION_B, m, 0), free_schedule);
-            YOKE_TRY_GOTO(append(list, YOKEI_ACTION_W, m, 0), free_schedule);
-        }
-        for (int b = 0; b < n_buckets; b++) YOKE_TRY_GOTO(append(list, YOKEI_ACTION_REDUCE, b, 0), free_schedule);
-        YOKE_TRY_GOTO(append(list, YOKEI_ACTION_AGREE, 0, 0), free_schedule);
-        YOKE_TRY_GOTO(append(list, YOKEI_ACTION_STEP, 0, 0), free_schedule);
-    }
-    *schedule_out = schedule;
-    return YOKE_OK;
-free_schedule:
-    yokei_schedule_free(&schedule);
-    return status;
 }
 
 /* One word of a line: letters, then a number and ".chunk" where the kind has one. */
@@ -83,7 +60,7 @@ static bool parse_word(const char *word, size_t length, struct yokei_action *out
         if (!kinds[k].numbered || !isdigit((unsigned char)word[n])) continue;
         char *end;
         long index = strtol(word + n, &end, 10), chunk = 0;
-        if (*end == '.' && isdigit((unsigned char)end[1]) && k <= YOKEI_ACTION_RG) chunk = strtol(end + 1, &end, 10);
+        if (*end == '.' && isdigit((unsigned char)end[1]) && yokei_action_has_micro_batch((enum yokei_action_kind)k)) chunk = strtol(end + 1, &end, 10);
         if (end != word + length || index > 1000000 || chunk > 1000) return false;
         *out = (struct yokei_action){ (enum yokei_action_kind)k, (int)index, (int)chunk };
         return true;
@@ -94,7 +71,7 @@ static bool parse_word(const char *word, size_t length, struct yokei_action *out
 static yoke_status parse_line(const char *line, size_t length, int number, const char *source,
                               struct yokei_schedule *schedule)
 {
-    YOKE_TRY(add_rank(schedule));
+    YOKE_TRY(yokei_schedule_add_line(schedule));
     for (size_t at = 0; at <= length;) {
         while (at < length && isspace((unsigned char)line[at])) at++;
         size_t end = at;
@@ -104,9 +81,10 @@ static yoke_status parse_line(const char *line, size_t length, int number, const
         struct yokei_action a;
         if (!parse_word(line + at, stop - at, &a))
             return yoke_fail(YOKE_ECONFIG,
-                             "%s:%d:%zu: \"%.*s\" is no action: write F0, B0, W0, REDUCE0 (with the micro-batch or bucket), AGREE or STEP",
+                             "%s:%d:%zu: \"%.*s\" is no action: write F, B, W, R, SA, RA, SG or RG with the micro-batch, F0 or F0.1 (in chunk 1), "
+                             "REDUCE0 with the bucket, TIED, AGREE or STEP",
                              source, number, at + 1, (int)YOKE_MIN(stop - at, (size_t)40), line + at);
-        YOKE_TRY(append(&schedule->rank[schedule->n_ranks - 1], a.kind, a.index, a.chunk));
+        YOKE_TRY(yokei_schedule_append(schedule, a.kind, a.index, a.chunk));
         at = end + 1;
     }
     return YOKE_OK;
@@ -134,11 +112,14 @@ free_schedule:
     return status;
 }
 
-static void write_action(FILE *to, const struct yokei_action *a)
+const char *yokei_action_text(const struct yokei_action *a, char *out, size_t bytes)
 {
-    fputs(kinds[a->kind].name, to);
-    if (kinds[a->kind].numbered) fprintf(to, "%d", a->index);
-    if (a->chunk) fprintf(to, ".%d", a->chunk);
+    yokei_text(out, bytes, "%s", kinds[a->kind].name);
+    size_t used = strlen(out);
+    if (kinds[a->kind].numbered) yokei_text(out + used, bytes - used, "%d", a->index);
+    used = strlen(out);
+    if (a->chunk) yokei_text(out + used, bytes - used, ".%d", a->chunk);
+    return out;
 }
 
 yoke_status yokei_schedule_print(const struct yokei_schedule *schedule, char **text_out)
@@ -150,7 +131,8 @@ yoke_status yokei_schedule_print(const struct yokei_schedule *schedule, char **t
     for (int r = 0; r < schedule->n_ranks; r++) {
         for (int i = 0; i < schedule->rank[r].n; i++) {
             if (i) fputc(',', to);
-            write_action(to, &schedule->rank[r].action[i]);
+            char word[48];
+            fputs(yokei_action_text(&schedule->rank[r].action[i], word, sizeof word), to);
         }
         fputc('\n', to);
     }

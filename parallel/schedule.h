@@ -48,7 +48,37 @@ struct yokei_schedule {
     struct yokei_actions *rank;
 };
 
+/* Name of the kind (as in --kind), the actions of a stage in words. */
+#define YOKEI_PIPELINES(PIPELINE)                                                                                     \
+    PIPELINE(NAIVE, "naive")             /* a micro-batch at a time through all stages and back: one stage works */   \
+    PIPELINE(GPIPE, "gpipe")             /* all forward, then all backward */                                         \
+    PIPELINE(1F1B, "1f1b")               /* p - 1 - stage forward, then forward and backward in turn */               \
+    PIPELINE(INTERLEAVED, "interleaved") /* the same with several chunks per stage: more messages, less waiting */    \
+    PIPELINE(ZB_H1, "zb-h1")             /* as 1f1b, but gradients leave before W, which stage i puts off by i */
+
+#define YOKEI_PIPELINE_KIND(name, text) YOKEI_PIPELINE_##name,
+enum yokei_pipeline_kind { YOKEI_PIPELINES(YOKEI_PIPELINE_KIND) YOKEI_N_PIPELINES };
+#undef YOKEI_PIPELINE_KIND
+extern const char *const yokei_pipeline_names[YOKEI_N_PIPELINES + 1]; /* ended by NULL */
+
+/** A pipeline's shape. Chunk c of stage s is virtual stage c * n_stages + s; these are in the order of the model's layers. */
+struct yokei_pipeline {
+    enum yokei_pipeline_kind kind;
+    int n_stages;
+    int n_chunks;          /* per stage; 0 is 1. More need interleaved, or a schedule of the user's own */
+    int n_micro_batches;
+    const int *n_buckets;  /* [n_stages] that REDUCE sums over the replicas of the stage; NULL: none */
+    const bool *recompute; /* [n_stages] fill the stash again before B; NULL: none. NULL for a check: each stage as it likes */
+    bool tied;             /* the first and the last of several stages sum gradients that they share, after their REDUCEs */
+};
+
 void yokei_schedule_free(struct yokei_schedule *schedule);
+/**
+ * A line per stage. Backward is B, W and then SG, in zb-h1 B, SG and W later. One stage has the order of data parallelism,
+ * whatever the kind. YOKE_ECONFIG: chunks without interleaved or the other way round; interleaved with micro-batches that are
+ * no multiple of the stages.
+ */
+yoke_status yokei_schedule_pipeline(const struct yokei_pipeline *shape, struct yokei_schedule *schedule_out);
 /** Data parallelism with gradient accumulation: rank r runs n_micro_batches[r] micro-batches, which may be none. */
 yoke_status yokei_schedule_data_parallel(int n_ranks, const int *n_micro_batches, int n_buckets,
                                          struct yokei_schedule *schedule_out);
@@ -56,6 +86,13 @@ yoke_status yokei_schedule_data_parallel(int n_ranks, const int *n_micro_batches
 yoke_status yokei_schedule_parse(const char *text, const char *source, struct yokei_schedule *schedule_out);
 /** As text; free() it. */
 yoke_status yokei_schedule_print(const struct yokei_schedule *schedule, char **text_out);
+/** One action as text, "F0.1". */
+const char *yokei_action_text(const struct yokei_action *action, char *out, size_t bytes);
+/** Whether it carries a micro-batch (F B W R SA RA SG RG). */
+static inline bool yokei_action_has_micro_batch(enum yokei_action_kind kind) { return kind <= YOKEI_ACTION_RG; }
+/** Add an empty line, and an action to the last line. */
+yoke_status yokei_schedule_add_line(struct yokei_schedule *schedule);
+yoke_status yokei_schedule_append(struct yokei_schedule *schedule, enum yokei_action_kind kind, int index, int chunk);
 /**
  * Refuse a schedule that loses or repeats a micro-batch or a bucket, runs W before B before F, accumulates in another
  * order than 0, 1, 2, … (which would change bits), or does not end in AGREE, STEP. YOKE_ECONFIG names rank and action.
