@@ -29,17 +29,21 @@ tests_unit_train_loop_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_train_loop_LDADD = $(TRAIN_TEST_LDADD)
 
 # Layouts against one host rank. Ranks share two cores: one thread each.
-train_ranks_programs = tests/ranks/parity tests/ranks/parity_planted
+train_ranks_programs = tests/ranks/parity tests/ranks/parity_planted tests/ranks/mesh
 check_PROGRAMS += $(train_ranks_programs)
 TRAIN_RANKS_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
 TRAIN_RANKS_LDADD = libyoke-train.la libyoke-comm.la libyoke.la $(MPICH_LIBS) -lm
-tests_ranks_parity_SOURCES = tests/ranks/ranks.h tests/golden/gates.h tests/ranks/parity.c
+tests_ranks_parity_SOURCES = tests/ranks/ranks.h tests/golden/gates.h tests/ranks/parity.h tests/ranks/parity.c
 tests_ranks_parity_CFLAGS = $(TRAIN_RANKS_CFLAGS)
 tests_ranks_parity_LDADD = $(TRAIN_RANKS_LDADD)
-tests_ranks_parity_planted_SOURCES = tests/ranks/ranks.h tests/golden/gates.h tests/ranks/parity.c
+tests_ranks_parity_planted_SOURCES = tests/ranks/ranks.h tests/golden/gates.h tests/ranks/parity.h tests/ranks/parity.c
 tests_ranks_parity_planted_CFLAGS = $(TRAIN_RANKS_CFLAGS) -DPLANT_DOUBLE_AVERAGE
 tests_ranks_parity_planted_LDADD = $(TRAIN_RANKS_LDADD)
+tests_ranks_mesh_SOURCES = tests/ranks/ranks.h tests/golden/gates.h tests/ranks/parity.h tests/ranks/mesh.c
+tests_ranks_mesh_CFLAGS = $(TRAIN_RANKS_CFLAGS)
+tests_ranks_mesh_LDADD = $(TRAIN_RANKS_LDADD)
 YOKE_TESTS += \
+	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run -t 200 4 tests/ranks/mesh' \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run -t 200 4 tests/ranks/parity' \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/parity_planted' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/train_command'

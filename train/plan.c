@@ -52,27 +52,61 @@ static yoke_status check_sequence(const struct yokei_parameters *ps, int64_t seq
     return YOKE_OK;
 }
 
+/* The whole share at once, or, in a pipeline, four micro-batches a stage if there are so many sequences. */
+static int64_t default_micro_batch(const struct yokei_trainer_plan *p)
+{
+    const int64_t share = p->shares[p->mesh.d];
+    return YOKE_MAX(p->mesh.pipeline == 1 ? share : share / (4 * p->mesh.pipeline), 1);
+}
+
 static yoke_status share_out(const struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
 {
-    size_t n = (size_t)p->n_ranks;
-    p->shares = calloc(n, sizeof *p->shares);
-    p->first = calloc(n, sizeof *p->first);
-    p->n_micro_batches = calloc(n, sizeof *p->n_micro_batches);
+    const int n = p->mesh.data, own = p->mesh.d;
+    const char *who = p->mesh.data == p->n_ranks ? "rank" : "replica";
+    p->shares = calloc((size_t)n, sizeof *p->shares);
+    p->first = calloc((size_t)n, sizeof *p->first);
+    p->n_micro_batches = calloc((size_t)n, sizeof *p->n_micro_batches);
     if (!p->shares || !p->first || !p->n_micro_batches)
-        return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %zu ranks", n);
+        return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d replicas", n);
     int64_t sum = 0;
-    for (int r = 0; r < p->n_ranks; r++) {
-        p->shares[r] = c->shares ? c->shares[r] : c->batch / p->n_ranks + (r < c->batch % p->n_ranks);
+    for (int r = 0; r < n; r++) {
+        p->shares[r] = c->shares ? c->shares[r] : c->batch / n + (r < c->batch % n);
         if (p->shares[r] < 0)
-            return yoke_fail(YOKE_ECONFIG, "the share of rank %d is %lld sequences: give 0 or more", r, (long long)p->shares[r]);
+            return yoke_fail(YOKE_ECONFIG, "the share of %s %d is %lld sequences: give 0 or more", who, r, (long long)p->shares[r]);
         p->first[r] = sum;
         sum += p->shares[r];
     }
     if (sum != c->batch)
-        return yoke_fail(YOKE_ECONFIG, "the shares of %d ranks add up to %lld sequences, but the batch is %lld: make them equal",
-                         p->n_ranks, (long long)sum, (long long)c->batch);
-    p->micro_batch = c->micro_batch ? c->micro_batch : YOKE_MAX(p->shares[p->rank], 1);
-    if (p->shares[p->rank] && p->micro_batch > p->shares[p->rank]) p->micro_batch = p->shares[p->rank];
+        return yoke_fail(YOKE_ECONFIG, "the shares of %d %ss add up to %lld sequences, but the batch is %lld: make them equal", n, who,
+                         (long long)sum, (long long)c->batch);
+    p->micro_batch = c->micro_batch ? c->micro_batch : default_micro_batch(p);
+    if (p->shares[own] && p->micro_batch > p->shares[own]) p->micro_batch = p->shares[own];
+    return YOKE_OK;
+}
+
+static uint64_t hash_mesh(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *p, uint64_t hash)
+{
+    const struct yokei_mesh *m = &p->mesh;
+    const int facts[] = { m->data, m->pipeline, m->tensor, m->chunks, c->sequence_parallel };
+    hash = yokei_hash(facts, sizeof facts, hash);
+    if (c->stage_blocks) hash = yokei_hash(c->stage_blocks, (size_t)(m->pipeline * m->chunks) * sizeof *c->stage_blocks, hash);
+    if (p->tensor_shares) hash = yokei_hash(p->tensor_shares, (size_t)m->tensor * sizeof *p->tensor_shares, hash);
+    if (c->pipeline_kind) hash = yokei_hash(c->pipeline_kind, strlen(c->pipeline_kind), hash);
+    return c->recompute ? yokei_hash(c->recompute, strlen(c->recompute), hash) : hash;
+}
+
+enum { SAID_FACTS, SAID_MICRO_BATCH, SAID_BUCKETS, SAID };
+
+/* What rank r said; the ranks of a replica pass each other's micro-batches on. */
+static yoke_status note_micro_batch(struct yokei_trainer_plan *p, int r, const double *all)
+{
+    const int d = yokei_mesh_at(&p->mesh, r).d, first = yokei_mesh_rank(&p->mesh, d, 0, 0);
+    const double own = all[r * SAID + SAID_MICRO_BATCH], its = all[first * SAID + SAID_MICRO_BATCH];
+    if (own != its)
+        return yoke_fail(YOKE_EMISMATCH, "trainer: ranks %d and %d of one replica have micro-batches of %.0f and %.0f sequences: give them the same",
+                         first, r, its, own);
+    p->n_micro_batches[d] = yokei_n_micro_batches(p->shares[d], (int64_t)own);
+    p->n_buckets[yokei_mesh_at(&p->mesh, r).s] = p->mesh.data > 1 ? (int)all[r * SAID + SAID_BUCKETS] : 0;
     return YOKE_OK;
 }
 
@@ -82,26 +116,58 @@ static yoke_status compare_ranks(const struct yoke_trainer_config *c, struct yok
     uint64_t facts[12] = { (uint64_t)c->precision, (uint64_t)c->batch, (uint64_t)c->sequence, c->bucket_bytes, c->seed };
     memcpy(&facts[5], (double[]){ c->beta1, c->beta2, c->eps, c->weight_decay, c->clip, c->loss_scale }, 6 * sizeof(double));
     uint64_t hash = yokei_hash(facts, sizeof facts, (uint64_t)c->scale_interval);
-    hash = yokei_hash(p->shares, (size_t)p->n_ranks * sizeof *p->shares, hash);
-    for (int i = 0; i < p->parameters.n; i++) {
-        hash = yokei_hash(p->parameters.item[i].name, strlen(p->parameters.item[i].name), hash);
-        hash = yokei_hash(p->parameters.item[i].shape, sizeof p->parameters.item[i].shape, hash);
+    hash = yokei_hash(p->shares, (size_t)p->mesh.data * sizeof *p->shares, hash);
+    hash = hash_mesh(c, p, hash);
+    for (int i = 0; i < p->logical.n; i++) {
+        hash = yokei_hash(p->logical.item[i].name, strlen(p->logical.item[i].name), hash);
+        hash = yokei_hash(p->logical.item[i].shape, sizeof p->logical.item[i].shape, hash);
     }
     if (c->schedule) hash = yokei_hash(c->schedule, strlen(c->schedule), hash);
-    enum { SAID = 2 };
-    double mine[SAID] = { (double)(hash >> 12), (double)p->micro_batch };
+    double mine[SAID] = { (double)(hash >> 12), (double)p->micro_batch, (double)p->state.n_buckets };
     double *all = calloc((size_t)p->n_ranks * SAID, sizeof *all);
     if (!all) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d ranks", p->n_ranks);
-    yoke_status status = yokei_ranks_gather(c, mine, SAID, all);
+    yoke_status status = c->comm ? yokei_ranks_gather(c, mine, SAID, all) : YOKE_OK;
+    for (int r = 0; r < p->n_ranks && !c->comm; r++) memcpy(all + r * SAID, mine, sizeof mine); /* planned without the others: as if they were like this one */
     for (int r = 0; r < p->n_ranks && !status; r++) {
         if (all[r * SAID] != all[0])
             status = yoke_fail(YOKE_EMISMATCH,
                                "trainer: ranks 0 and %d are set up differently (model, precision, batch, sequence, shares, seed or optimizer): "
                                "give all ranks the same", r);
-        else p->n_micro_batches[r] = yokei_n_micro_batches(p->shares[r], (int64_t)all[r * SAID + 1]);
+        else if (!status) status = note_micro_batch(p, r, all);
     }
     free(all);
     return status;
+}
+
+static yoke_status kind_of(const char *name, enum yokei_pipeline_kind *kind_out)
+{
+    for (int k = 0; k < YOKEI_N_PIPELINES; k++) {
+        *kind_out = (enum yokei_pipeline_kind)k;
+        if (!strcmp(yokei_pipeline_names[k], name)) return YOKE_OK;
+    }
+    return yoke_fail(YOKE_ECONFIG, "pipeline schedule \"%s\" is none of naive, gpipe, 1f1b, interleaved, zb-h1", name);
+}
+
+/* The schedule of all stages of this rank's replica, checked; or, where there are no stages, of all ranks. */
+static yoke_status make_schedule(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *p, struct yokei_schedule *out, int *own_out)
+{
+    const struct yokei_mesh *m = &p->mesh;
+    struct yokei_pipeline shape = { .n_stages = m->pipeline, .n_chunks = m->chunks, .n_micro_batches = p->n_micro_batches[m->d],
+                                    .n_buckets = p->n_buckets, .recompute = p->stage_recomputes, .tied = p->has_tied };
+    int first = 0;
+    YOKE_TRY(kind_of(c->pipeline_kind ? c->pipeline_kind : m->chunks > 1 ? "interleaved" : "1f1b", &shape.kind));
+    if (!c->schedule) {
+        YOKE_TRY(yokei_schedule_pipeline(&shape, out));
+    } else {
+        YOKE_TRY(yokei_schedule_parse(c->schedule, "schedule", out));
+        if (out->n_ranks != m->pipeline * m->data)
+            return yoke_fail(YOKE_ECONFIG, "the schedule has %d lines, but there are %d: one line per stage of each replica, replica after replica",
+                             out->n_ranks, m->pipeline * m->data);
+        first = m->d * m->pipeline;
+    }
+    *own_out = first + m->s;
+    if (m->pipeline > 1) return YOKE_OK;
+    return yokei_schedule_check(&(struct yokei_schedule){ 1, out->rank + first }, p->n_micro_batches + m->d, p->n_buckets[0]);
 }
 
 static yoke_status lower(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *c,
@@ -109,23 +175,17 @@ static yoke_status lower(const yoke_model *model, yoke_device *device, const str
 {
     yoke_status status = YOKE_OK;
     struct yokei_schedule schedule = { 0, NULL };
-    int n_buckets = p->n_ranks > 1 ? p->state.n_buckets : 0;
-    if (c->schedule) YOKE_TRY(yokei_schedule_parse(c->schedule, "schedule", &schedule));
-    else YOKE_TRY(yokei_schedule_data_parallel(p->n_ranks, p->n_micro_batches, n_buckets, &schedule));
-    if (schedule.n_ranks != p->n_ranks) {
-        status = yoke_fail(YOKE_ECONFIG, "the schedule has %d lines, but there are %d ranks: one line per rank", schedule.n_ranks,
-                           p->n_ranks);
-        goto free_schedule;
-    }
-    YOKE_TRY_GOTO(yokei_schedule_check(&schedule, p->n_micro_batches, n_buckets), free_schedule);
+    int own = 0;
+    YOKE_TRY_GOTO(make_schedule(c, p, &schedule, &own), free_schedule);
     p->train_job = (struct yokei_job){ .layers = (const yoke_layer *const *)model->layer, .n_layers = model->n_layers,
-                                       .parameters = &p->parameters, .state = &p->state, .device = device,
-                                       .T = c->sequence, .n_sequences = p->shares[p->rank],
+                                       .n_chunks = p->mesh.chunks, .chunk = p->chunk, .recomputed = p->recomputed,
+                                       .parameters = &p->parameters, .state = &p->state, .device = device, .place = p->place,
+                                       .T = c->sequence, .n_sequences = p->shares[p->mesh.d],
                                        .micro_batch = p->micro_batch };
     p->evaluate_job = p->logits_job = p->train_job;
     p->evaluate_job.n_sequences = p->micro_batch;
     p->logits_job.n_sequences = p->logits_job.micro_batch = 1;
-    YOKE_TRY_GOTO(yokei_program_train(&p->train_job, &schedule.rank[p->rank], &p->train), free_schedule);
+    YOKE_TRY_GOTO(yokei_program_train(&p->train_job, &schedule.rank[own], &p->train), free_schedule);
     YOKE_TRY_GOTO(yokei_program_evaluate(&p->evaluate_job, &p->evaluate), free_schedule);
     YOKE_TRY_GOTO(yokei_program_evaluate(&p->logits_job, &p->logits), free_schedule);
 free_schedule:
@@ -148,29 +208,152 @@ static void add_up(struct yokei_trainer_plan *p)
     p->report.total = p->arena_bytes + p->scratch_bytes;
 }
 
-yoke_status yokei_trainer_plan(const yoke_model *model, yoke_device *device, struct yoke_trainer_config *c,
-                               struct yokei_trainer_plan *p)
+/* Which layers the ranks of a stage forget the stash of: those that pass an input on; of "attention" the attention's own. */
+static bool forgets(const yoke_layer *layer, const char *what)
+{
+    if (!layer->in || !layer->type->backward_input || layer->type->gradient_until == YOKE_UNTIL_F) return false;
+    return !strcmp(what, "full") || (!strcmp(what, "attention") && !strcmp(layer->type->name, "attention"));
+}
+
+/* "none", "attention", "full", once for all stages or for each by commas. */
+static yoke_status choose_recomputed(const yoke_model *model, const struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
+{
+    const char *at = c->recompute ? c->recompute : "none";
+    const bool for_each = strchr(at, ',') != NULL;
+    for (int s = 0; s < p->mesh.pipeline; s++) {
+        const size_t length = strcspn(at, ",");
+        char what[16];
+        yokei_text(what, sizeof what, "%.*s", (int)YOKE_MIN(length, sizeof what - 1), at);
+        if (strcmp(what, "none") && strcmp(what, "attention") && strcmp(what, "full"))
+            return yoke_fail(YOKE_ECONFIG, "recompute \"%s\": \"%s\" is none of none, attention, full (once, or for each of %d stages by commas)",
+                             c->recompute, what, p->mesh.pipeline);
+        p->stage_recomputes[s] = strcmp(what, "none") != 0;
+        for (int l = 0; l < model->n_layers && s == p->mesh.s; l++) p->recomputed[l] = p->held[l] && forgets(model->layer[l], what);
+        if (!for_each) continue;
+        at += length;
+        if ((*at == ',') != (s + 1 < p->mesh.pipeline))
+            return yoke_fail(YOKE_ECONFIG, "recompute \"%s\": give one word, or one for each of %d stages", c->recompute, p->mesh.pipeline);
+        at += *at == ',';
+    }
+    return YOKE_OK;
+}
+
+/* The layers of every stage, and of this rank. */
+static yoke_status cut(const yoke_model *model, const struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
+{
+    const int per_block = YOKE_MAX(model->per_block, 1);
+    const struct yokei_blocks blocks = { model->before, per_block, (model->n_layers - model->before - model->after) / per_block };
+    p->chunk = calloc((size_t)p->mesh.chunks, sizeof *p->chunk);
+    p->held = calloc((size_t)model->n_layers, sizeof *p->held);
+    p->recomputed = calloc((size_t)model->n_layers, sizeof *p->recomputed);
+    p->stage_of = calloc((size_t)model->n_layers, sizeof *p->stage_of);
+    p->n_buckets = calloc((size_t)p->mesh.pipeline, sizeof *p->n_buckets);
+    p->stage_recomputes = calloc((size_t)p->mesh.pipeline, sizeof *p->stage_recomputes);
+    if (!p->chunk || !p->held || !p->recomputed || !p->stage_of || !p->n_buckets || !p->stage_recomputes)
+        return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d layers", model->n_layers);
+    for (int turn = 1; turn <= p->mesh.pipeline; turn++) { /* this rank's own stage last */
+        struct yokei_mesh at = p->mesh;
+        at.s = (p->mesh.s + turn) % p->mesh.pipeline;
+        if (at.pipeline == 1) p->chunk[0] = (struct yokei_chunk){ 0, model->n_layers };
+        else YOKE_TRY(yokei_mesh_chunks(&at, &blocks, model->n_layers, c->stage_blocks, p->chunk));
+        for (int k = 0; k < at.chunks; k++)
+            for (int l = p->chunk[k].first; l < p->chunk[k].end; l++) p->stage_of[l] = at.s;
+    }
+    for (int l = 0; l < model->n_layers; l++) p->held[l] = p->stage_of[l] == p->mesh.s;
+    return choose_recomputed(model, c, p);
+}
+
+static yoke_status place_rank(const struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
+{
+    YOKE_TRY(yokei_mesh_create(p->n_ranks, p->rank, c->data, c->pipeline, c->tensor, c->chunks, &p->mesh));
+    p->place = (struct yoke_place){ .size = sizeof p->place, .tensor_rank = p->mesh.t, .tensor_size = p->mesh.tensor,
+                                    .sequence_parallel = c->sequence_parallel && p->mesh.tensor > 1 };
+    if (!c->tensor_shares) return YOKE_OK;
+    p->tensor_shares = calloc((size_t)p->mesh.tensor, sizeof *p->tensor_shares);
+    if (!p->tensor_shares) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d shares", p->mesh.tensor);
+    for (int t = 0; t < p->mesh.tensor; t++) {
+        p->tensor_shares[t] = c->tensor_shares[t];
+        if (c->tensor_shares[t] < 1)
+            return yoke_fail(YOKE_ECONFIG, "the tensor share of rank %d of its group is %lld: give at least 1", t, (long long)c->tensor_shares[t]);
+    }
+    p->place.tensor_shares = p->tensor_shares;
+    return YOKE_OK;
+}
+
+/* The stages that use a parameter: the lowest and the highest. */
+static void stages_of(const struct yokei_trainer_plan *p, int parameter, int *least_out, int *most_out)
+{
+    *least_out = p->mesh.pipeline, *most_out = -1;
+    for (int l = 0; l < p->logical.n_layers; l++)
+        for (int i = 0; i < p->logical.n_of_layer[l]; i++) {
+            if (p->logical.of_layer[l][i] != parameter) continue;
+            *least_out = YOKE_MIN(*least_out, p->stage_of[l]);
+            *most_out = YOKE_MAX(*most_out, p->stage_of[l]);
+        }
+}
+
+/* Of a parameter that several ranks hold, one adds its norm; of one that the last stage shares with the first, the first. */
+static yoke_status choose_counted(struct yokei_trainer_plan *p)
+{
+    const struct yokei_parameters *own = &p->parameters;
+    p->counted = calloc((size_t)own->n + 1, sizeof *p->counted);
+    p->tied = calloc((size_t)own->n + 1, sizeof *p->tied);
+    if (!p->counted || !p->tied) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d parameters", own->n);
+    for (int i = 0; i < p->logical.n; i++) {
+        int least, most;
+        stages_of(p, i, &least, &most);
+        const int mine = yokei_parameter_find(own, p->logical.item[i].name);
+        const bool tied = least != most;
+        if (tied && (least != 0 || most != p->mesh.pipeline - 1))
+            return yoke_fail(YOKE_ECONFIG, "parameter %s is used by stages %d and %d of %d: only the first and the last stage can share one; cut the "
+                                           "model elsewhere (--layers)", p->logical.item[i].name, least, most, p->mesh.pipeline);
+        p->has_tied |= tied;
+        if (mine < 0) continue;
+        p->tied[mine] = tied;
+        p->counted[mine] = !(tied && p->mesh.s > 0) && !(own->item[mine].replicated_axes & YOKE_AXIS_TENSOR && p->mesh.t > 0);
+    }
+    return YOKE_OK;
+}
+
+/* Everything but what the other ranks say. */
+static yoke_status plan_alone(const yoke_model *model, const struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
+{
+    const struct yoke_place whole = { .size = sizeof whole, .tensor_size = 1 };
+    const yoke_layer *const *layers = (const yoke_layer *const *)model->layer;
+    YOKE_TRY(place_rank(c, p));
+    YOKE_TRY(share_out(c, p));
+    YOKE_TRY(cut(model, c, p));
+    YOKE_TRY(yokei_parameters_create(layers, model->n_layers, NULL, &whole, &p->logical));
+    YOKE_TRY(check_sequence(&p->logical, c->sequence));
+    YOKE_TRY(yokei_parameters_create(layers, model->n_layers, p->held, &p->place, &p->parameters));
+    YOKE_TRY(choose_counted(p));
+    return yokei_state_create(&p->parameters, c->precision, YOKE_MAX(p->shares[p->mesh.d], p->micro_batch) * c->sequence, c->bucket_bytes,
+                              &p->state);
+}
+
+yoke_status yokei_trainer_plan_as(const yoke_model *model, yoke_device *device, struct yoke_trainer_config *c, int rank, int n_ranks,
+                                  struct yokei_trainer_plan *p)
 {
     yoke_status status = YOKE_OK;
-    struct yoke_place place = { .size = sizeof place, .tensor_size = 1 };
     memset(p, 0, sizeof *p);
+    p->rank = rank;
+    p->n_ranks = n_ranks;
     YOKE_TRY(check_config(model, c));
-    yokei_ranks(c, &p->rank, &p->n_ranks);
-    YOKE_TRY_GOTO(share_out(c, p), free_plan);
-    YOKE_TRY_GOTO(yokei_parameters_create((const yoke_layer *const *)model->layer, model->n_layers, NULL, &place, &p->parameters),
-                  free_plan);
-    YOKE_TRY_GOTO(check_sequence(&p->parameters, c->sequence), free_plan);
+    YOKE_TRY_GOTO(plan_alone(model, c, p), free_plan);
     YOKE_TRY_GOTO(compare_ranks(c, p), free_plan);
-    YOKE_TRY_GOTO(yokei_state_create(&p->parameters, c->precision,
-                                     YOKE_MAX(p->shares[p->rank], p->micro_batch) * c->sequence, c->bucket_bytes,
-                                     &p->state),
-                  free_plan);
     YOKE_TRY_GOTO(lower(model, device, c, p), free_plan);
     add_up(p);
     return YOKE_OK;
 free_plan:
     yokei_trainer_plan_free(p);
     return status;
+}
+
+yoke_status yokei_trainer_plan(const yoke_model *model, yoke_device *device, struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
+{
+    int rank, n_ranks;
+    yokei_ranks(c, &rank, &n_ranks);
+    return yokei_trainer_plan_as(model, device, c, rank, n_ranks, p);
 }
 
 void yokei_trainer_plan_free(struct yokei_trainer_plan *p)
@@ -180,9 +363,10 @@ void yokei_trainer_plan_free(struct yokei_trainer_plan *p)
     yokei_program_free(&p->logits);
     yokei_state_free(&p->state);
     yokei_parameters_free(&p->parameters);
-    free(p->shares);
-    free(p->first);
-    free(p->n_micro_batches);
+    yokei_parameters_free(&p->logical);
+    void *const lists[] = { p->tensor_shares, p->chunk, p->held, p->recomputed, p->stage_of, p->n_buckets, p->stage_recomputes,
+                            p->shares, p->first, p->n_micro_batches, p->counted, p->tied };
+    for (size_t i = 0; i < YOKE_COUNT(lists); i++) free(lists[i]);
     memset(p, 0, sizeof *p);
 }
 

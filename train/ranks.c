@@ -35,14 +35,82 @@ yoke_status yokei_ranks_agree(const struct yoke_trainer_config *config, uint64_t
     return status;
 }
 
-yoke_status yokei_ranks_sum(const struct yoke_trainer_config *config, void *gradients, int64_t n, yoke_dtype dtype,
-                            yoke_stream *stream)
+yoke_status yokei_ranks_sum(yoke_comm *comm, void *gradients, int64_t n, yoke_dtype dtype, yoke_stream *stream)
 {
-    return yoke_all_reduce(gradients, gradients, (size_t)n, dtype, YOKE_SUM, config->comm, stream);
+    return yoke_all_reduce(gradients, gradients, (size_t)n, dtype, YOKE_SUM, comm, stream);
+}
+
+yoke_status yokei_ranks_sum_on_host(const struct yoke_trainer_config *config, float *values, int64_t n)
+{
+    return config->control ? yoke_all_reduce(values, values, (size_t)n, YOKE_F32, YOKE_SUM, config->control, NULL) : YOKE_OK;
+}
+
+yoke_status yokei_ranks_tell(const struct yoke_trainer_config *config, float *values, int64_t n, int from)
+{
+    return config->control ? yoke_broadcast(values, values, (size_t)n, YOKE_F32, from, config->control, NULL) : YOKE_OK;
 }
 
 void yokei_ranks_busy(const struct yoke_trainer_config *config, const char *what)
 {
     if (config->comm) yoke_comm_busy(config->comm, what);
     if (config->control) yoke_comm_busy(config->control, what);
+}
+
+/* ---- the groups of a mesh ---- */
+
+/* The ranks that give the same colour; a colour below 0 takes part in the call only. */
+static yoke_status split(yoke_comm *from, int color, int key, const char *name, yoke_comm **comm_out)
+{
+    struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
+    config.name = name;
+    return yoke_comm_split(from, color, key, &config, comm_out);
+}
+
+/*
+ * Between stages `b` and b + 1 (the first one behind the last) one communicator of two ranks for each direction, so that a message
+ * that waits for its receiver holds up no other.
+ */
+static yoke_status connect_stages(yoke_comm *from, const struct yokei_mesh *m, int b, struct yokei_groups *g)
+{
+    const int after = (b + 1) % m->pipeline, column = m->d * m->tensor + m->t;
+    const bool is_member = m->s == b || m->s == after;
+    for (int way = 0; way < 2; way++) {
+        yoke_comm *comm = NULL;
+        YOKE_TRY(split(from, is_member ? column : -1, m->s == b ? 0 : 1, way ? "gradients" : "activations", &comm));
+        if (m->s == b) g->next[way] = comm;
+        else if (is_member) g->previous[way] = comm;
+    }
+    return YOKE_OK;
+}
+
+yoke_status yokei_groups_create(const struct yoke_trainer_config *config, const struct yokei_mesh *m, bool has_tied, struct yokei_groups *g)
+{
+    yoke_comm *all = config->comm;
+    const int column = m->d * m->tensor + m->t, n_borders = m->pipeline == 1 ? 0 : m->pipeline - (m->chunks == 1);
+    memset(g, 0, sizeof *g);
+    if (!all) return YOKE_OK;
+    if (m->data > 1 && m->data < yokei_mesh_size(m)) YOKE_TRY(split(all, m->s * m->tensor + m->t, m->d, "data", &g->data));
+    if (m->tensor > 1) YOKE_TRY(split(all, m->s * m->data + m->d, m->t, "tensor", &g->tensor));
+    for (int b = 0; b < n_borders; b++) YOKE_TRY(connect_stages(all, m, b, g));
+    if (has_tied) YOKE_TRY(split(all, m->s == 0 || m->s == m->pipeline - 1 ? column : -1, m->s, "tied", &g->tied));
+    return YOKE_OK;
+}
+
+void yokei_groups_destroy(struct yokei_groups *g)
+{
+    yoke_comm *const all[] = { g->data, g->tensor, g->next[0], g->next[1], g->previous[0], g->previous[1], g->tied };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i]) yoke_comm_destroy(all[i]);
+    memset(g, 0, sizeof *g);
+}
+
+yoke_status yokei_groups_message(const struct yokei_groups *g, enum yokei_instruction_kind kind, void *data, int64_t n, yoke_dtype dtype,
+                                 yoke_stream *stream)
+{
+    switch (kind) {
+    case YOKEI_SEND_ACTIVATION: return yoke_send(data, (size_t)n, dtype, 1, g->next[0], stream);
+    case YOKEI_RECEIVE_ACTIVATION: return yoke_recv(data, (size_t)n, dtype, 0, g->previous[0], stream);
+    case YOKEI_SEND_GRADIENT: return yoke_send(data, (size_t)n, dtype, 0, g->previous[1], stream);
+    default: return yoke_recv(data, (size_t)n, dtype, 1, g->next[1], stream);
+    }
 }

@@ -9,12 +9,33 @@
 /* What a rank tells the others at the agreement. */
 enum { SAID_LOSS, SAID_COMPUTE, SAID_CLOCK, SAID_OVERFLOW, SAID_SQUARES, SAID };
 
+static int64_t own_share(const struct yoke_trainer *t) { return t->plan.shares[t->plan.mesh.d]; }
+
+/* Whether this rank's losses count: the last stage has them, and all that share its tensors the same ones. */
+static bool tells_losses(const struct yoke_trainer *t) { return t->plan.mesh.s == t->plan.mesh.pipeline - 1 && t->plan.mesh.t == 0; }
+
 static double seconds_since(uint64_t begun_ns) { return (double)(yokei_now_ns() - begun_ns) * 1e-9; }
+
+static yoke_status message(void *context, enum yokei_instruction_kind kind, void *data, int64_t n, yoke_stream *stream)
+{
+    struct yoke_trainer *t = context;
+    return yokei_groups_message(&t->groups, kind, data, n, t->plan.state.dtype, stream);
+}
+
+/* The first and the last stage hold a parameter each, and each a part of its gradient. */
+static yoke_status tied(void *context, yoke_stream *stream)
+{
+    struct yoke_trainer *t = context;
+    const struct yokei_state *s = &t->plan.state;
+    for (int i = 0; i < s->n; i++)
+        if (t->plan.tied[i]) YOKE_TRY(yokei_ranks_sum(t->groups.tied, yoke_at(t->base, s->slot[i].gradient), s->slot[i].n, s->wide, stream));
+    return YOKE_OK;
+}
 
 static yoke_status reduce(void *context, void *gradients, int64_t n, yoke_stream *stream)
 {
     struct yoke_trainer *t = context;
-    return yokei_ranks_sum(&t->config, gradients, n, t->plan.state.wide, stream);
+    return yokei_ranks_sum(t->groups.data ? t->groups.data : t->config.comm, gradients, n, t->plan.state.wide, stream);
 }
 
 /* Losses and norms come back from the device; the gradient's norm is added up in f64, each parameter once. */
@@ -23,15 +44,15 @@ static yoke_status fetch(struct yoke_trainer *t, double *loss_sum_out, double *s
     const struct yokei_state *s = &t->plan.state;
     yoke_stream *stream = t->stream[YOKEI_COMPUTE];
     size_t wide = yoke_dtype_bytes(s->wide);
-    int64_t n = t->plan.shares[t->plan.rank] * t->config.sequence;
+    int64_t n = own_share(t) * t->config.sequence;
     YOKE_TRY(yoke_copy_to_host(stream, t->host_losses, yoke_at(t->base, s->losses), (size_t)n * wide));
     YOKE_TRY(yoke_copy_to_host(stream, t->host_norms, yoke_at(t->base, s->norms), (size_t)s->n * 2 * wide));
     YOKE_TRY(yoke_stream_sync(stream));
     double loss = 0, squares = 0;
     bool overflow = false;
-    for (int64_t i = 0; i < n; i++) loss += yokei_load(s->wide, t->host_losses, i);
+    for (int64_t i = 0; i < n && tells_losses(t); i++) loss += yokei_load(s->wide, t->host_losses, i);
     for (int i = 0; i < s->n; i++) {
-        squares += yokei_load(s->wide, t->host_norms, 2 * i);
+        if (t->plan.counted[i]) squares += yokei_load(s->wide, t->host_norms, 2 * i);
         overflow = overflow || yokei_load(s->wide, t->host_norms, 2 * i + 1) != 0;
     }
     *loss_sum_out = loss;
@@ -63,8 +84,10 @@ static yoke_status agree(void *context)
         loss += said[SAID_LOSS];
         any = any || said[SAID_OVERFLOW] != 0;
     }
-    /* All ranks clip by rank 0's norm: devices add its squares in different orders, and the weights must not drift apart. */
-    if (!status) squares = all[SAID_SQUARES];
+    /* All ranks clip by the first replica's norm: devices add its squares in different orders, and the weights must not drift apart. */
+    squares = 0;
+    for (int r = 0; r < n && !status; r++)
+        if (yokei_mesh_at(&t->plan.mesh, r).d == 0) squares += all[r * SAID + SAID_SQUARES];
     free(all);
     YOKE_TRY(status);
     t->result.loss = loss / ((double)t->config.batch * (double)t->config.sequence);
@@ -86,18 +109,23 @@ static void set_up(struct yoke_trainer *t, const struct yokei_job *job, const st
     struct yokei_machine *k = &t->machine;
     *k = (struct yokei_machine){ .job = job, .program = program, .base = t->base, .context = t };
     for (int s = 0; s < YOKEI_N_STREAMS; s++) k->stream[s] = t->stream[s];
+    k->event = t->event;
+    k->message = message;
+    k->tensor = t->groups.tensor ? &t->groups.tensor_group : NULL;
     k->observer = t->profiling ? &t->profiler : NULL;
     k->pass = (struct yoke_pass){ .size = sizeof k->pass, .mode = program->mode, .step = t->step,
-                                  .sample_offset = t->plan.first[t->plan.rank],
+                                  .sample_offset = t->plan.first[t->plan.mesh.d],
                                   .normaliser = t->config.batch * t->config.sequence,
                                   .loss_scale = (float)t->loss_scale.scale, .seed = t->config.seed };
 }
 
-/* Behind the last call of a layer: compute time is measured up to there. What follows waits for it anyway. */
+/* Behind the last call of a layer and the last message: compute time is measured up to there. What follows waits for it anyway. */
 static int end_of_compute(const struct yokei_program *p)
 {
     int n = p->agree;
-    while (n > 0 && p->instruction[n - 1].layer < 0) n--;
+    while (n > 0 && (p->instruction[n - 1].kind == YOKEI_NORMS || p->instruction[n - 1].kind == YOKEI_TIED ||
+                     p->instruction[n - 1].kind == YOKEI_REDUCE))
+        n--;
     return n;
 }
 
@@ -115,7 +143,7 @@ yoke_status yoke_trainer_backward(yoke_trainer *t, const int32_t *tokens, const 
                                   struct yoke_step_result *result_out)
 {
     if (!t || !result_out) return yoke_fail(YOKE_EINVAL, "yoke_trainer_backward: a pointer is null");
-    int64_t n = t->plan.shares[t->plan.rank] * t->config.sequence;
+    int64_t n = own_share(t) * t->config.sequence;
     if (n && (!tokens || !targets)) return yoke_fail(YOKE_EINVAL, "yoke_trainer_backward: tokens or targets is null");
     const struct yokei_program *p = &t->plan.train;
     t->begun_ns = yokei_now_ns();
@@ -123,8 +151,8 @@ yoke_status yoke_trainer_backward(yoke_trainer *t, const int32_t *tokens, const 
     t->ready = false;
     t->step++;
     set_up(t, &t->plan.train_job, p);
-    t->machine.event = t->event;
-    t->machine.reduce = t->plan.n_ranks > 1 ? reduce : NULL;
+    t->machine.reduce = t->plan.mesh.data > 1 ? reduce : NULL;
+    t->machine.tied = t->groups.tied ? tied : NULL;
     t->machine.agree = agree;
     t->gradient_scale = t->loss_scale.scale;
     t->result = (struct yoke_step_result){ .size = sizeof t->result, .step = t->step, .loss_scale = t->loss_scale.scale,
@@ -164,6 +192,13 @@ yoke_status yoke_trainer_apply(yoke_trainer *t, double learning_rate, struct yok
     return yokei_loss_scale_update(&t->loss_scale, t->result.overflow, t->step);
 }
 
+/* Messages may still be read by their receivers: nothing may be written where they come from. */
+static yoke_status drain(struct yoke_trainer *t)
+{
+    for (int s = 0; s < YOKEI_N_STREAMS && t->plan.mesh.pipeline > 1; s++) YOKE_TRY(yoke_stream_sync(t->stream[s]));
+    return YOKE_OK;
+}
+
 /* One evaluation program; missing sequences of the last micro-batch are filled with ignored tokens. */
 static yoke_status evaluate_some(struct yoke_trainer *t, const int32_t *tokens, const int32_t *targets, int64_t count,
                                  double *sum)
@@ -179,6 +214,8 @@ static yoke_status evaluate_some(struct yoke_trainer *t, const int32_t *tokens, 
         YOKE_TRY(yoke_fill(stream, yoke_at(t->base, s->targets + (size_t)n * 4), 0xff, (size_t)(all - n) * 4));
     }
     YOKE_TRY(yokei_run(&t->machine, 0, t->plan.evaluate.n));
+    YOKE_TRY(drain(t));
+    if (!tells_losses(t)) return YOKE_OK;
     YOKE_TRY(yoke_copy_to_host(stream, t->host_losses, yoke_at(t->base, s->losses), (size_t)n * wide));
     YOKE_TRY(yoke_stream_sync(stream));
     for (int64_t i = 0; i < n; i++) *sum += yokei_load(s->wide, t->host_losses, i);
@@ -199,27 +236,39 @@ yoke_status yoke_trainer_evaluate(yoke_trainer *t, const int32_t *tokens, const 
     return YOKE_OK;
 }
 
-yoke_status yoke_trainer_logits(yoke_trainer *t, const int32_t *tokens, int64_t position, float *logits_out)
+/* On the last stage into logits_out. */
+static yoke_status run_logits(yoke_trainer *t, const int32_t *tokens, int64_t position, int64_t V, float *logits_out)
 {
-    if (!t || !tokens || !logits_out) return yoke_fail(YOKE_EINVAL, "yoke_trainer_logits: a pointer is null");
     const struct yokei_state *s = &t->plan.state;
     const struct yokei_program *p = &t->plan.logits;
-    int64_t T = t->config.sequence, V = yoke_model_layer(t->model, t->model->n_layers - 1)->out;
-    if (position < 0 || position >= T)
-        return yoke_fail(YOKE_EINVAL, "yoke_trainer_logits: position %lld is not in a sequence of %lld", (long long)position,
-                         (long long)T);
     yoke_stream *stream = t->stream[YOKEI_COMPUTE];
     size_t bytes = (size_t)V * yoke_dtype_bytes(s->dtype);
+    set_up(t, &t->plan.logits_job, p);
+    YOKE_TRY(load_tokens(t, tokens, tokens, t->config.sequence));
+    YOKE_TRY(yokei_run(&t->machine, 0, p->n));
+    YOKE_TRY(drain(t));
+    if (t->plan.mesh.s < t->plan.mesh.pipeline - 1) return YOKE_OK;
     void *row = malloc(bytes);
     if (!row) return yoke_fail(YOKE_ENOMEM, "yoke_trainer_logits: no host memory");
-    t->ready = false;
-    set_up(t, &t->plan.logits_job, p);
-    yoke_status status = load_tokens(t, tokens, tokens, T);
-    if (!status) status = yokei_run(&t->machine, 0, p->n);
     const struct yokei_buffer *y = &p->buffer[p->instruction[p->n - 1].y];
-    if (!status) status = yoke_copy_to_host(stream, row, yoke_at(t->base, s->bytes + y->offset + (size_t)position * bytes), bytes);
+    yoke_status status = yoke_copy_to_host(stream, row, yoke_at(t->base, s->bytes + y->offset + (size_t)position * bytes), bytes);
     if (!status) status = yoke_stream_sync(stream);
     if (!status) yoke_convert(s->dtype, row, YOKE_F32, logits_out, (size_t)V);
     free(row);
     return status;
+}
+
+yoke_status yoke_trainer_logits(yoke_trainer *t, const int32_t *tokens, int64_t position, float *logits_out)
+{
+    if (!t || !tokens || !logits_out) return yoke_fail(YOKE_EINVAL, "yoke_trainer_logits: a pointer is null");
+    int64_t T = t->config.sequence, V = yoke_model_layer(t->model, t->model->n_layers - 1)->out;
+    if (position < 0 || position >= T)
+        return yoke_fail(YOKE_EINVAL, "yoke_trainer_logits: position %lld is not in a sequence of %lld", (long long)position,
+                         (long long)T);
+    t->ready = false;
+    const bool is_whole = t->plan.mesh.data == t->plan.n_ranks;
+    yoke_status status = is_whole || t->plan.mesh.d == 0 ? run_logits(t, tokens, position, V, logits_out) : YOKE_OK;
+    if (is_whole) return status;
+    const yoke_status told = yokei_ranks_tell(&t->config, logits_out, V, yokei_mesh_rank(&t->plan.mesh, 0, t->plan.mesh.pipeline - 1, 0));
+    return status ? status : told;
 }

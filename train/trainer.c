@@ -13,14 +13,16 @@ static double mib(double bytes) { return bytes / 1048576.0; }
  */
 static size_t need_with(const struct yoke_trainer *t, int64_t micro_batch)
 {
-    struct yoke_memory_report report;
+    struct yokei_trainer_plan plan;
     struct yoke_trainer_config c = t->config;
     c.comm = c.control = NULL;
-    c.shares = NULL;
+    c.shares = t->plan.shares;
     c.schedule = NULL;
-    c.batch = YOKE_MAX(t->plan.shares[t->plan.rank], 1);
     c.micro_batch = micro_batch;
-    return yoke_trainer_plan_memory(t->model, t->device, &c, &report) ? 0 : report.total;
+    if (yokei_trainer_plan_as(t->model, t->device, &c, t->plan.rank, t->plan.n_ranks, &plan)) return 0;
+    const size_t total = plan.report.total;
+    yokei_trainer_plan_free(&plan);
+    return total;
 }
 
 static yoke_status refuse(const struct yoke_trainer *t, uint64_t have)
@@ -70,17 +72,18 @@ static yoke_status allocate(struct yoke_trainer *t)
 {
     const struct yokei_trainer_plan *p = &t->plan;
     size_t wide = yoke_dtype_bytes(p->state.wide);
-    int64_t n_tokens = YOKE_MAX(p->shares[p->rank], p->micro_batch) * t->config.sequence;
+    int64_t n_tokens = YOKE_MAX(p->shares[p->mesh.d], p->micro_batch) * t->config.sequence;
     for (int s = 0; s < YOKEI_N_STREAMS; s++) YOKE_TRY(yoke_stream_create(t->device, &t->stream[s]));
     YOKE_TRY(yoke_alloc(t->device, p->arena_bytes, &t->base));
     YOKE_TRY(yoke_stream_reserve(t->stream[YOKEI_COMPUTE], p->scratch_bytes));
-    t->event = calloc((size_t)p->train.n_events + 1, sizeof *t->event);
+    const int n_events = YOKE_MAX(p->train.n_events, YOKE_MAX(p->evaluate.n_events, p->logits.n_events));
+    t->event = calloc((size_t)n_events + 1, sizeof *t->event);
     t->reports = calloc((size_t)p->n_ranks, sizeof *t->reports);
     t->host_losses = malloc((size_t)n_tokens * wide);
     t->host_norms = malloc(((size_t)p->state.n * 2 + 1) * wide);
     if (!t->event || !t->reports || !t->host_losses || !t->host_norms)
         return yoke_fail(YOKE_ENOMEM, "trainer: no host memory");
-    for (; t->n_events < p->train.n_events; t->n_events++)
+    for (; t->n_events < n_events; t->n_events++)
         YOKE_TRY(yoke_event_create(t->device, &t->event[t->n_events]));
     return YOKE_OK;
 }
@@ -101,6 +104,10 @@ yoke_status yoke_trainer_create(const yoke_model *model, yoke_device *device, co
     t->config.schedule = NULL;
     YOKE_TRY_GOTO(check_memory(t), destroy_trainer);
     YOKE_TRY_GOTO(allocate(t), destroy_trainer);
+    if (t->plan.mesh.data < t->plan.n_ranks)
+        YOKE_TRY_GOTO(yokei_groups_create(&t->config, &t->plan.mesh, t->plan.has_tied, &t->groups), destroy_trainer);
+    t->config.stage_blocks = t->config.tensor_shares = NULL;
+    t->config.recompute = t->config.pipeline_kind = NULL;
     YOKE_TRY_GOTO(yoke_trainer_draw(t, t->config.seed), destroy_trainer);
     *trainer_out = t;
     return YOKE_OK;
@@ -120,6 +127,7 @@ yoke_status yoke_trainer_destroy(yoke_trainer *t)
     for (int e = 0; e < t->n_events; e++) yoke_event_destroy(t->event[e]);
     for (int s = 0; s < YOKEI_N_STREAMS; s++)
         if (t->stream[s]) yoke_stream_destroy(t->stream[s]);
+    yokei_groups_destroy(&t->groups);
     if (t->base) yoke_free(t->device, t->base);
     free(t->event);
     free(t->reports);
@@ -140,8 +148,8 @@ yoke_status yoke_trainer_memory(const yoke_trainer *trainer, struct yoke_memory_
 
 void yoke_trainer_range(const yoke_trainer *trainer, int64_t *first_out, int64_t *count_out)
 {
-    *first_out = trainer->plan.first[trainer->plan.rank];
-    *count_out = trainer->plan.shares[trainer->plan.rank];
+    *first_out = trainer->plan.first[trainer->plan.mesh.d];
+    *count_out = trainer->plan.shares[trainer->plan.mesh.d];
 }
 
 void yoke_trainer_profile(yoke_trainer *trainer, yoke_profile_function function, void *context)

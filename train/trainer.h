@@ -3,16 +3,28 @@
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 
+#include "parallel/mesh.h"
 #include "parallel/program.h"
 #include "train/models/model.h"
 
 /** Everything that is known before anything is allocated. */
 struct yokei_trainer_plan {
     int rank, n_ranks;
-    int64_t *shares, *first;      /* sequences of each rank, and where they begin in the global batch */
-    int *n_micro_batches;         /* of each rank */
-    int64_t micro_batch;          /* of this rank */
+    struct yokei_mesh mesh;
+    struct yoke_place place;
+    int64_t *tensor_shares;       /* [mesh.tensor], place's own; NULL: equal */
+    struct yokei_chunk *chunk;    /* [mesh.chunks] layers of this rank */
+    bool *held, *recomputed;      /* [n_layers] */
+    int64_t *shares, *first;      /* sequences of each replica, and where they begin in the global batch */
+    int *n_micro_batches;         /* of each replica */
+    int64_t micro_batch;          /* of this rank's replica */
+    struct yokei_parameters logical; /* of the whole model, unsharded: the same on all ranks */
     struct yokei_parameters parameters;
+    bool *counted;                /* [parameters.n] whose norm this rank adds to the whole one's: each element of the model once */
+    bool *tied, has_tied;         /* [parameters.n] that the first and the last stage both hold; whether the model has such */
+    int *stage_of;                /* [n_layers] */
+    int *n_buckets;               /* [mesh.pipeline] that each stage sums over its replicas */
+    bool *stage_recomputes;       /* [mesh.pipeline] */
     struct yokei_state state;
     struct yokei_job train_job, evaluate_job, logits_job;
     struct yokei_program train, evaluate, logits;
@@ -31,6 +43,14 @@ void yokei_loss_scale_init(struct yokei_loss_scale *s, yoke_dtype precision, dou
 /** After a step. YOKE_ENUMERIC when steps keep overflowing. */
 yoke_status yokei_loss_scale_update(struct yokei_loss_scale *s, bool overflow, int64_t step);
 
+/** Communicators of the groups that a rank of a mesh belongs to; NULL: a group of one, or the trainer's own is it. */
+struct yokei_groups {
+    yoke_comm *data, *tensor, *tied;
+    yoke_comm *next[2], *previous[2]; /* with the neighbouring stages: activations, gradients. The earlier stage is rank 0 */
+    int64_t *counts;                  /* [tensor] scratch */
+    struct yoke_tensor_group tensor_group;
+};
+
 struct yoke_trainer {
     struct yoke_trainer_config config;  /* defaults filled in; shares and schedule are not looked at any more */
     yoke_model *model;
@@ -42,6 +62,7 @@ struct yoke_trainer {
     void *base;                         /* the one allocation */
     yoke_observer profiler;
     bool profiling;
+    struct yokei_groups groups;
     struct yokei_loss_scale loss_scale;
     int64_t step, optimizer_step;       /* backward passes, and AdamW steps that were taken */
     double gradient_scale;              /* loss scale that the gradients at hand carry */
@@ -56,21 +77,34 @@ struct yoke_trainer {
 };
 
 /* ---- ranks.c: the only file of the trainer that talks to other ranks ---- */
+/** Make the groups of the mesh. Collective; blocks. */
+yoke_status yokei_groups_create(const struct yoke_trainer_config *config, const struct yokei_mesh *mesh, bool has_tied,
+                                struct yokei_groups *groups_out);
+void yokei_groups_destroy(struct yokei_groups *groups);
+/** One message of a pipeline, in order with `stream`. */
+yoke_status yokei_groups_message(const struct yokei_groups *groups, enum yokei_instruction_kind kind, void *data, int64_t n,
+                                 yoke_dtype dtype, yoke_stream *stream);
 void yokei_ranks(const struct yoke_trainer_config *config, int *rank_out, int *n_ranks_out);
 /** all[r * n ...] = rank r's values, over host memory. */
 yoke_status yokei_ranks_gather(const struct yoke_trainer_config *config, const double *mine, int n, double *all);
 /** YOKE_EMISMATCH, "ranks 0 and r <what>", unless the hash (its upper 52 bits) is the same on all ranks. */
 yoke_status yokei_ranks_agree(const struct yoke_trainer_config *config, uint64_t hash, const char *what);
-/** Sum gradients in place, in order with `stream`. */
-yoke_status yokei_ranks_sum(const struct yoke_trainer_config *config, void *gradients, int64_t n, yoke_dtype dtype,
-                            yoke_stream *stream);
+/** Sum gradients in place over the ranks of `comm`, in order with `stream`. */
+yoke_status yokei_ranks_sum(yoke_comm *comm, void *gradients, int64_t n, yoke_dtype dtype, yoke_stream *stream);
 
+/** The same of f32 in host memory, over all ranks. Blocks. */
+yoke_status yokei_ranks_sum_on_host(const struct yoke_trainer_config *config, float *values, int64_t n);
+/** values of rank `from` on all ranks. Blocks. */
+yoke_status yokei_ranks_tell(const struct yoke_trainer_config *config, float *values, int64_t n, int from);
 /** This rank works on something of its own until its next collective: the others wait without calling it late. */
 void yokei_ranks_busy(const struct yoke_trainer_config *config, const char *what);
 
 /* ---- plan.c ---- */
 yoke_status yokei_trainer_plan(const yoke_model *model, yoke_device *device, struct yoke_trainer_config *config,
                                struct yokei_trainer_plan *plan_out);
+/** As rank `rank` of n_ranks, also without them (config->comm NULL): what it would take. */
+yoke_status yokei_trainer_plan_as(const yoke_model *model, yoke_device *device, struct yoke_trainer_config *config, int rank, int n_ranks,
+                                  struct yokei_trainer_plan *plan_out);
 void yokei_trainer_plan_free(struct yokei_trainer_plan *plan);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Weights, gradients and moments in and out of a trainer, as f32 in host memory. */
 #include <stdlib.h>
+#include <string.h>
 #include "core/base/base.h"
 #include "train/trainer.h"
 
@@ -87,4 +88,57 @@ yoke_status yoke_trainer_draw(yoke_trainer *t, uint64_t seed)
     t->ready = false;
     yokei_loss_scale_init(&t->loss_scale, t->config.precision, t->config.loss_scale, t->config.scale_interval);
     return YOKE_OK;
+}
+
+/* ---- whole tensors of divided models ---- */
+
+int yoke_trainer_n_logical(const yoke_trainer *t) { return t ? t->plan.logical.n : 0; }
+
+const struct yoke_parameter *yoke_trainer_logical(const yoke_trainer *t, int index)
+{
+    return t && index >= 0 && index < t->plan.logical.n ? &t->plan.logical.item[index] : NULL;
+}
+
+/* This rank's parameter of that name; -1: another stage's. */
+static int held_index(const yoke_trainer *t, int logical) { return yokei_parameter_find(&t->plan.parameters, t->plan.logical.item[logical].name); }
+
+/* Every element of the whole comes from one rank of the first replica: the sum with zeros of all others has its bits. */
+static yoke_status get_and_place(yoke_trainer *t, enum yoke_tensor_kind kind, int held, float *whole)
+{
+    const struct yoke_parameter *p = &t->plan.parameters.item[held];
+    float *local = malloc((size_t)yokei_local_count(p) * sizeof *local + 1);
+    if (!local) return yoke_fail(YOKE_ENOMEM, "yoke_trainer_get_whole: no host memory");
+    const yoke_status status = yoke_trainer_get(t, kind, held, local);
+    if (!status) yokei_shard_place(p, local, whole);
+    free(local);
+    return status;
+}
+
+yoke_status yoke_trainer_get_whole(yoke_trainer *t, enum yoke_tensor_kind kind, int logical, float *out)
+{
+    if (!t || !out || logical < 0 || logical >= t->plan.logical.n)
+        return yoke_fail(YOKE_EINVAL, "yoke_trainer_get_whole: there is no parameter %d, or out is null", logical);
+    const int held = held_index(t, logical);
+    if (t->plan.mesh.data == t->plan.n_ranks) return yoke_trainer_get(t, kind, held, out);
+    const int64_t n = yokei_logical_count(&t->plan.logical.item[logical]);
+    memset(out, 0, (size_t)n * sizeof *out);
+    yoke_status status = YOKE_OK;
+    if (held >= 0 && t->plan.mesh.d == 0 && t->plan.counted[held]) status = get_and_place(t, kind, held, out);
+    const yoke_status summed = yokei_ranks_sum_on_host(&t->config, out, n);
+    return status ? status : summed;
+}
+
+yoke_status yoke_trainer_set_whole(yoke_trainer *t, enum yoke_tensor_kind kind, int logical, const float *values)
+{
+    if (!t || !values || logical < 0 || logical >= t->plan.logical.n)
+        return yoke_fail(YOKE_EINVAL, "yoke_trainer_set_whole: there is no parameter %d, or values is null", logical);
+    const int held = held_index(t, logical);
+    if (held < 0) return YOKE_OK;
+    const struct yoke_parameter *p = &t->plan.parameters.item[held];
+    float *local = malloc((size_t)yokei_local_count(p) * sizeof *local + 1);
+    if (!local) return yoke_fail(YOKE_ENOMEM, "yoke_trainer_set_whole: no host memory");
+    yokei_shard_slice(p, values, local);
+    const yoke_status status = yoke_trainer_set(t, kind, held, local);
+    free(local);
+    return status;
 }

@@ -67,7 +67,7 @@ struct yoke_trainer_config {
     int64_t batch;           /* sequences per step, of all ranks together; default 8 */
     int64_t micro_batch;     /* sequences that go through the model at once, at most; default all of the rank's share */
     int64_t sequence;        /* tokens per sequence; must be set */
-    const int64_t *shares;   /* sequences of each rank, their sum is `batch`; default as equal as can be */
+    const int64_t *shares;   /* sequences of each replica (rank, without a mesh), their sum is `batch`; default as equal as can be */
     size_t bucket_bytes;     /* gradients are summed in pieces of about this size; default 25 MiB */
     uint64_t seed;
     double beta1, beta2;     /* default 0.9, 0.95 */
@@ -77,7 +77,15 @@ struct yoke_trainer_config {
     double loss_scale;       /* first loss scale; default 2^16 in f16, 1 else */
     int64_t scale_interval;  /* good steps before it doubles (f16); default 2000 */
     uint64_t memory_limit;   /* bytes that the trainer may take; default what the device has free */
-    const char *schedule;    /* this job's schedule as CSV; default data parallelism with gradient accumulation */
+    const char *schedule;    /* this job's schedule as CSV: a line per stage of each replica; default by pipeline_kind */
+    /* The mesh: ranks along each axis. 0: 1, but data: what is left. Rank (s * data + d) * tensor + t is stage s of replica d. */
+    int data, pipeline, tensor;
+    int chunks;                   /* runs of layers on each stage ("interleaved" only); default 1 */
+    const char *pipeline_kind;    /* "naive", "gpipe", "1f1b" (default), "interleaved", "zb-h1" */
+    const int64_t *stage_blocks;  /* [pipeline * chunks] blocks of layers of each virtual stage, in the model's order; default equal */
+    const int64_t *tensor_shares; /* [tensor] in which heads, features and vocabulary are dealt; default equal */
+    bool sequence_parallel;       /* ranks that share tensors hold rows of their own between the divided products */
+    const char *recompute;        /* per stage, by commas, or one for all: "none" (default), "attention", "full" */
     yoke_comm *comm;         /* over the device; NULL: this rank is alone */
     yoke_comm *control;      /* over host memory, the same ranks; for the agreement of a step */
 };
@@ -143,10 +151,13 @@ yoke_status yoke_trainer_backward(yoke_trainer *trainer, const int32_t *tokens, 
  * then halved). Errors: YOKE_ENUMERIC after too many skipped steps in a row.
  */
 yoke_status yoke_trainer_apply(yoke_trainer *trainer, double learning_rate, struct yoke_step_result *result);
-/** Sum of the losses of n_sequences sequences, forward only. Local: no communication. */
+/**
+ * Sum of the losses of n_sequences sequences, forward only. Local, but where the model is divided: then the ranks of a replica call it
+ * with the same sequences, and one of the last stage gets the sum, the others 0.
+ */
 yoke_status yoke_trainer_evaluate(yoke_trainer *trainer, const int32_t *tokens, const int32_t *targets,
                                   int64_t n_sequences, double *loss_sum_out);
-/** The logits [vocabulary] of one position of one sequence [sequence]. Local. */
+/** The logits [vocabulary] of one position of one sequence [sequence]. Local; where the model is divided, collective over all ranks. */
 yoke_status yoke_trainer_logits(yoke_trainer *trainer, const int32_t *tokens, int64_t position, float *logits_out);
 
 /* ---- weights ---- */
@@ -161,6 +172,17 @@ yoke_status yoke_trainer_draw(yoke_trainer *trainer, uint64_t seed);
 yoke_status yoke_trainer_get(yoke_trainer *trainer, enum yoke_tensor_kind kind, int index, float *out);
 /** Set a tensor; weights also their working copy. */
 yoke_status yoke_trainer_set(yoke_trainer *trainer, enum yoke_tensor_kind kind, int index, const float *values);
+
+/**
+ * The parameters of the whole model, the same list on all ranks; yoke_trainer_parameter lists what this rank holds of them, which is less
+ * where the model is divided (pipeline, tensor).
+ */
+int yoke_trainer_n_logical(const yoke_trainer *trainer);
+const struct yoke_parameter *yoke_trainer_logical(const yoke_trainer *trainer, int index);
+/** A whole tensor as f32, on all ranks. Collective where the model is divided, else local. */
+yoke_status yoke_trainer_get_whole(yoke_trainer *trainer, enum yoke_tensor_kind kind, int logical, float *out);
+/** Set what this rank holds of a tensor from the whole one. Local: each rank is to be given the same. */
+yoke_status yoke_trainer_set_whole(yoke_trainer *trainer, enum yoke_tensor_kind kind, int logical, const float *values);
 
 /** Called after each op of a step while profiling: the layer ("" outside layers), F, B or W, the op, its cost and time. */
 typedef void (*yoke_profile_function)(void *context, const char *layer, const char *call, const char *op,
