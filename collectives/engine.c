@@ -383,6 +383,8 @@ static void op_begin(struct yokei_op *op)
         lane->round = op->transfers ? 0 : (size_t)i;
         lane->stage = 0;
     }
+    /* Operations before this one used the same lanes until now: each lane begins with its first transfer. */
+    for (int i = op->n_transfers - 1; i >= 0; i--) op->transfers[i].lane->transfer = &op->transfers[i];
     record_begin(op);
 }
 

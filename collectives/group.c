@@ -139,21 +139,16 @@ static yoke_status assign_transfers(struct yokei_op *op)
     op->pair_lanes = calloc((size_t)op->n_transfers, sizeof op->pair_lanes[0]);
     if (!op->pair_lanes) return yoke_fail(YOKE_ENOMEM, "communicator \"%s\": no memory for a group", comm->name);
     op->lanes = op->pair_lanes;
-    struct yokei_transfer *last = NULL;
     for (int i = 0; i < op->n_transfers; i++) {
         struct yokei_transfer *transfer = &op->transfers[i];
         struct yokei_lane *lane = NULL;
         YOKE_TRY(pair_lane(comm, transfer, &lane));
-        int at = 0;
-        while (at < op->n_lanes && op->lanes[at] != lane) at++;
+        int before = i - 1;
+        while (before >= 0 && (transfer[before - i].peer != transfer->peer || transfer[before - i].is_send != transfer->is_send)) before--;
         transfer->next = NULL;
-        if (at == op->n_lanes) {
-            op->lanes[op->n_lanes++] = lane;
-            lane->transfer = transfer;
-            continue;
-        }
-        for (last = lane->transfer; last->next; last = last->next) continue;
-        last->next = transfer;
+        transfer->lane = lane;
+        if (before < 0) op->lanes[op->n_lanes++] = lane;
+        else op->transfers[before].next = transfer;
     }
     for (int i = 0; i < op->n_transfers; i++) op->staged |= yokei_is_staged(comm, op->transfers[i].data);
     for (int i = 0; op->staged && i < op->n_lanes; i++) YOKE_TRY(yokei_stage_reserve(comm, op->lanes[i]));

@@ -74,6 +74,7 @@ struct yokei_transfer {
     yoke_dtype dtype;
     void *data;
     struct yokei_header header;
+    struct yokei_lane *lane;
     struct yokei_transfer *next; /* the next one with the same peer in the same direction */
 };
 

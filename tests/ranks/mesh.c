@@ -4,7 +4,7 @@
  * and with stashes recomputed, is held against one host rank by the gates of parity.h. What differs in nothing but schedule and
  * recomputation gives the same bits.
  */
-enum { N_BLOCKS = 4 };
+enum { N_BLOCKS = 4, QUICK = 1 };
 #include "tests/ranks/parity.h"
 
 #define HOSTS2 { "host", "host" }

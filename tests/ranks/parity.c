@@ -5,7 +5,7 @@
  * weights, and (b) losses of a free run. Two runs of one plan give the same bits. Built a second time as
  * parity_planted, with a sum of gradients that divides by the number of ranks once more: the gates must notice.
  */
-enum { N_BLOCKS = 2 };
+enum { N_BLOCKS = 2, QUICK = 0 };
 #include "tests/ranks/parity.h"
 
 #ifdef PLANT_DOUBLE_AVERAGE

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layouts of a training job held against one host rank: what parity.c and mesh.c share. N_BLOCKS: of the model. */
+/* Layouts of a training job held against one host rank: what parity.c and mesh.c share. N_BLOCKS: of the model; QUICK: fewer steps, and one run. */
 #ifndef TESTS_RANKS_PARITY_H
 #define TESTS_RANKS_PARITY_H
 
@@ -234,7 +234,7 @@ static yoke_status judge(const struct layout *l, yoke_dtype precision, const str
     for (int r = 0; r < n_ranks_of(l); r++) slow = slow || !strcmp(l->devices[r], "reference");
     *v = (struct verdict){ 0 };
     YOKE_TRY(open_subject(l->devices[rank], precision, l, ranks, &s));
-    for (int k = 0; k < (slow ? 1 : N_CHECKED); k++) {
+    for (int k = 0; k < (slow ? 1 : QUICK ? 2 : N_CHECKED); k++) {
         double ratio;
         YOKE_TRY(gradient_ratio(&s, e, k, precision, false, &ratio));
         v->gradients = fmax(v->gradients, ratio);
@@ -242,12 +242,15 @@ static yoke_status judge(const struct layout *l, yoke_dtype precision, const str
         YOKE_TRY(gradient_ratio(&s, f32, k, precision, true, &ratio));
         v->against_f32 = fmax(v->against_f32, ratio);
     }
-    YOKE_TRY(loss_ratio(&s, e, precision, slow ? 2 : precision == YOKE_F32 ? STEPS : 12, &v->losses));
+    YOKE_TRY(loss_ratio(&s, e, precision, slow ? 2 : QUICK ? 5 : precision == YOKE_F32 ? STEPS : 12, &v->losses));
     YOKE_TRY(run_hash(&s, &once));
     close_subject(&s);
-    YOKE_TRY(open_subject(l->devices[rank], precision, l, ranks, &s));
-    YOKE_TRY(run_hash(&s, &twice));
-    close_subject(&s);
+    twice = once;
+    if (!QUICK) {
+        YOKE_TRY(open_subject(l->devices[rank], precision, l, ranks, &s));
+        YOKE_TRY(run_hash(&s, &twice));
+        close_subject(&s);
+    }
     v->same_bits = once == twice;
     v->hash = once;
     return YOKE_OK;
@@ -297,7 +300,7 @@ static struct verdict check_layout(const struct layout *l, yoke_dtype precision,
 #else
     ranks_check(!status && v.gradients <= 1 && v.against_f32 <= 1, "(a) gradients, %s, %s", type, name);
     ranks_check(!status && v.losses <= 1, "(b) losses, %s, %s", type, name);
-    ranks_check(!status && (v.same_bits || ranks_rank >= n), "two runs of one plan, same bits, %s, %s", type, name);
+    if (!QUICK) ranks_check(!status && (v.same_bits || ranks_rank >= n), "two runs of one plan, same bits, %s, %s", type, name);
     if (ranks_rank == 0)
         printf("# %s, %s: gradients %.3f, against f32 %.3f, losses %.3f of their gates\n", type, name, v.gradients, v.against_f32,
                v.losses);
