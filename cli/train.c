@@ -16,7 +16,8 @@
 /* What a plan fixes: beside --plan these options would contradict it. */
 static const char *const fixed_by_plan[] = {
     "model", "precision", "batch", "micro-batch", "sequence", "shares", "seed", "steps", "budget-seconds", "learning-rate",
-    "min-learning-rate", "warmup", "weight-decay", "beta1", "beta2", "clip", "loss-scale", "bucket-bytes",
+    "min-learning-rate", "warmup", "weight-decay", "beta1", "beta2", "clip", "loss-scale", "bucket-bytes", "dp", "pp", "tp", "schedule",
+    "chunks", "layers", "recompute", "tensor-shares", "sequence-parallel",
 };
 
 static bool is_file(const char *path)
@@ -31,46 +32,76 @@ static yoke_status read_model(const char *name, struct yoke_gpt2_config *out)
     return yoke_gpt2_preset(name, out);
 }
 
-/* Shares as sequences or as ratios: "24,8", "3:1". */
-static yoke_status read_shares(const char *text, int n_ranks, struct yokei_plan *plan, int64_t micro_batch)
+/* Shares as sequences or as ratios: "24,8", "3:1"; one for each of n replicas. */
+static yoke_status read_weights(const char *text, int n_wanted, const char *who, double *weights)
 {
-    double *weights = calloc((size_t)n_ranks, sizeof *weights);
-    int64_t *shares = calloc((size_t)n_ranks, sizeof *shares);
-    yoke_status status = YOKE_OK;
     double sum = 0;
     int n = 0;
-    plan->ranks = calloc((size_t)n_ranks, sizeof *plan->ranks);
-    if (!weights || !shares || !plan->ranks) {
-        status = yoke_fail(YOKE_ENOMEM, "--shares: no host memory for %d ranks", n_ranks);
-        goto free_shares;
-    }
     for (const char *at = text; *at; n++) {
         char *end;
         double w = strtod(at, &end);
-        if (end == at || !(w >= 0) || !isfinite(w) || (*end && *end != ':' && *end != ',')) {
-            status = yoke_fail(YOKE_ECONFIG, "--shares %s: \"%s\" is no share; write auto, or one number per rank, such as 3:1", text, at);
-            goto free_shares;
-        }
-        if (n < n_ranks) weights[n] = w;
+        if (end == at || !(w >= 0) || !isfinite(w) || (*end && *end != ':' && *end != ','))
+            return yoke_fail(YOKE_ECONFIG, "--shares %s: \"%s\" is no share; write auto, or one number per %s, such as 3:1", text, at, who);
+        if (n < n_wanted) weights[n] = w;
         sum += w;
         at = *end ? end + 1 : end;
     }
-    if (n != n_ranks || !(sum > 0)) {
-        status = yoke_fail(YOKE_ECONFIG, "--shares %s: %d shares for %d ranks, not all of them 0: give one per rank", text, n, n_ranks);
-        goto free_shares;
-    }
-    yokei_balance(weights, n_ranks, plan->batch, shares);
-    for (int r = 0; r < n_ranks; r++) {
-        plan->ranks[r].share = weights[r] / sum;
-        plan->ranks[r].samples = shares[r];
-        plan->ranks[r].micro_batch = micro_batch ? YOKE_MIN(micro_batch, shares[r]) : shares[r];
+    if (n != n_wanted || !(sum > 0))
+        return yoke_fail(YOKE_ECONFIG, "--shares %s: %d shares for %d %ss, not all of them 0: give one per %s", text, n, n_wanted, who, who);
+    for (int d = 0; d < n_wanted; d++) weights[d] /= sum;
+    return YOKE_OK;
+}
+
+static yoke_status read_shares(const char *text, const struct yokei_mesh *mesh, struct yokei_plan *plan, int64_t micro_batch)
+{
+    const int n_ranks = yokei_mesh_size(mesh);
+    double *weights = calloc((size_t)mesh->data, sizeof *weights);
+    int64_t *shares = calloc((size_t)mesh->data, sizeof *shares);
+    plan->ranks = calloc((size_t)n_ranks, sizeof *plan->ranks);
+    yoke_status status = weights && shares && plan->ranks ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "--shares: no host memory for %d ranks", n_ranks);
+    if (!status) status = read_weights(text, mesh->data, mesh->data == n_ranks ? "rank" : "replica", weights);
+    if (!status) yokei_balance(weights, mesh->data, plan->batch, shares);
+    for (int r = 0; r < n_ranks && !status; r++) {
+        const int d = yokei_mesh_at(mesh, r).d;
+        plan->ranks[r].share = weights[d];
+        plan->ranks[r].samples = shares[d];
+        plan->ranks[r].micro_batch = shares[d] ? yokei_mesh_micro_batch(mesh, shares[d], micro_batch) : 0;
     }
     plan->n_ranks = n_ranks;
-free_shares:
     free(weights);
     free(shares);
-    if (status) free(plan->ranks), plan->ranks = NULL;
+    if (status) {
+        free(plan->ranks);
+        plan->ranks = NULL;
+        plan->n_ranks = 0;
+    }
     return status;
+}
+
+static yoke_status read_mesh(const struct cli_context *context, struct yokei_plan *p, int64_t micro_batch)
+{
+    const struct cli_options *o = context->options;
+    const struct {
+        const char *option;
+        char *place;
+        size_t bytes;
+    } texts[] = { { "schedule", p->schedule, sizeof p->schedule }, { "layers", p->layers, sizeof p->layers },
+                  { "recompute", p->recompute, sizeof p->recompute }, { "tensor-shares", p->tensor_shares, sizeof p->tensor_shares } };
+    struct yokei_mesh mesh;
+    p->data = cli_is_set(o, "dp") ? cli_int(o, "dp") : 0;
+    p->pipeline = cli_int(o, "pp");
+    p->tensor = cli_int(o, "tp");
+    p->chunks = cli_int(o, "chunks");
+    p->sequence_parallel = cli_flag(o, "sequence-parallel");
+    for (size_t i = 0; i < YOKE_COUNT(texts); i++) {
+        const char *text = cli_is_set(o, texts[i].option) ? cli_text(o, texts[i].option) : "";
+        if (strlen(text) >= texts[i].bytes)
+            return yoke_fail(YOKE_ECONFIG, "--%s: %zu characters; at most %zu are taken", texts[i].option, strlen(text), texts[i].bytes - 1);
+        yokei_text(texts[i].place, texts[i].bytes, "%s", strcmp(text, "auto") && strcmp(text, "none") ? text : "");
+    }
+    YOKE_TRY(yokei_mesh_create(context->size, context->rank, (int)p->data, (int)p->pipeline, (int)p->tensor, (int)p->chunks, &mesh));
+    p->data = mesh.data;
+    return strcmp(cli_text(o, "shares"), "auto") ? read_shares(cli_text(o, "shares"), &mesh, p, micro_batch) : YOKE_OK;
 }
 
 static yoke_status plan_from_options(const struct cli_context *context, struct yokei_training *t)
@@ -103,9 +134,7 @@ static yoke_status plan_from_options(const struct cli_context *context, struct y
     if (p->sequence > p->model.n_positions)
         return yoke_fail(YOKE_ECONFIG, "--sequence %lld is longer than the model's %lld positions: lower it, or raise n_positions in its config.json",
                          (long long)p->sequence, (long long)p->model.n_positions);
-    if (strcmp(cli_text(o, "shares"), "auto") != 0)
-        return read_shares(cli_text(o, "shares"), context->size, p, t->micro_batch);
-    return YOKE_OK;
+    return read_mesh(context, p, t->micro_batch);
 }
 
 static yoke_status plan_from_file(const struct cli_context *context, const char *path, struct yokei_training *t)

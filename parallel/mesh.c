@@ -31,6 +31,12 @@ yoke_status yokei_mesh_create(int n_ranks, int rank, int data, int pipeline, int
     return YOKE_OK;
 }
 
+int64_t yokei_mesh_micro_batch(const struct yokei_mesh *m, int64_t share, int64_t wanted)
+{
+    const int64_t pieces = m->pipeline == 1 ? 1 : 4 * m->pipeline;
+    return wanted ? YOKE_MIN(wanted, YOKE_MAX(share, 1)) : YOKE_MAX(share / pieces, 1);
+}
+
 yoke_status yokei_mesh_chunks(const struct yokei_mesh *mesh, const struct yokei_blocks *blocks, int n_layers, const int64_t *blocks_of,
                               struct yokei_chunk *chunk_out)
 {

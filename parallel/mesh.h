@@ -22,6 +22,9 @@ int yokei_mesh_rank(const struct yokei_mesh *mesh, int d, int s, int t);
 struct yokei_mesh yokei_mesh_at(const struct yokei_mesh *mesh, int rank);
 static inline int yokei_mesh_size(const struct yokei_mesh *m) { return m->data * m->pipeline * m->tensor; }
 
+/** Sequences that a replica with such a share puts through at once: `wanted`, or, 0: the whole share, in a pipeline four pieces a stage. */
+int64_t yokei_mesh_micro_batch(const struct yokei_mesh *mesh, int64_t share, int64_t wanted);
+
 /** How a model may be cut: `before` layers, then n blocks of `per_block` layers each, then the rest. */
 struct yokei_blocks {
     int before, per_block, n;

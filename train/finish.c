@@ -18,13 +18,13 @@ static int64_t n_windows(const struct yokei_run_state *s)
     return YOKE_MIN(all, most);
 }
 
-/* This rank's windows: as many as its share of a step. */
+/* This rank's, and its replica's, windows: as many as its share of a step. */
 static void my_windows(const struct yokei_run_state *s, int64_t all, int64_t *begin_out, int64_t *end_out)
 {
     int64_t before = 0, batch = s->t->plan.batch;
-    for (int r = 0; r < s->rank; r++) before += s->shares[r];
+    for (int d = 0; d < s->mesh.d; d++) before += s->replica_shares[d];
     *begin_out = all * before / batch;
-    *end_out = all * (before + s->shares[s->rank]) / batch;
+    *end_out = all * (before + s->replica_shares[s->mesh.d]) / batch;
 }
 
 static yoke_status sum_losses(struct yokei_run_state *s, int64_t begin, int64_t end, double *sum_out)
@@ -130,10 +130,11 @@ static yoke_status yardstick(struct yokei_run_state *s, struct yokei_training_re
 
 yoke_status yokei_run_finish(struct yokei_run_state *s, struct yokei_training_result *result)
 {
-    if (s->rank != 0) return YOKE_OK;
-    yokei_ranks_busy(&s->config, "writing weights and a sample");
-    if (s->t->save) YOKE_TRY(yokei_weights_save(s->trainer, &s->t->plan.model, s->t->save));
-    if (result->bytes && result->validation_tokens > 0) YOKE_TRY(yardstick(s, result));
+    /* Where the model is divided, all ranks give their parts of the weights and the logits. */
+    if (s->rank != 0 && !yokei_run_is_divided(s)) return YOKE_OK;
+    if (s->rank == 0) yokei_ranks_busy(&s->config, "writing weights and a sample");
+    if (s->t->save) YOKE_TRY(yokei_weights_save(s->trainer, &s->t->plan.model, s->rank == 0 ? s->t->save : NULL));
     if (s->t->sample_tokens > 0) YOKE_TRY(sample(s, result));
+    if (s->rank == 0 && result->bytes && result->validation_tokens > 0) YOKE_TRY(yardstick(s, result));
     return YOKE_OK;
 }

@@ -74,7 +74,7 @@ static yoke_status set_up(struct yokei_run_state *s)
     s->threads = calloc((size_t)s->n_ranks, sizeof *s->threads);
     if (!s->ranks || !s->shares || !s->threads) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
     YOKE_TRY(open_data(s));
-    YOKE_TRY(yokei_ranks_agree(&ranks, yokei_tokens_hash(s->tokens), "read different data: give all hosts the same files"));
+    YOKE_TRY(yokei_ranks_agree(&ranks, yokei_tokens_hash(s->tokens), NULL, "read different data: give all hosts the same files"));
     YOKE_TRY(yoke_model_gpt2(&t->plan.model, &s->model));
     YOKE_TRY(yokei_run_shares(s));
     s->config = yokei_run_trainer_config(s);
@@ -125,8 +125,8 @@ static yoke_status run_steps(struct yokei_run_state *s, struct yokei_training_re
     for (int64_t n = 1; !over; n++) {
         YOKE_TRY(read_batch(s, n));
         YOKE_TRY(yoke_trainer_backward(s->trainer, s->inputs, s->targets, seconds_since(s->begun_ns), &step));
-        if (n == 1 && t->dump_gradients && s->rank == 0)
-            YOKE_TRY(yokei_weights_dump(s->trainer, YOKE_TENSOR_GRADIENT, t->dump_gradients));
+        if (n == 1 && t->dump_gradients && (s->rank == 0 || yokei_run_is_divided(s)))
+            YOKE_TRY(yokei_weights_dump(s->trainer, YOKE_TENSOR_GRADIENT, s->rank == 0 ? t->dump_gradients : NULL));
         int64_t permille = yokei_rate_permille(p, t->replay, n, step.ranks[0].clock);
         double rate = yokei_rate(p, n, permille);
         YOKE_TRY(note_progress(s, n, permille));
@@ -173,6 +173,9 @@ yoke_status yokei_training_run(struct yokei_training *t, struct yokei_training_r
     yokei_metrics_close(s.metrics);
     free(s.ranks);
     free(s.shares);
+    free(s.replica_shares);
+    free(s.stage_blocks);
+    free(s.tensor_shares);
     free(s.threads);
     free(s.inputs);
     free(s.targets);

@@ -4,6 +4,7 @@
 #define TRAIN_LOOP_H
 
 #include <yoke/train.h>
+#include "parallel/mesh.h"
 #include "train/data/metrics.h"
 #include "train/data/plan.h"
 #include "train/data/tokens.h"
@@ -71,7 +72,10 @@ struct yokei_run_state {
     yoke_trainer *trainer;
     struct yoke_trainer_config config;
     int rank, n_ranks;
-    int64_t *shares, *threads;        /* of each rank */
+    struct yokei_mesh mesh;
+    int64_t *shares, *threads;        /* of each rank: sequences of its replica */
+    int64_t *replica_shares;          /* [mesh.data] */
+    int64_t *stage_blocks, *tensor_shares; /* of the plan; NULL: equal */
     struct yokei_metrics *metrics;
     struct yokei_metrics_rank *ranks; /* devices and speeds, for metrics and the one who watches */
     int32_t *inputs, *targets;        /* of this rank's share of a step */
@@ -80,6 +84,8 @@ struct yokei_run_state {
     double validation_loss;           /* the newest; NaN: none since the last row */
 };
 
+/** Whether several ranks hold the model together. */
+static inline bool yokei_run_is_divided(const struct yokei_run_state *s) { return s->mesh.data < s->n_ranks; }
 /** Tell rank 0's user something. */
 void yokei_run_note(const struct yokei_run_state *s, const char *format, ...) YOKE_PRINTF(2, 3);
 
@@ -98,9 +104,9 @@ double yokei_rate(const struct yokei_plan *plan, int64_t step, int64_t permille)
 yoke_status yokei_weights_load(yoke_trainer *trainer, const struct yoke_gpt2_config *config, const char *path);
 /** All ranks hold the same weights, or YOKE_EMISMATCH: two hosts may have read different files. Collective. */
 yoke_status yokei_weights_compare(yoke_trainer *trainer);
-/** DIR/model.safetensors and DIR/config.json. */
+/** DIR/model.safetensors and DIR/config.json. Where the model is divided, collective; ranks that write nothing give NULL. */
 yoke_status yokei_weights_save(yoke_trainer *trainer, const struct yoke_gpt2_config *config, const char *dir);
-/** One kind of tensor under the parameters' names. */
+/** One kind of tensor under the parameters' names; the same. */
 yoke_status yokei_weights_dump(yoke_trainer *trainer, enum yoke_tensor_kind kind, const char *path);
 
 /* finish.c */

@@ -19,7 +19,16 @@ struct yoke_trainer_config yokei_run_trainer_config(const struct yokei_run_state
     c.batch = p->batch;
     c.micro_batch = p->n_ranks ? p->ranks[s->rank].micro_batch : YOKE_MIN(s->t->micro_batch, p->batch);
     c.sequence = p->sequence;
-    c.shares = s->shares;
+    c.shares = s->replica_shares;
+    c.data = (int)p->data;
+    c.pipeline = (int)p->pipeline;
+    c.tensor = (int)p->tensor;
+    c.chunks = (int)p->chunks;
+    c.pipeline_kind = p->schedule[0] ? p->schedule : NULL;
+    c.stage_blocks = s->stage_blocks;
+    c.tensor_shares = s->tensor_shares;
+    c.sequence_parallel = p->sequence_parallel != 0;
+    c.recompute = p->recompute[0] ? p->recompute : NULL;
     c.bucket_bytes = (size_t)p->bucket_bytes;
     c.seed = p->seed;
     c.beta1 = p->beta1;
@@ -110,6 +119,7 @@ static yoke_status measure(struct yokei_run_state *s, double *speed_out)
     if (c.micro_batch && c.micro_batch < n) n = c.micro_batch;
     c.comm = c.control = NULL;
     c.shares = NULL;
+    c.data = 0;
     c.batch = n;
     yoke_trainer *probe = NULL;
     size_t bytes = (size_t)(n * c.sequence) * sizeof(int32_t);
@@ -137,7 +147,7 @@ static yoke_status write_down(struct yokei_run_state *s, const double *speeds)
         p->ranks[r].share = speeds[r] / sum;
         p->ranks[r].threads = s->threads[r];
         p->ranks[r].samples = s->shares[r];
-        p->ranks[r].micro_batch = s->t->micro_batch ? YOKE_MIN(s->t->micro_batch, s->shares[r]) : s->shares[r];
+        p->ranks[r].micro_batch = s->shares[r] ? yokei_mesh_micro_batch(&s->mesh, s->shares[r], s->t->micro_batch) : 0;
     }
     p->n_ranks = s->n_ranks;
     return YOKE_OK;
@@ -167,12 +177,70 @@ static yoke_status by_speed(struct yokei_run_state *s)
     return status;
 }
 
+/* Replicas of several ranks share the batch as equally as can be. */
+static yoke_status equally(struct yokei_run_state *s)
+{
+    double *speeds = calloc((size_t)s->n_ranks, sizeof *speeds);
+    int64_t *shares = calloc((size_t)s->mesh.data, sizeof *shares);
+    yoke_status status = speeds && shares ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
+    for (int r = 0; r < s->n_ranks && !status; r++) speeds[r] = 1;
+    if (!status) yokei_balance(speeds, s->mesh.data, s->t->plan.batch, shares);
+    for (int r = 0; r < s->n_ranks && !status; r++) s->shares[r] = shares[yokei_mesh_at(&s->mesh, r).d];
+    if (!status) status = write_down(s, speeds);
+    free(speeds);
+    free(shares);
+    return status;
+}
+
+/* Whole numbers between separators, one for each of n; NULL where the text is empty. free() it. */
+static yoke_status read_numbers(const char *what, const char *text, int n, int64_t **out)
+{
+    *out = NULL;
+    if (!*text) return YOKE_OK;
+    int64_t *list = calloc((size_t)n, sizeof *list);
+    if (!list) return yoke_fail(YOKE_ENOMEM, "%s: no host memory", what);
+    int at = 0;
+    for (const char *p = text; *p; at++) {
+        char *end;
+        const long long value = strtoll(p, &end, 10);
+        if (end == p || value < 1 || (*end && *end != ',' && *end != ':') || at == n) break;
+        list[at] = value;
+        p = *end ? end + 1 : end;
+        if (!*p && at + 1 == n) {
+            *out = list;
+            return YOKE_OK;
+        }
+    }
+    free(list);
+    return yoke_fail(YOKE_ECONFIG, "%s \"%s\": give %d whole numbers of at least 1, with commas or colons between them", what, text, n);
+}
+
+static yoke_status place_ranks(struct yokei_run_state *s)
+{
+    struct yokei_plan *p = &s->t->plan;
+    YOKE_TRY(yokei_mesh_create(s->n_ranks, s->rank, (int)p->data, (int)p->pipeline, (int)p->tensor, (int)p->chunks, &s->mesh));
+    YOKE_TRY(read_numbers("--layers", p->layers, s->mesh.pipeline * s->mesh.chunks, &s->stage_blocks));
+    YOKE_TRY(read_numbers("--tensor-shares", p->tensor_shares, s->mesh.tensor, &s->tensor_shares));
+    s->replica_shares = calloc((size_t)s->mesh.data, sizeof *s->replica_shares);
+    return s->replica_shares ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "train: no host memory for %d replicas", s->mesh.data);
+}
+
+static void note_replicas(struct yokei_run_state *s)
+{
+    for (int r = 0; r < s->n_ranks; r++) {
+        const struct yokei_mesh at = yokei_mesh_at(&s->mesh, r);
+        s->replica_shares[at.d] = s->shares[r];
+        s->ranks[r].share = (double)s->shares[r] / (double)s->t->plan.batch;
+    }
+}
+
 yoke_status yokei_run_shares(struct yokei_run_state *s)
 {
     struct yokei_plan *p = &s->t->plan;
+    YOKE_TRY(place_ranks(s));
     YOKE_TRY(gather_devices(s));
     if (!p->n_ranks) {
-        YOKE_TRY(by_speed(s));
+        YOKE_TRY(yokei_run_is_divided(s) ? equally(s) : by_speed(s));
     } else {
         YOKE_TRY(check_plan(s));
         for (int r = 0; r < s->n_ranks; r++) {
@@ -184,6 +252,6 @@ yoke_status yokei_run_shares(struct yokei_run_state *s)
             yokei_text(p->ranks[r].device, sizeof p->ranks[r].device, "%s", s->ranks[r].device);
         }
     }
-    for (int r = 0; r < s->n_ranks; r++) s->ranks[r].share = (double)s->shares[r] / (double)p->batch;
+    note_replicas(s);
     return YOKE_OK;
 }

@@ -52,16 +52,9 @@ static yoke_status check_sequence(const struct yokei_parameters *ps, int64_t seq
     return YOKE_OK;
 }
 
-/* The whole share at once, or, in a pipeline, four micro-batches a stage if there are so many sequences. */
-static int64_t default_micro_batch(const struct yokei_trainer_plan *p)
-{
-    const int64_t share = p->shares[p->mesh.d];
-    return YOKE_MAX(p->mesh.pipeline == 1 ? share : share / (4 * p->mesh.pipeline), 1);
-}
-
 static yoke_status share_out(const struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
 {
-    const int n = p->mesh.data, own = p->mesh.d;
+    const int n = p->mesh.data;
     const char *who = p->mesh.data == p->n_ranks ? "rank" : "replica";
     p->shares = calloc((size_t)n, sizeof *p->shares);
     p->first = calloc((size_t)n, sizeof *p->first);
@@ -79,8 +72,7 @@ static yoke_status share_out(const struct yoke_trainer_config *c, struct yokei_t
     if (sum != c->batch)
         return yoke_fail(YOKE_ECONFIG, "the shares of %d %ss add up to %lld sequences, but the batch is %lld: make them equal", n, who,
                          (long long)sum, (long long)c->batch);
-    p->micro_batch = c->micro_batch ? c->micro_batch : default_micro_batch(p);
-    if (p->shares[own] && p->micro_batch > p->shares[own]) p->micro_batch = p->shares[own];
+    p->micro_batch = yokei_mesh_micro_batch(&p->mesh, p->shares[p->mesh.d], c->micro_batch);
     return YOKE_OK;
 }
 

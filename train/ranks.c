@@ -22,15 +22,18 @@ yoke_status yokei_ranks_gather(const struct yoke_trainer_config *config, const d
     return yoke_all_gather(mine, all, (size_t)n, YOKE_F64, config->control, NULL);
 }
 
-yoke_status yokei_ranks_agree(const struct yoke_trainer_config *config, uint64_t hash, const char *what)
+yoke_status yokei_ranks_agree(const struct yoke_trainer_config *config, uint64_t hash, const struct yokei_mesh *mesh, const char *what)
 {
     int rank, n_ranks;
     yokei_ranks(config, &rank, &n_ranks);
     double mine = (double)(hash >> 12), *all = calloc((size_t)n_ranks, sizeof *all); /* 52 bits: exact */
     if (!all) return yoke_fail(YOKE_ENOMEM, "comparing ranks: no host memory");
     yoke_status status = yokei_ranks_gather(config, &mine, 1, all);
-    for (int r = 0; r < n_ranks && !status; r++)
-        if (all[r] != all[0]) status = yoke_fail(YOKE_EMISMATCH, "ranks 0 and %d %s", r, what);
+    for (int r = 0; r < n_ranks && !status; r++) {
+        const struct yokei_mesh at = mesh ? yokei_mesh_at(mesh, r) : (struct yokei_mesh){ 0 };
+        const int like = mesh ? yokei_mesh_rank(mesh, 0, at.s, at.t) : 0;
+        if (all[r] != all[like]) status = yoke_fail(YOKE_EMISMATCH, "ranks %d and %d %s", like, r, what);
+    }
     free(all);
     return status;
 }
@@ -88,6 +91,7 @@ yoke_status yokei_groups_create(const struct yoke_trainer_config *config, const 
     yoke_comm *all = config->comm;
     const int column = m->d * m->tensor + m->t, n_borders = m->pipeline == 1 ? 0 : m->pipeline - (m->chunks == 1);
     memset(g, 0, sizeof *g);
+    g->earlier_is_next = m->s == 0; /* its border with the second stage is the first one, that with the last stage the last */
     if (!all) return YOKE_OK;
     if (m->data > 1 && m->data < yokei_mesh_size(m)) YOKE_TRY(split(all, m->s * m->tensor + m->t, m->d, "data", &g->data));
     if (m->tensor > 1) YOKE_TRY(split(all, m->s * m->data + m->d, m->t, "tensor", &g->tensor));
@@ -96,9 +100,11 @@ yoke_status yokei_groups_create(const struct yoke_trainer_config *config, const 
     return YOKE_OK;
 }
 
+/* In one order on all ranks, border after border: destroying is collective. */
 void yokei_groups_destroy(struct yokei_groups *g)
 {
-    yoke_comm *const all[] = { g->data, g->tensor, g->next[0], g->next[1], g->previous[0], g->previous[1], g->tied };
+    yoke_comm *const *const first = g->earlier_is_next ? g->next : g->previous, *const *const second = g->earlier_is_next ? g->previous : g->next;
+    yoke_comm *const all[] = { g->data, g->tensor, first[0], first[1], second[0], second[1], g->tied };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i]) yoke_comm_destroy(all[i]);
     memset(g, 0, sizeof *g);

@@ -47,6 +47,7 @@ yoke_status yokei_loss_scale_update(struct yokei_loss_scale *s, bool overflow, i
 struct yokei_groups {
     yoke_comm *data, *tensor, *tied;
     yoke_comm *next[2], *previous[2]; /* with the neighbouring stages: activations, gradients. The earlier stage is rank 0 */
+    bool earlier_is_next;             /* which of the two was made first */
     int64_t *counts;                  /* [tensor] scratch */
     struct yoke_tensor_group tensor_group;
 };
@@ -87,8 +88,8 @@ yoke_status yokei_groups_message(const struct yokei_groups *groups, enum yokei_i
 void yokei_ranks(const struct yoke_trainer_config *config, int *rank_out, int *n_ranks_out);
 /** all[r * n ...] = rank r's values, over host memory. */
 yoke_status yokei_ranks_gather(const struct yoke_trainer_config *config, const double *mine, int n, double *all);
-/** YOKE_EMISMATCH, "ranks 0 and r <what>", unless the hash (its upper 52 bits) is the same on all ranks. */
-yoke_status yokei_ranks_agree(const struct yoke_trainer_config *config, uint64_t hash, const char *what);
+/** YOKE_EMISMATCH, "ranks 0 and r <what>", unless the hash (its upper 52 bits) is the same on all ranks, or, given a mesh, on all replicas. */
+yoke_status yokei_ranks_agree(const struct yoke_trainer_config *config, uint64_t hash, const struct yokei_mesh *mesh, const char *what);
 /** Sum gradients in place over the ranks of `comm`, in order with `stream`. */
 yoke_status yokei_ranks_sum(yoke_comm *comm, void *gradients, int64_t n, yoke_dtype dtype, yoke_stream *stream);
 

@@ -8,28 +8,16 @@
 #include "train/loop.h"
 #include "train/trainer.h"
 
-static int index_of(const yoke_trainer *trainer, const char *name)
-{
-    for (int i = 0; i < yoke_trainer_n_parameters(trainer); i++)
-        if (strcmp(yoke_trainer_parameter(trainer, i)->name, name) == 0) return i;
-    return -1;
-}
-
 static yoke_status load_one(yoke_trainer *trainer, const char *name, const struct yokei_tensor *tensor)
 {
-    int index = index_of(trainer, name);
+    const int index = yokei_parameter_find(&trainer->plan.logical, name);
     if (index < 0) return yoke_fail(YOKE_EINTERNAL, "the model has no parameter %s", name);
-    const struct yoke_parameter *p = yoke_trainer_parameter(trainer, index);
-    size_t n = (size_t)yokei_logical_count(p);
-    float *whole = malloc(n * sizeof *whole), *local = malloc(n * sizeof *local);
-    yoke_status status = whole && local ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "%s: no host memory", name);
+    size_t n = (size_t)yokei_logical_count(yoke_trainer_logical(trainer, index));
+    float *whole = malloc(n * sizeof *whole);
+    yoke_status status = whole ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "%s: no host memory", name);
     if (!status) status = yokei_tensor_copy(tensor, n, YOKE_F32, whole);
-    if (!status) {
-        yokei_shard_slice(p, whole, local);
-        status = yoke_trainer_set(trainer, YOKE_TENSOR_WEIGHT, index, local);
-    }
+    if (!status) status = yoke_trainer_set_whole(trainer, YOKE_TENSOR_WEIGHT, index, whole);
     free(whole);
-    free(local);
     return status;
 }
 
@@ -51,15 +39,15 @@ yoke_status yokei_weights_load(yoke_trainer *trainer, const struct yoke_gpt2_con
     return status;
 }
 
-/* Tensor by tensor, so that host memory holds one at a time. */
+/* Tensor by tensor, so that host memory holds one at a time. Without a writer this rank only gives its parts. */
 static yoke_status write_tensors(yoke_trainer *trainer, enum yoke_tensor_kind kind, struct yokei_safetensors_writer *writer)
 {
-    for (int i = 0; i < yoke_trainer_n_parameters(trainer); i++) {
-        size_t n = (size_t)yokei_logical_count(yoke_trainer_parameter(trainer, i));
+    for (int i = 0; i < yoke_trainer_n_logical(trainer); i++) {
+        size_t n = (size_t)yokei_logical_count(yoke_trainer_logical(trainer, i));
         float *values = malloc(n * sizeof *values);
-        if (!values) return yoke_fail(YOKE_ENOMEM, "saving %s: no host memory", yoke_trainer_parameter(trainer, i)->name);
-        yoke_status status = yoke_trainer_get(trainer, kind, i, values);
-        if (!status) status = yokei_safetensors_write(writer, values, n * sizeof *values);
+        if (!values) return yoke_fail(YOKE_ENOMEM, "saving %s: no host memory", yoke_trainer_logical(trainer, i)->name);
+        yoke_status status = yoke_trainer_get_whole(trainer, kind, i, values);
+        if (!status && writer) status = yokei_safetensors_write(writer, values, n * sizeof *values);
         free(values);
         YOKE_TRY(status);
     }
@@ -68,12 +56,13 @@ static yoke_status write_tensors(yoke_trainer *trainer, enum yoke_tensor_kind ki
 
 yoke_status yokei_weights_dump(yoke_trainer *trainer, enum yoke_tensor_kind kind, const char *path)
 {
+    if (!path) return write_tensors(trainer, kind, NULL);
     static const struct yokei_metadata metadata = { "format", "pt" }; /* what Hugging Face's readers look for */
-    int n = yoke_trainer_n_parameters(trainer);
+    int n = yoke_trainer_n_logical(trainer);
     struct yokei_tensor *tensors = calloc((size_t)n, sizeof *tensors);
     if (!tensors) return yoke_fail(YOKE_ENOMEM, "%s: no host memory", path);
     for (int i = 0; i < n; i++) {
-        const struct yoke_parameter *p = yoke_trainer_parameter(trainer, i);
+        const struct yoke_parameter *p = yoke_trainer_logical(trainer, i);
         tensors[i] = (struct yokei_tensor){ .name = p->name, .dtype = YOKE_F32, .n_dims = p->n_dims };
         memcpy(tensors[i].shape, p->shape, sizeof p->shape);
     }
@@ -91,6 +80,7 @@ yoke_status yokei_weights_dump(yoke_trainer *trainer, enum yoke_tensor_kind kind
 yoke_status yokei_weights_save(yoke_trainer *trainer, const struct yoke_gpt2_config *config, const char *dir)
 {
     char path[4096];
+    if (!dir) return yokei_weights_dump(trainer, YOKE_TENSOR_WEIGHT, NULL);
     YOKE_TRY(yokei_make_folder(dir));
     yokei_text(path, sizeof path, "%s/model.safetensors", dir);
     YOKE_TRY(yokei_weights_dump(trainer, YOKE_TENSOR_WEIGHT, path));
@@ -110,5 +100,5 @@ yoke_status yokei_weights_compare(yoke_trainer *trainer)
         free(values);
         YOKE_TRY(status);
     }
-    return yokei_ranks_agree(&trainer->config, hash, "start from different weights: give all hosts the same file with --init");
+    return yokei_ranks_agree(&trainer->config, hash, &trainer->plan.mesh, "start from different weights: give all hosts the same file with --init");
 }

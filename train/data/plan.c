@@ -54,6 +54,15 @@ static const struct yokei_json_field PLAN_FIELDS[] = {
     { "comm_costs", YOKEI_JSON_TEXT, PLAN(comm_costs), false },
     { "comm_shares", YOKEI_JSON_TEXT, PLAN(comm_shares), false },
     { "ranks", YOKEI_JSON_ARRAY, PLAN(ranks), true, 1, 100000, .schema = &RANK_SCHEMA, .count_offset = offsetof(struct yokei_plan, n_ranks) },
+    { "data", YOKEI_JSON_I64, PLAN(data), false, 0, 100000 },
+    { "pipeline", YOKEI_JSON_I64, PLAN(pipeline), false, 0, 100000 },
+    { "tensor", YOKEI_JSON_I64, PLAN(tensor), false, 0, 100000 },
+    { "chunks", YOKEI_JSON_I64, PLAN(chunks), false, 0, 1000 },
+    { "schedule", YOKEI_JSON_TEXT, PLAN(schedule), false },
+    { "layers", YOKEI_JSON_TEXT, PLAN(layers), false },
+    { "recompute", YOKEI_JSON_TEXT, PLAN(recompute), false },
+    { "sequence_parallel", YOKEI_JSON_I64, PLAN(sequence_parallel), false, 0, 1 },
+    { "tensor_shares", YOKEI_JSON_TEXT, PLAN(tensor_shares), false },
     { "variants", YOKEI_JSON_ARRAY, PLAN(variants), false, 0, 100000, .schema = &VARIANT_SCHEMA,
       .count_offset = offsetof(struct yokei_plan, n_variants) },
     { "learning_rate", YOKEI_JSON_F64, PLAN(learning_rate), false, 0, 1e3 },
@@ -95,9 +104,10 @@ yoke_status yokei_plan_check(const struct yokei_plan *plan, const char *where)
         YOKE_TRY(check_rank(&plan->ranks[i], i, where));
         sum += plan->ranks[i].samples;
     }
-    if (sum != plan->batch)
-        return yoke_fail(YOKE_ECONFIG, "%s: the samples of all ranks add up to %lld, but batch is %lld; they must agree", where,
-                         (long long)sum, (long long)plan->batch);
+    const int64_t width = YOKE_MAX(plan->pipeline, 1) * YOKE_MAX(plan->tensor, 1); /* ranks that work on the same samples */
+    if (sum != plan->batch * width)
+        return yoke_fail(YOKE_ECONFIG, "%s: the samples of all ranks add up to %lld, but batch is %lld%s; they must agree", where,
+                         (long long)sum, (long long)plan->batch, width > 1 ? ", times the ranks of a replica" : "");
     return YOKE_OK;
 }
 

@@ -39,6 +39,13 @@ struct yokei_plan {
     char comm_shares[256];  /* the ranks' shares of their sums, as they were given or measured; "" none */
     struct yokei_plan_rank *ranks;
     int64_t n_ranks;
+    /* the mesh, in the terms of struct yoke_trainer_config; samples of a rank are those of its replica */
+    int64_t data, pipeline, tensor, chunks;
+    char schedule[32];      /* a kind: "1f1b"; "" by default */
+    char layers[256];       /* blocks of each virtual stage: "3,5"; "" equal */
+    char recompute[256];
+    int64_t sequence_parallel; /* 0, 1 */
+    char tensor_shares[256]; /* "3:1"; "" equal */
     struct yokei_plan_variant *variants;
     int64_t n_variants;
     /* the optimizer, and how long it runs: steps, or a time budget */
