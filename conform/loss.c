@@ -90,6 +90,7 @@ static void xent_forward_setup(struct trial *t)
     const struct shape s = shape_of(t);
     const yoke_dtype wide = yoke_dtype_wide(t->dtype);
     setup_logits(t, &s);
+    for (int64_t v = 0; s.flavour == INFS && v < s.V; v++) trial_set(t, LOGITS, 4 * t->tensor[LOGITS].ld + v, -INFINITY); /* a row of them alone */
     trial_vector(t, LSE, "lse", OUT, wide, s.N);
     if (s.lse_only) return;
     trial_vector(t, PICKED, "picked", OUT, wide, s.N);
