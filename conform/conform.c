@@ -19,7 +19,7 @@ static const struct {
     { "act", YOKE_OP_gelu_forward, YOKE_OP_gelu_backward },
     { "attention", YOKE_OP_attention_forward, YOKE_OP_attention_backward },
     { "embed", YOKE_OP_embed_forward, YOKE_OP_embed_backward },
-    { "loss", YOKE_OP_xent_forward, YOKE_OP_xent_backward },
+    { "loss", YOKE_OP_xent_forward, YOKE_OP_xent_join },
     { "optim", YOKE_OP_adamw, YOKE_OP_grad_norm },
     { "cast", YOKE_OP_cast, YOKE_OP_cast },
     { "elementwise", YOKE_OP_add, YOKE_OP_scale },

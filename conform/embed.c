@@ -3,6 +3,8 @@
  * Conformance of embeddings. Forward: one f32 addition, one rounding; where only one of the two terms is there, nothing
  * is rounded and the value is exact. Backward: a row of dwte takes as many additions as its token occurs, a row of dwpe
  * N / T of them: gamma(n) (sum |dy| + |initial|); a row that no token touches keeps its bits.
+ * Shards: the device works on P shards of a vocabulary one after another, the first with the positions, and adds up their
+ * outputs; the oracle on the whole. A sum has one term that is not 0, or this and the position, so the bounds are the same.
  */
 #include "conform/trial.h"
 
@@ -11,6 +13,7 @@ struct shape {
     enum flavour flavour;
     enum { RANDOM, SAME, OUTSIDE } tokens;
     bool no_wpe, no_wte; /* no_wte: of the gradient */
+    int64_t P;           /* not 0: the device's vocabulary is in so many shards */
 };
 
 static const struct shape shapes[] = {
@@ -26,6 +29,16 @@ static const struct shape shapes[] = {
     { 300, 10, 40, 5, .pos_start = 1 },
     { 24, 6, 768, 17 },
     { 0, 4, 16, 9 },
+    { 60, 30, 33, 5 },
+    { 60, 30, 33, 1, .vocab_start = 5, .no_wpe = true },
+    { 60, 30, 33, 251, .vocab_start = 6, .no_wpe = true, .tokens = OUTSIDE },
+    { 60, 30, 17, 257, .P = 1 },
+    { 60, 30, 33, 257, .P = 2, .pos_start = 2 },
+    { 300, 50, 65, 257, .P = 3 },
+    { 45, 15, 48, 30, .P = 3, .tokens = OUTSIDE },
+    { 80, 20, 31, 97, .P = 4, .no_wpe = true },
+    { 40, 10, 24, 19, .P = 4, .flavour = NANS },
+    { 40, 10, 24, 19, .P = 4, .flavour = WIDE },
     { 20, 5, 24, 9, .flavour = WIDE },
     { 20, 5, 24, 9, .flavour = SUBNORMAL },
     { 20, 5, 24, 9, .flavour = ZEROS },
@@ -41,7 +54,7 @@ static struct shape shape_of(const struct trial *t)
                            .vocab_start = trial_random(t, "vocab", 0, 50), .pos_start = trial_random(t, "pos", 0, 9) };
 }
 
-enum { TOKENS, WTE, WPE, Y };
+enum { TOKENS, WTE, WPE, Y, Y_LAST }; /* Y_LAST: of the last shard */
 
 static void setup_tokens(struct trial *t, const struct shape *s)
 {
@@ -53,8 +66,8 @@ static void setup_tokens(struct trial *t, const struct shape *s)
         if (s->vocab_start > 0 && n % 5 == 4) token = trial_random(t, "tokens", n, s->vocab_start + 2 * s->V);
         trial_set_int(t, TOKENS, n, (int32_t)token);
     }
-    trial_describe(t, "N %d T %d C %d V %d from %d pos %d%s%s%s", (int)s->N, (int)s->T, (int)s->C, (int)s->V, (int)s->vocab_start,
-                   (int)s->pos_start, s->tokens == SAME ? " same" : s->tokens == OUTSIDE ? " outside" : "", s->no_wpe ? " no wpe" : "",
+    trial_describe(t, "N %d T %d C %d V %d P %d from %d pos %d%s%s%s", (int)s->N, (int)s->T, (int)s->C, (int)s->V, (int)s->P,
+                   (int)s->vocab_start, (int)s->pos_start, s->tokens == SAME ? " same" : s->tokens == OUTSIDE ? " outside" : "", s->no_wpe ? " no wpe" : "",
                    s->no_wte ? " no wte" : "");
 }
 
@@ -78,14 +91,34 @@ static void embed_forward_setup(struct trial *t)
         trial_flavoured(t, WPE, 1, 100);
     }
     trial_matrix(t, Y, "y", OUT, t->dtype, s.N, s.C, s.C);
+    if (s.P > 1) trial_matrix(t, Y_LAST, "y_last", OUT, t->dtype, s.N, s.C, s.C);
+}
+
+#define SHAPE(s, side, first, n) \
+    .dtype = side_dtype(side, t->dtype), .N = (s).N, .T = (s).T, .C = (s).C, .V = (n), .vocab_start = (s).vocab_start + (first), \
+    .pos_start = (s).pos_start, .tokens = trial_at(t, side, TOKENS, 0)
+
+/* Shard p of P; the first one's output is y, to which the others' are added. */
+static yoke_status forward_shard(struct trial *t, const struct shape *s, const struct side *side, struct yoke_cost *cost, int64_t p)
+{
+    const int64_t first = trial_shard(s->V, s->P, p), n = trial_shard(s->V, s->P, p + 1) - first;
+    CONFORM_STEP(embed_forward, side, cost, SHAPE(*s, side, first, n), .vocabulary = s->vocab_start + s->V,
+                 .wte = trial_at(t, side, WTE, first * s->C), .wpe = p ? NULL : trial_at(t, side, WPE, 0),
+                 .y = trial_at(t, side, p ? Y_LAST : Y, 0));
+    if (p && !side->oracle)
+        CONFORM_STEP(add, side, cost, .dtype = t->dtype, .n = s->N * s->C, .x = trial_at(t, side, Y, 0), .y = trial_at(t, side, Y_LAST, 0),
+                     .z = trial_at(t, side, Y, 0));
+    return YOKE_OK;
 }
 
 static yoke_status embed_forward_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
 {
     const struct shape s = shape_of(t);
-    return CONFORM_CALL(embed_forward, side, cost, .dtype = side_dtype(side, t->dtype), .N = s.N, .T = s.T, .C = s.C, .V = s.V,
-                        .vocab_start = s.vocab_start, .pos_start = s.pos_start, .tokens = trial_at(t, side, TOKENS, 0),
-                        .wte = trial_at(t, side, WTE, 0), .wpe = trial_at(t, side, WPE, 0), .y = trial_at(t, side, Y, 0));
+    for (int64_t p = 0; p < s.P && !side->oracle; p++) YOKE_TRY(forward_shard(t, &s, side, cost, p));
+    if (s.P && !side->oracle) return YOKE_OK;
+    if (s.P > 1) YOKE_TRY(forward_shard(t, &s, side, cost, s.P - 1));
+    return CONFORM_CALL(embed_forward, side, cost, SHAPE(s, side, 0, s.V), .wte = trial_at(t, side, WTE, 0),
+                        .wpe = trial_at(t, side, WPE, 0), .y = trial_at(t, side, Y, 0));
 }
 
 static void embed_forward_bound(struct trial *t)
@@ -128,9 +161,14 @@ static void embed_backward_setup(struct trial *t)
 static yoke_status embed_backward_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
 {
     const struct shape s = shape_of(t);
-    return CONFORM_CALL(embed_backward, side, cost, .dtype = side_dtype(side, t->dtype), .N = s.N, .T = s.T, .C = s.C, .V = s.V,
-                        .vocab_start = s.vocab_start, .pos_start = s.pos_start, .tokens = trial_at(t, side, TOKENS, 0),
-                        .dy = trial_at(t, side, DY, 0), .dwte = trial_at(t, side, DWTE, 0), .dwpe = trial_at(t, side, DWPE, 0));
+    for (int64_t p = 0; p < s.P && !side->oracle; p++) {
+        const int64_t first = trial_shard(s.V, s.P, p), n = trial_shard(s.V, s.P, p + 1) - first;
+        CONFORM_STEP(embed_backward, side, cost, SHAPE(s, side, first, n), .vocabulary = s.vocab_start + s.V, .dy = trial_at(t, side, DY, 0),
+                     .dwte = trial_at(t, side, DWTE, first * s.C), .dwpe = p ? NULL : trial_at(t, side, DWPE, 0));
+    }
+    if (s.P && !side->oracle) return YOKE_OK;
+    return CONFORM_CALL(embed_backward, side, cost, SHAPE(s, side, 0, s.V), .dy = trial_at(t, side, DY, 0),
+                        .dwte = trial_at(t, side, DWTE, 0), .dwpe = trial_at(t, side, DWPE, 0));
 }
 
 static void embed_backward_bound(struct trial *t)

@@ -5,11 +5,8 @@
  *   numeric = (L(x + h) - L(x - h)) / 2h,  off by h^2 L'''/6 (about 1e-10 here) and by 2^-53 sum|W Y| / h (about 1e-10).
  * The bound is 1e-8 times the tensor's largest gradient (and 1), which no wrong formula meets.
  */
-#include "conform/conform.h"
-#include "core/backend.h"
-#include "core/base/base.h"
+#include "conform/trial.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -288,6 +285,43 @@ static yoke_status xent_backward(struct check *c)
     return YOKE_OK;
 }
 
+/* The same of K shards of the vocabulary, joined. */
+static void shards_setup(struct check *c)
+{
+    const struct pair_shape *s = &c->shape;
+    input(c, "logits", s->N * s->V);
+    tokens(c, s->N, s->V, true);
+    output(c, s->N, (2 * s->K + 1) * s->N);
+    for (int64_t n = 0; !c->status && n < s->N; n++) c->w[n] = loss_scale;
+}
+
+#define COLUMNS(s, first, n) \
+    .N = (s)->N, .V = (n), .vocab_start = (first), .vocabulary = (s)->V, .logits = X(0) + (first), .ld = (s)->V, .targets = c->tokens
+
+static yoke_status shards_forward(struct check *c)
+{
+    const struct pair_shape *s = &c->shape;
+    double *parts = c->extra, *lse = c->extra + 2 * s->K * s->N; /* parts [K, 2, N]: as all-gathered */
+    for (int64_t p = 0; p < s->K; p++) {
+        const int64_t first = trial_shard(s->V, s->K, p), n = trial_shard(s->V, s->K, p + 1) - first;
+        CALL(xent_forward, COLUMNS(s, first, n), .lse = parts + 2 * p * s->N, .picked = parts + (2 * p + 1) * s->N);
+    }
+    CALL(xent_join, .P = s->K, .N = s->N, .lse_parts = parts, .picked_parts = parts + s->N, .ld = 2 * s->N, .targets = c->tokens,
+         .lse = lse, .losses = c->y);
+    return YOKE_OK;
+}
+
+static yoke_status shards_backward(struct check *c)
+{
+    const struct pair_shape *s = &c->shape;
+    for (int64_t p = 0; p < s->K; p++) {
+        const int64_t first = trial_shard(s->V, s->K, p), n = trial_shard(s->V, s->K, p + 1) - first;
+        CALL(xent_backward, COLUMNS(s, first, n), .lse = c->extra + 2 * s->K * s->N, .scale = loss_scale, .dlogits = DX(0) + first,
+             .lddlogits = s->V);
+    }
+    return YOKE_OK;
+}
+
 static const struct pair pairs[] = {
     { "gemm", { .M = 5, .N = 7, .K = 6 }, gemm_setup, gemm_forward, gemm_backward },
     { "gemm", { .M = 5, .N = 3, .K = 6, .ta = true }, gemm_setup, gemm_forward, gemm_backward },
@@ -302,6 +336,7 @@ static const struct pair pairs[] = {
     { "attention_backward", { .B = 2, .T = 5, .H = 4, .Hkv = 1, .D = 5 }, attention_setup, attention_forward, attention_backward },
     { "embed_backward", { .N = 12, .T = 4, .C = 5, .V = 6 }, embed_setup, embed_forward, embed_backward },
     { "xent_backward", { .N = 8, .V = 11 }, xent_setup, xent_forward, xent_backward },
+    { "xent_backward", { .N = 8, .V = 11, .K = 3 }, shards_setup, shards_forward, shards_backward },
 };
 
 /* ---- the check ---- */

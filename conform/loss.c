@@ -9,6 +9,12 @@
  *   |scale| (p (u32 |l - lse| + 8 u32) + 2 u32 |p - [target]|), and the rounding to the stored type.
  * exp of an argument below -87 may be flushed: |scale| 2^-126.
  * A row with a logit of +infinity has no finite lse: infinity and NaN are both accepted. NaN must stay NaN.
+ *
+ * Join of P parts: the same sum with P terms and no partial sums, so gamma(P) instead of gamma(V+8); and as the derivative
+ * of log sum exp is w_p = exp(lse_p - lse), sum w_p e_p for parts that are off by e_p, (1 + 2 max e) times that for the terms
+ * of higher order. One part: no error. Where one part alone has a picked other than 0, their sum is exact.
+ * Shards: the device runs forward on P shards of the columns, joins, and runs backward on each shard; the oracle works on
+ * the whole. With the joined lse off by e, p is off by a factor of exp(e) <= 1 + 2 e more.
  */
 #include "conform/trial.h"
 
@@ -18,6 +24,9 @@ struct shape {
     enum flavour flavour;
     enum { PRESENT, IGNORED, ELSEWHERE } targets; /* what every third target is */
     bool lse_only, aliased;
+    double others;   /* backward: not 0: the lse is that of this shard and of others with so many columns */
+    int64_t P;       /* join: the parts */
+    bool parts_only; /* join: the parts are given; else they are made of P shards of the logits, and backward follows */
 };
 
 static const struct shape shapes[] = {
@@ -30,6 +39,9 @@ static const struct shape shapes[] = {
     { 4, 256, 0, 256, 1, .lse_only = true },
     { 7, 257, 1, 0, 100 },
     { 2, 1031, 9, 0, 5, .targets = ELSEWHERE },
+    { 9, 5, 252, 0, 3, .targets = ELSEWHERE, .others = 252 },
+    { 9, 1, 256, 5, 3, .targets = ELSEWHERE, .others = 256, .aliased = true },
+    { 9, 251, 6, 6, 30, .targets = IGNORED, .others = 6 },
     { 3, 5003, 0, 0, 4 },
     { 0, 17, 0, 0, 1 },
     { 9, 100, 2, 0, 1, WIDE },
@@ -46,13 +58,10 @@ static struct shape shape_of(const struct trial *t)
                            .vocab_start = trial_random(t, "vocab", 0, 99), .targets = trial_random(t, "targets", 0, 3) };
 }
 
-enum { LOGITS, TARGETS, LSE, PICKED, LOSSES, DLOGITS };
+enum { LOGITS, TARGETS, LSE, PICKED, LOSSES, DLOGITS, LSE_PARTS, PICKED_PARTS };
 
-static void setup_logits(struct trial *t, const struct shape *s)
+static void setup_targets(struct trial *t, const struct shape *s)
 {
-    t->flavour = s->flavour;
-    trial_matrix(t, LOGITS, "logits", IN, t->dtype, s->N, s->V, s->V + s->pad);
-    trial_flavoured(t, LOGITS, s->scale, 9);
     trial_vector(t, TARGETS, "targets", IN, YOKE_I32, s->N);
     for (int64_t n = 0; n < s->N; n++) {
         int64_t target = s->vocab_start + trial_random(t, "targets", n, s->V);
@@ -61,9 +70,17 @@ static void setup_logits(struct trial *t, const struct shape *s)
         if (n % 3 == 0 && s->targets == ELSEWHERE) target = n % 2 || !s->vocab_start ? s->vocab_start + s->V : s->vocab_start - 1;
         trial_set_int(t, TARGETS, n, (int32_t)target);
     }
-    trial_describe(t, "N %d V %d pad %d from %d size %g%s%s%s", (int)s->N, (int)s->V, (int)s->pad, (int)s->vocab_start, s->scale,
-                   s->targets == IGNORED ? " ignored" : s->targets == ELSEWHERE ? " elsewhere" : "", s->lse_only ? " lse only" : "",
-                   s->aliased ? " aliased" : "");
+    trial_describe(t, "N %d V %d P %d pad %d from %d size %g%s%s%s%s", (int)s->N, (int)s->V, (int)s->P, (int)s->pad, (int)s->vocab_start,
+                   s->scale, s->targets == IGNORED ? " ignored" : s->targets == ELSEWHERE ? " elsewhere" : "",
+                   s->lse_only ? " lse only" : "", s->aliased ? " aliased" : "", s->parts_only ? " parts" : "");
+}
+
+static void setup_logits(struct trial *t, const struct shape *s)
+{
+    t->flavour = s->flavour;
+    trial_matrix(t, LOGITS, "logits", IN, t->dtype, s->N, s->V, s->V + s->pad);
+    trial_flavoured(t, LOGITS, s->scale, 9);
+    setup_targets(t, s);
 }
 
 /* ---- forward ---- */
@@ -73,6 +90,7 @@ static void xent_forward_setup(struct trial *t)
     const struct shape s = shape_of(t);
     const yoke_dtype wide = yoke_dtype_wide(t->dtype);
     setup_logits(t, &s);
+    for (int64_t v = 0; s.flavour == INFS && v < s.V; v++) trial_set(t, LOGITS, 4 * t->tensor[LOGITS].ld + v, -INFINITY); /* a row of them alone */
     trial_vector(t, LSE, "lse", OUT, wide, s.N);
     if (s.lse_only) return;
     trial_vector(t, PICKED, "picked", OUT, wide, s.N);
@@ -87,13 +105,32 @@ static yoke_status xent_forward_call(struct trial *t, const struct side *side, s
                         .lse = trial_at(t, side, LSE, 0), .picked = trial_at(t, side, PICKED, 0), .losses = trial_at(t, side, LOSSES, 0));
 }
 
-static double lse_bound(const double *logits, int64_t V, double lse)
+/* Of n terms, `stride` apart, summed with so many roundings. */
+static double lse_bound(const double *terms, int64_t n, int64_t stride, double roundings, double lse)
 {
     double max = -INFINITY, arguments = 0;
-    for (int64_t v = 0; v < V; v++) max = fmax(max, logits[v]);
-    for (int64_t v = 0; v < V; v++)
-        if (logits[v] > -INFINITY) arguments += exp(logits[v] - lse) * u32 * (max - logits[v]);
-    return arguments + 6 * u32 + gamma32((double)V + 8) + 4 * u32 * fabs(lse - max) + u32 * fabs(lse) + eta32;
+    for (int64_t i = 0; i < n; i++) max = fmax(max, terms[i * stride]);
+    for (int64_t i = 0; i < n; i++)
+        if (terms[i * stride] > -INFINITY) arguments += exp(terms[i * stride] - lse) * u32 * (max - terms[i * stride]);
+    return arguments + 6 * u32 + gamma32(roundings) + 4 * u32 * fabs(lse - max) + u32 * fabs(lse) + eta32;
+}
+
+/* +infinity among n terms and no NaN: their lse is infinite or NaN. */
+static bool is_unbounded(const double *terms, int64_t n, int64_t stride)
+{
+    bool unbounded = false, nan = false;
+    for (int64_t i = 0; i < n; i++) unbounded |= terms[i * stride] == INFINITY, nan |= isnan(terms[i * stride]);
+    return unbounded && !nan;
+}
+
+/* LSE's bound is e; losses take one subtraction more. */
+static void bound_row(struct trial *t, int64_t n, double e)
+{
+    t->tensor[LSE].bound[n] = e;
+    if (!t->tensor[LOSSES].present) return;
+    const double loss = exact_of(t, LOSSES)[n];
+    const bool ignored = trial_get(t, TARGETS, n) < 0;
+    t->tensor[LOSSES].bound[n] = ignored ? 0 : e == BOUND_NOT_FINITE ? e : e + u32 * (fabs(loss) + e);
 }
 
 static void xent_forward_bound(struct trial *t)
@@ -101,14 +138,7 @@ static void xent_forward_bound(struct trial *t)
     const struct shape s = shape_of(t);
     for (int64_t n = 0; n < s.N; n++) {
         const double *logits = exact_of(t, LOGITS) + n * t->tensor[LOGITS].ld, lse = exact_of(t, LSE)[n];
-        bool unbounded = false, nan = false;
-        for (int64_t v = 0; v < s.V; v++) unbounded |= logits[v] == INFINITY, nan |= isnan(logits[v]);
-        const double e = unbounded && !nan ? BOUND_NOT_FINITE : lse_bound(logits, s.V, lse);
-        t->tensor[LSE].bound[n] = e;
-        if (s.lse_only) continue;
-        const double loss = exact_of(t, LOSSES)[n];
-        const bool ignored = trial_get(t, TARGETS, n) < 0;
-        t->tensor[LOSSES].bound[n] = ignored ? 0 : e == BOUND_NOT_FINITE ? e : e + u32 * (fabs(loss) + e);
+        bound_row(t, n, is_unbounded(logits, s.V, 1) ? BOUND_NOT_FINITE : lse_bound(logits, s.V, 1, (double)s.V + 8, lse));
     }
 }
 
@@ -132,7 +162,7 @@ static void xent_backward_setup(struct trial *t)
             max = isnan(logit) || logit > max ? logit : max;
         }
         for (int64_t v = 0; v < s.V; v++) sum += exp(trial_get(t, LOGITS, n * t->tensor[LOGITS].ld + v) - max);
-        trial_set(t, LSE, n, max + log(sum));
+        trial_set(t, LSE, n, max + log(sum) + log1p(s.others / (double)s.V));
     }
     if (s.aliased) trial_alias(t, DLOGITS, "dlogits", LOGITS);
     else trial_matrix(t, DLOGITS, "dlogits", OUT, t->dtype, s.N, s.V, s.V + 2 * s.pad);
@@ -147,22 +177,185 @@ static yoke_status xent_backward_call(struct trial *t, const struct side *side, 
                         .lddlogits = t->tensor[DLOGITS].ld);
 }
 
+/* Of row n; e_lse is what the lse is off. */
+static void bound_gradient(struct trial *t, const struct shape *s, int64_t n, double e_lse)
+{
+    const double target = trial_get(t, TARGETS, n), lse = exact_of(t, LSE)[n];
+    for (int64_t v = 0; v < s->V; v++) {
+        const double logit = exact_of(t, LOGITS)[n * t->tensor[LOGITS].ld + v], p = exp(logit - lse);
+        const int64_t at = n * t->tensor[DLOGITS].ld + v;
+        const double from_exp = p == 0 ? 0 : p * (u32 * fabs(logit - lse) + 8 * u32 + e_lse * (1 + 2 * e_lse));
+        const double rest = fabs(p - (target - (double)s->vocab_start == (double)v));
+        const double e = fabs((double)scale) * (from_exp + 2 * u32 * rest + flush32);
+        const double bound = e_lse == BOUND_NOT_FINITE ? BOUND_ANY : bound_rounded(t->dtype, exact_of(t, DLOGITS)[at], e);
+        t->tensor[DLOGITS].bound[at] = target < 0 ? 0 : bound;
+    }
+}
+
 static void xent_backward_bound(struct trial *t)
 {
     const struct shape s = shape_of(t);
-    for (int64_t n = 0; n < s.N; n++) {
-        const double target = trial_get(t, TARGETS, n), lse = exact_of(t, LSE)[n];
-        for (int64_t v = 0; v < s.V; v++) {
-            const double logit = exact_of(t, LOGITS)[n * t->tensor[LOGITS].ld + v], p = exp(logit - lse);
-            const int64_t at = n * t->tensor[DLOGITS].ld + v;
-            const double from_exp = p == 0 ? 0 : p * (u32 * fabs(logit - lse) + 8 * u32);
-            const double rest = fabs(p - (target - (double)s.vocab_start == (double)v));
-            const double e = fabs((double)scale) * (from_exp + 2 * u32 * rest + flush32);
-            t->tensor[DLOGITS].bound[at] = target < 0 ? 0 : bound_rounded(t->dtype, exact_of(t, DLOGITS)[at], e);
-        }
-    }
+    for (int64_t n = 0; n < s.N; n++) bound_gradient(t, &s, n, 0);
 }
 
 const struct conform_row conform_row_xent_backward = {
     CONFORM_FLOATS, YOKE_COUNT(shapes), xent_backward_setup, xent_backward_call, xent_backward_bound,
+};
+
+/* ---- join ---- */
+
+static const struct shape joins[] = {
+    { 1, 0, 0, 0, 1, .P = 1, .parts_only = true },
+    { 31, 0, 3, 0, 30, .P = 1, .parts_only = true, .targets = IGNORED },
+    { 17, 0, 17, 0, 1, .P = 2, .parts_only = true },
+    { 257, 0, 1, 0, 100, .P = 3, .parts_only = true, .targets = IGNORED },
+    { 5003, 0, 0, 0, 4, .P = 4, .parts_only = true },
+    { 33, 0, 0, 0, 0.1, .P = 13, .parts_only = true, .lse_only = true },
+    { 0, 0, 0, 0, 1, .P = 2, .parts_only = true },
+    { 100, 0, 2, 0, 1, WIDE, .P = 4, .parts_only = true },
+    { 100, 0, 2, 0, 1, SUBNORMAL, .P = 3, .parts_only = true },
+    { 100, 0, 2, 0, 1, ZEROS, .P = 2, .parts_only = true },
+    { 100, 0, 2, 0, 1, NANS, .P = 4, .parts_only = true, .targets = IGNORED },
+    { 100, 0, 2, 0, 1, INFS, .P = 4, .parts_only = true, .targets = IGNORED },
+    { 40, 257, 0, 0, 3, .P = 1, .targets = IGNORED },
+    { 40, 257, 1, 0, 3, .P = 2, .aliased = true },
+    { 40, 257, 3, 0, 10, .P = 3, .targets = IGNORED },
+    { 40, 257, 0, 0, 30, .P = 4, .targets = ELSEWHERE, .aliased = true },
+    { 7, 7, 1, 0, 1, .P = 3 },
+    { 9, 5003, 0, 0, 4, .P = 4, .targets = IGNORED },
+    { 0, 17, 0, 0, 1, .P = 3 },
+    { 19, 100, 2, 0, 1, WIDE, .P = 4 },
+    { 19, 100, 2, 0, 1, NANS, .P = 3, .targets = IGNORED },
+    { 19, 100, 2, 0, 1, INFS, .P = 4, .targets = IGNORED },
+    { 19, 100, 2, 0, 1, INFS, .P = 1, .targets = ELSEWHERE },
+};
+
+static struct shape join_of(const struct trial *t)
+{
+    if ((size_t)t->index < YOKE_COUNT(joins)) return joins[t->index];
+    return (struct shape){ .N = 1 + trial_random(t, "N", 0, 30), .V = 10 + trial_random(t, "V", 0, 700), .pad = trial_random(t, "pad", 0, 9), .scale = 4,
+                           .targets = trial_random(t, "targets", 0, 3), .P = 1 + trial_random(t, "P", 0, 6) };
+}
+
+/* Infinities where they matter: rows of -infinity alone, a shard of them, its target among them; and +infinity. */
+static void set_infinities(struct trial *t, const struct shape *s)
+{
+    const int id = s->parts_only ? LSE_PARTS : LOGITS;
+    const int64_t row = s->parts_only ? 1 : t->tensor[LOGITS].ld, column = s->parts_only ? t->tensor[LSE_PARTS].ld : 1;
+    const int64_t n_columns = s->parts_only ? s->P : s->V, shard = s->parts_only ? 1 : trial_shard(s->V, s->P, 1);
+    for (int64_t i = 0; i < n_columns; i++) {
+        trial_set(t, id, 4 * row + i * column, -INFINITY);
+        trial_set(t, id, 6 * row + i * column, -INFINITY);
+        if (i < shard || i == n_columns - 1) trial_set(t, id, 7 * row + i * column, -INFINITY);
+        if (i >= shard) trial_set(t, id, 8 * row + i * column, -INFINITY);
+    }
+    trial_set(t, id, 10 * row, INFINITY);
+    if (s->parts_only) trial_set(t, PICKED_PARTS, 7 + column, -INFINITY);
+    else trial_set_int(t, TARGETS, 7, (int32_t)s->V - 1);
+}
+
+static void setup_parts(struct trial *t, const struct shape *s)
+{
+    trial_flavoured(t, LSE_PARTS, s->scale, 9);
+    for (int64_t n = 0; n < s->N; n++) {
+        const int64_t owner = trial_random(t, "owner", n, s->P); /* one part has the target */
+        for (int64_t p = 0; p < s->P; p++)
+            trial_set(t, PICKED_PARTS, p * t->tensor[PICKED_PARTS].ld + n,
+                      p == owner ? trial_get(t, LSE_PARTS, p * t->tensor[LSE_PARTS].ld + n) - 1 - (double)(n % 7) : 0);
+    }
+}
+
+static void xent_join_setup(struct trial *t)
+{
+    const struct shape s = join_of(t);
+    const yoke_dtype wide = yoke_dtype_wide(t->dtype);
+    const enum role role = s.parts_only ? IN : OUT;
+    t->flavour = s.flavour;
+    if (s.parts_only) setup_targets(t, &s);
+    else setup_logits(t, &s);
+    trial_matrix(t, LSE_PARTS, "lse_parts", role, wide, s.P, s.N, s.N + s.pad);
+    if (!s.lse_only) trial_matrix(t, PICKED_PARTS, "picked_parts", role, wide, s.P, s.N, s.N + s.pad);
+    if (s.parts_only) setup_parts(t, &s);
+    if (s.flavour == INFS) set_infinities(t, &s);
+    trial_vector(t, LSE, "lse", OUT, wide, s.N);
+    if (!s.lse_only) trial_vector(t, LOSSES, "losses", OUT, wide, s.N);
+    if (s.parts_only) return;
+    if (s.aliased) trial_alias(t, DLOGITS, "dlogits", LOGITS);
+    else trial_matrix(t, DLOGITS, "dlogits", OUT, t->dtype, s.N, s.V, s.V + 2 * s.pad);
+}
+
+#define COLUMNS(side, first, n) \
+    .dtype = side_dtype(side, t->dtype), .N = s->N, .V = (n), .vocab_start = (first), .vocabulary = s->V, \
+    .logits = trial_at(t, side, LOGITS, first), .ld = t->tensor[LOGITS].ld, .targets = trial_at(t, side, TARGETS, 0)
+
+static yoke_status forward_shards(struct trial *t, const struct shape *s, const struct side *side, struct yoke_cost *cost)
+{
+    for (int64_t p = 0; p < s->P; p++) {
+        const int64_t first = trial_shard(s->V, s->P, p), n = trial_shard(s->V, s->P, p + 1) - first;
+        CONFORM_STEP(xent_forward, side, cost, COLUMNS(side, first, n), .lse = trial_at(t, side, LSE_PARTS, p * t->tensor[LSE_PARTS].ld),
+                     .picked = trial_at(t, side, PICKED_PARTS, p * t->tensor[PICKED_PARTS].ld));
+    }
+    return YOKE_OK;
+}
+
+/* P shards; the oracle's is one of all columns. */
+static yoke_status backward_shards(struct trial *t, const struct shape *s, const struct side *side, struct yoke_cost *cost, int64_t P)
+{
+    for (int64_t p = 0; p < P; p++) {
+        const int64_t first = trial_shard(s->V, P, p), n = trial_shard(s->V, P, p + 1) - first;
+        CONFORM_STEP(xent_backward, side, cost, COLUMNS(side, first, n), .lse = trial_at(t, side, LSE, 0), .scale = scale,
+                     .dlogits = trial_at(t, side, DLOGITS, first), .lddlogits = t->tensor[DLOGITS].ld);
+    }
+    return YOKE_OK;
+}
+
+static yoke_status xent_join_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
+{
+    const struct shape shape = join_of(t), *s = &shape;
+    if (!s->parts_only) YOKE_TRY(forward_shards(t, s, side, cost));
+    if (side->oracle && !s->parts_only)
+        CONFORM_STEP(xent_forward, side, cost, COLUMNS(side, 0, s->V), .lse = trial_at(t, side, LSE, 0), .losses = trial_at(t, side, LOSSES, 0));
+    else
+        CONFORM_STEP(xent_join, side, cost, .dtype = side_dtype(side, t->dtype), .P = s->P, .N = s->N, .lse_parts = trial_at(t, side, LSE_PARTS, 0),
+                     .picked_parts = trial_at(t, side, PICKED_PARTS, 0), .ld = t->tensor[LSE_PARTS].ld,
+                     .targets = s->lse_only ? NULL : trial_at(t, side, TARGETS, 0), .lse = trial_at(t, side, LSE, 0),
+                     .losses = trial_at(t, side, LOSSES, 0));
+    return s->parts_only ? YOKE_OK : backward_shards(t, s, side, cost, side->oracle ? 1 : s->P);
+}
+
+/* Of the parts of row n, which the device has made of shards: their bounds, and what they add to the lse's. */
+static double bound_parts(struct trial *t, const struct shape *s, int64_t n)
+{
+    const double *logits = exact_of(t, LOGITS) + n * t->tensor[LOGITS].ld, lse = exact_of(t, LSE)[n];
+    double sum = 0, greatest = 0;
+    for (int64_t p = 0; p < s->P; p++) {
+        const int64_t at = p * t->tensor[LSE_PARTS].ld + n, first = trial_shard(s->V, s->P, p), V = trial_shard(s->V, s->P, p + 1) - first;
+        const double part = exact_of(t, LSE_PARTS)[at];
+        const double e = is_unbounded(logits + first, V, 1) ? BOUND_NOT_FINITE : lse_bound(logits + first, V, 1, (double)V + 8, part);
+        t->tensor[LSE_PARTS].bound[at] = e;
+        if (!isfinite(part) || e < 0) continue; /* what is infinite is exact or makes the row so */
+        sum += exp(part - lse) * e;
+        greatest = fmax(greatest, e);
+    }
+    return sum * (1 + 2 * greatest);
+}
+
+static void xent_join_bound(struct trial *t)
+{
+    const struct shape s = join_of(t);
+    const int64_t ld = t->tensor[LSE_PARTS].ld;
+    for (int64_t n = 0; n < s.N; n++) {
+        const double *parts = exact_of(t, LSE_PARTS) + n, of_parts = s.parts_only ? 0 : bound_parts(t, &s, n);
+        const double own = s.P == 1 ? 0 : lse_bound(parts, s.P, ld, (double)s.P, exact_of(t, LSE)[n]);
+        const bool unbounded = s.parts_only ? is_unbounded(parts, s.P, ld)
+                                            : is_unbounded(exact_of(t, LOGITS) + n * t->tensor[LOGITS].ld, s.V, 1);
+        const bool changed = s.P == 1 && trial_got(t, LSE, n) != trial_got(t, LSE_PARTS, n) && !isnan(trial_got(t, LSE_PARTS, n));
+        const double e = unbounded ? BOUND_NOT_FINITE : changed ? 0 : own + of_parts; /* one part comes out as it is */
+        bound_row(t, n, e);
+        if (!s.parts_only) bound_gradient(t, &s, n, e);
+    }
+}
+
+const struct conform_row conform_row_xent_join = {
+    CONFORM_FLOATS, YOKE_COUNT(joins), xent_join_setup, xent_join_call, xent_join_bound,
 };

@@ -95,6 +95,14 @@ YOKE_ALL_OPS(CONFORM_DECLARE_ROW)
     ((cost) ? yoke_##op##_can((side)->device, &YOKE_ARGS(op, __VA_ARGS__), (cost)) \
             : yoke_##op((side)->stream, &YOKE_ARGS(op, __VA_ARGS__)))
 
+/** One of several ops of a call that must all be offered; their scratch is the largest of theirs. */
+#define CONFORM_STEP(op, side, cost, ...)                                                             \
+    do {                                                                                                \
+        const size_t scratch_before = (cost) ? (cost)->scratch_bytes : 0;                               \
+        YOKE_TRY(CONFORM_CALL(op, side, cost, __VA_ARGS__));                                            \
+        if (cost) (cost)->scratch_bytes = YOKE_MAX((cost)->scratch_bytes, scratch_before);              \
+    } while (0)
+
 /* ---- declaring tensors ---- */
 void trial_matrix(struct trial *t, int id, const char *name, enum role role, yoke_dtype dtype, int64_t rows, int64_t cols,
                   int64_t ld);
@@ -113,6 +121,14 @@ void trial_flavoured(struct trial *t, int id, double scale, int range);
 void trial_set(struct trial *t, int id, int64_t element, double value);
 double trial_get(const struct trial *t, int id, int64_t element);
 void trial_set_int(struct trial *t, int id, int64_t element, int32_t value);
+/**
+ * Where shard p of P of a vocabulary of V begins; shard P begins at V, which is at least P + 4. Uneven on purpose: 5
+ * entries, 1 entry, and equal shares of what is left. P = 1: all.
+ */
+static inline int64_t trial_shard(int64_t V, int64_t P, int64_t p)
+{
+    return p == P ? V : p == 0 ? 0 : p == 1 ? 5 : p == 2 ? 6 : 6 + (p - 2) * (V - 6) / (P - 2);
+}
 /** Uniform in [0, n), by (seed, op, case, what, index): the generator of shapes and tokens. */
 int64_t trial_random(const struct trial *t, const char *what, int64_t index, int64_t n);
 

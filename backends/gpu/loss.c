@@ -50,5 +50,21 @@ static yoke_status gpu_xent_backward_run(yoke_stream *stream, const struct yoke_
                                            ARG_L(args->V), ARG_L(args->vocab_start), ARG_L(rows.per_team)));
 }
 
+static yoke_status gpu_xent_join_can(const yoke_device *device, const struct yoke_xent_join_args *args, struct yoke_cost *cost)
+{
+    (void)device;
+    YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_xent_join, args->dtype));
+    cost->flops = 20.0 * (double)args->P * (double)args->N;
+    cost->bytes = (double)args->N * (8.0 * (double)args->P + 12.0);
+    return YOKE_OK;
+}
+
+static yoke_status gpu_xent_join_run(yoke_stream *stream, const struct yoke_xent_join_args *args)
+{
+    return yokei_gpu_map_run(stream, YOKE_OP_xent_join, "loss", args->dtype, args->N,
+                             YOKEI_GPU_ARGS(ARG_L(args->P), ARG_P(args->lse_parts), ARG_P(args->picked_parts), ARG_L(args->ld),
+                                            ARG_P(args->targets), ARG_P(args->lse), ARG_P(args->losses)));
+}
+
 #define ENTRY(op) YOKE_OP_ENTRY(gpu, op)
 const struct yoke_loss_ops yokei_gpu_loss_ops = { YOKE_LOSS_OPS(ENTRY) };

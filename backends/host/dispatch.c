@@ -17,6 +17,7 @@
 #define SIZE_embed_backward(a) ((double)(a)->N * (double)(a)->C)
 #define SIZE_xent_forward(a) ((double)(a)->N * (double)(a)->V)
 #define SIZE_xent_backward(a) ((double)(a)->N * (double)(a)->V)
+#define SIZE_xent_join(a) ((double)(a)->P * (double)(a)->N)
 #define SIZE_adamw(a) ((double)(a)->n)
 #define SIZE_grad_norm(a) ((double)(a)->n)
 #define SIZE_cast(a) ((double)(a)->n)

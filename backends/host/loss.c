@@ -122,3 +122,39 @@ static yoke_status host_xent_backward_run(yoke_stream *stream, const struct yoke
     host_for(stream, a->N, host_row_grain(a->V), backward_range, a);
     return YOKE_OK;
 }
+
+/* ---- join: vectors of rows, since there are few parts ---- */
+static void join_range(const void *context, int64_t from, int64_t to)
+{
+    const struct yoke_xent_join_args *a = context;
+    VECTOR_LOOP(n, m, from, to, {
+        vf max = vset(-INFINITY), sum = { 0 };
+        for (int64_t p = 0; p < a->P; p++) max = vmax(max, vload_n(YOKE_F32, a->lse_parts, p * a->ld + n, m));
+        const vf shift = vselect(vless(vabs(max), vset(INFINITY)), max, vset(0)); /* infinity minus infinity would be NaN */
+        for (int64_t p = 0; p < a->P; p++) sum += vexp(vload_n(YOKE_F32, a->lse_parts, p * a->ld + n, m) - shift);
+        for (int j = 0; j < VL; j++) sum[j] = logf(sum[j]);
+        const vf lse = shift + sum;
+        vstore_n(YOKE_F32, a->lse, n, m, lse);
+        if (a->losses) {
+            vf picked = { 0 };
+            for (int64_t p = 0; p < a->P; p++) picked += vload_n(YOKE_F32, a->picked_parts, p * a->ld + n, m);
+            vf loss = lse - picked;
+            for (int j = 0; j < m; j++) loss[j] = a->targets[n + j] < 0 ? 0 : loss[j];
+            vstore_n(YOKE_F32, a->losses, n, m, loss);
+        }
+    });
+}
+
+static yoke_status host_xent_join_can(const yoke_device *device, const struct yoke_xent_join_args *a, struct yoke_cost *cost)
+{
+    (void)device;
+    YOKE_TRY(host_check_type(YOKE_OP_xent_join, "dtype", a->dtype));
+    const double elements = (double)a->P * (double)a->N;
+    return host_cost(cost, 0, 20 * elements, 2 * elements * sizeof(float));
+}
+
+static yoke_status host_xent_join_run(yoke_stream *stream, const struct yoke_xent_join_args *a)
+{
+    host_for(stream, a->N, YOKE_MAX(VL, host_row_grain(a->P)), join_range, a);
+    return YOKE_OK;
+}

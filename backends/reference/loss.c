@@ -7,6 +7,16 @@ YOKE_LOSS_OPS(PROTOTYPES)
 #define ENTRY(op) YOKE_OP_ENTRY(reference, op)
 const struct yoke_loss_ops reference_loss_ops = { YOKE_LOSS_OPS(ENTRY) };
 
+/* log sum exp of n elements of x from `from` on, `stride` apart; of -infinity alone it is -infinity, where max - max would be NaN. */
+static double log_sum_exp(yoke_dtype dtype, const void *x, int64_t from, int64_t n, int64_t stride)
+{
+    double max = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < n; i++) max = reference_max(max, yokei_load(dtype, x, from + i * stride));
+    if (isinf(max) && max < 0) return max;
+    for (int64_t i = 0; i < n; i++) sum += exp(yokei_load(dtype, x, from + i * stride) - max);
+    return max + log(sum);
+}
+
 static yoke_status reference_xent_forward_can(const yoke_device *device, const struct yoke_xent_forward_args *a,
                                               struct yoke_cost *cost)
 {
@@ -21,10 +31,7 @@ static yoke_status reference_xent_forward_run(yoke_stream *stream, const struct 
     YOKE_TRY(reference_xent_forward_can(stream->device, a, NULL));
     const yoke_dtype wide = yoke_dtype_wide(a->dtype);
     for (int64_t n = 0; n < a->N; n++) {
-        double max = -INFINITY, sum = 0;
-        for (int64_t v = 0; v < a->V; v++) max = reference_max(max, yokei_load(a->dtype, a->logits, n * a->ld + v));
-        for (int64_t v = 0; v < a->V; v++) sum += exp(yokei_load(a->dtype, a->logits, n * a->ld + v) - max);
-        const double lse = max + log(sum);
+        const double lse = log_sum_exp(a->dtype, a->logits, n * a->ld, a->V, 1);
         const int64_t target = a->targets[n] - a->vocab_start;
         const bool ignored = a->targets[n] < 0, here = !ignored && target >= 0 && target < a->V;
         const double picked = here ? yokei_load(a->dtype, a->logits, n * a->ld + target) : 0;
@@ -55,6 +62,29 @@ static yoke_status reference_xent_backward_run(yoke_stream *stream, const struct
             const double p = exp(yokei_load(a->dtype, a->logits, n * a->ld + v) - lse);
             yokei_store(a->dtype, a->dlogits, n * a->lddlogits + v, ignored ? 0 : a->scale * (p - (v == target)));
         }
+    }
+    return YOKE_OK;
+}
+
+static yoke_status reference_xent_join_can(const yoke_device *device, const struct yoke_xent_join_args *a, struct yoke_cost *cost)
+{
+    (void)device;
+    YOKE_TRY(reference_check(YOKE_OP_xent_join, "dtype", a->dtype));
+    const double n = (double)a->P * (double)a->N;
+    return reference_cost(cost, 0, 5 * n, 2 * n * (double)yoke_dtype_bytes(yoke_dtype_wide(a->dtype)));
+}
+
+static yoke_status reference_xent_join_run(yoke_stream *stream, const struct yoke_xent_join_args *a)
+{
+    YOKE_TRY(reference_xent_join_can(stream->device, a, NULL));
+    const yoke_dtype wide = yoke_dtype_wide(a->dtype);
+    for (int64_t n = 0; n < a->N; n++) {
+        const double lse = log_sum_exp(wide, a->lse_parts, n, a->P, a->ld);
+        yokei_store(wide, a->lse, n, lse);
+        if (!a->losses) continue;
+        double picked = 0;
+        for (int64_t p = 0; p < a->P; p++) picked += yokei_load(wide, a->picked_parts, p * a->ld + n);
+        yokei_store(wide, a->losses, n, a->targets[n] < 0 ? 0 : lse - picked);
     }
     return YOKE_OK;
 }

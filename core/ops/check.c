@@ -21,6 +21,16 @@ yoke_status yokei_check_extent(const char *op, const char *field, int64_t value)
     return yoke_fail(YOKE_EINVAL, "%s: %s is %lld; 0 to 2^40 is expected", op, field, (long long)value);
 }
 
+yoke_status yokei_check_shard(const char *op, int64_t vocab_start, int64_t V, int64_t vocabulary)
+{
+    YOKE_TRY(yokei_check_extent(op, "V", V));
+    YOKE_TRY(yokei_check_extent(op, "vocab_start", vocab_start));
+    YOKE_TRY(yokei_check_extent(op, "vocabulary", vocabulary));
+    if (!vocabulary || vocab_start + V <= vocabulary) return YOKE_OK;
+    return yoke_fail(YOKE_EINVAL, "%s: the shard from vocab_start %lld on with V %lld goes beyond the vocabulary of %lld", op,
+                     (long long)vocab_start, (long long)V, (long long)vocabulary);
+}
+
 yoke_status yokei_check_not_zero(const char *op, const char *field, double value)
 {
     if (value != 0) return YOKE_OK; /* NaN passes: it shows in the result */

@@ -25,6 +25,8 @@ yoke_status yokei_check_size(const char *op, size_t given, size_t expected);
 yoke_status yokei_check_float(const char *op, const char *field, yoke_dtype dtype);
 /** 0 <= value <= 2^40: products of two such with an element size still fit 64 bits after the backend's own checks. */
 yoke_status yokei_check_extent(const char *op, const char *field, int64_t value);
+/** A shard of the vocabulary: V entries from vocab_start on, inside `vocabulary` where that is not 0. */
+yoke_status yokei_check_shard(const char *op, int64_t vocab_start, int64_t V, int64_t vocabulary);
 /** ld >= columns; with `pointers`: not NULL unless optional or empty, aligned to its element. */
 yoke_status yokei_check_operand(const char *op, const struct yokei_operand *x, bool pointers);
 /** Neither address range overlaps the other. With `same_allowed`, beginning at the same address with the same ld is fine. */

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/ops/check.h"
 
-static yoke_status check_shape(const char *op, yoke_dtype dtype, int64_t N, int64_t V, int64_t vocab_start)
+static yoke_status check_shape(const char *op, yoke_dtype dtype, int64_t N, int64_t V, int64_t vocab_start, int64_t vocabulary)
 {
     YOKE_TRY(yokei_check_float(op, "dtype", dtype));
     YOKE_TRY(yokei_check_extent(op, "N", N));
-    YOKE_TRY(yokei_check_extent(op, "V", V));
-    YOKE_TRY(yokei_check_extent(op, "vocab_start", vocab_start));
+    YOKE_TRY(yokei_check_shard(op, vocab_start, V, vocabulary));
     if (V < 1) return yoke_fail(YOKE_EINVAL, "%s: V is 0; a distribution over nothing has no loss", op);
     return YOKE_OK;
 }
@@ -14,7 +13,7 @@ static yoke_status check_shape(const char *op, yoke_dtype dtype, int64_t N, int6
 static yoke_status xent_forward_check(const struct yoke_xent_forward_args *a, bool pointers)
 {
     const char *op = "xent_forward";
-    YOKE_TRY(check_shape(op, a->dtype, a->N, a->V, a->vocab_start));
+    YOKE_TRY(check_shape(op, a->dtype, a->N, a->V, a->vocab_start, a->vocabulary));
     const yoke_dtype wide = yoke_dtype_wide(a->dtype);
     const struct yokei_operand logits = yokei_matrix("logits", a->logits, a->dtype, a->N, a->V, a->ld);
     const struct yokei_operand targets = yokei_vector("targets", a->targets, YOKE_I32, a->N);
@@ -38,7 +37,7 @@ static yoke_status xent_forward_check(const struct yoke_xent_forward_args *a, bo
 static yoke_status xent_backward_check(const struct yoke_xent_backward_args *a, bool pointers)
 {
     const char *op = "xent_backward";
-    YOKE_TRY(check_shape(op, a->dtype, a->N, a->V, a->vocab_start));
+    YOKE_TRY(check_shape(op, a->dtype, a->N, a->V, a->vocab_start, a->vocabulary));
     YOKE_TRY(yokei_check_not_zero(op, "scale", a->scale));
     const struct yokei_operand logits = yokei_matrix("logits", a->logits, a->dtype, a->N, a->V, a->ld);
     const struct yokei_operand targets = yokei_vector("targets", a->targets, YOKE_I32, a->N);
@@ -52,5 +51,33 @@ static yoke_status xent_backward_check(const struct yoke_xent_backward_args *a, 
     return yokei_check_apart(op, &d, &lse, false);
 }
 
+static yoke_status xent_join_check(const struct yoke_xent_join_args *a, bool pointers)
+{
+    const char *op = "xent_join";
+    YOKE_TRY(yokei_check_float(op, "dtype", a->dtype));
+    YOKE_TRY(yokei_check_extent(op, "P", a->P));
+    YOKE_TRY(yokei_check_extent(op, "N", a->N));
+    if (a->P < 1) return yoke_fail(YOKE_EINVAL, "xent_join: P is 0; there are no parts to join");
+    const yoke_dtype wide = yoke_dtype_wide(a->dtype);
+    struct yokei_operand ins[] = {
+        yokei_matrix("lse_parts", a->lse_parts, wide, a->P, a->N, a->ld),
+        yokei_matrix("picked_parts", a->picked_parts, wide, a->P, a->N, a->ld),
+        yokei_vector("targets", a->targets, YOKE_I32, a->N),
+    };
+    if (!a->losses) ins[1] = yokei_optional(ins[1]), ins[2] = yokei_optional(ins[2]);
+    const struct yokei_operand lse = yokei_vector("lse", a->lse, wide, a->N);
+    const struct yokei_operand losses = yokei_optional(yokei_vector("losses", a->losses, wide, a->N));
+    YOKE_TRY(yokei_check_operand(op, &lse, pointers));
+    YOKE_TRY(yokei_check_operand(op, &losses, pointers));
+    for (size_t i = 0; i < YOKE_COUNT(ins); i++) {
+        YOKE_TRY(yokei_check_operand(op, &ins[i], pointers));
+        if (!pointers) continue;
+        YOKE_TRY(yokei_check_apart(op, &lse, &ins[i], false));
+        YOKE_TRY(yokei_check_apart(op, &losses, &ins[i], false));
+    }
+    return pointers ? yokei_check_apart(op, &losses, &lse, false) : YOKE_OK;
+}
+
 YOKEI_OP(loss, xent_forward)
 YOKEI_OP(loss, xent_backward)
+YOKEI_OP(loss, xent_join)

@@ -143,6 +143,20 @@ static yoke_status embed_backward_without_last_block(yoke_stream *stream, const 
     return sound->embed->embed_backward.run(stream, &a);
 }
 
+/* A shard takes the nearest of its rows for a token that it has not. */
+static yoke_status embed_forward_nearest_token(yoke_stream *stream, const struct yoke_embed_forward_args *args)
+{
+    struct yoke_embed_forward_args a = *args;
+    int32_t *tokens = calloc((size_t)a.N + 1, sizeof *tokens);
+    if (!tokens) return yoke_fail(YOKE_ENOMEM, "planted embed_forward: no memory");
+    for (int64_t n = 0; n < a.N; n++)
+        tokens[n] = (int32_t)YOKE_MAX(a.vocab_start, YOKE_MIN(args->tokens[n], a.vocab_start + a.V - 1));
+    a.tokens = tokens;
+    const yoke_status status = sound->embed->embed_forward.run(stream, &a);
+    free(tokens);
+    return status;
+}
+
 static yoke_status adamw_late_by_one(yoke_stream *stream, const struct yoke_adamw_args *args)
 {
     struct yoke_adamw_args a = *args;
@@ -161,6 +175,37 @@ static yoke_status xent_forward_spoils_logits(yoke_stream *stream, const struct 
 {
     YOKE_TRY(sound->loss->xent_forward.run(stream, a));
     if (a->N && a->V) yokei_store(a->dtype, (void *)(uintptr_t)a->logits, 0, 0);
+    return YOKE_OK;
+}
+
+/* The target's 1 is taken off on a shard that has not the target's column, too. */
+static yoke_status xent_backward_on_every_shard(yoke_stream *stream, const struct yoke_xent_backward_args *a)
+{
+    YOKE_TRY(sound->loss->xent_backward.run(stream, a));
+    for (int64_t n = 0; n < a->N; n++) {
+        const int64_t target = a->targets[n] - a->vocab_start;
+        if (a->targets[n] < 0 || (target >= 0 && target < a->V)) continue;
+        const int64_t at = n * a->lddlogits + a->targets[n] % a->V;
+        yokei_store(a->dtype, a->dlogits, at, yokei_load(a->dtype, a->dlogits, at) - (double)a->scale);
+    }
+    return YOKE_OK;
+}
+
+/* The first shard's log sum exp for all, as if nothing had been joined. */
+static yoke_status xent_join_of_first_part(yoke_stream *stream, const struct yoke_xent_join_args *args)
+{
+    struct yoke_xent_join_args a = *args;
+    a.P = 1;
+    return sound->loss->xent_join.run(stream, &a);
+}
+
+/* An ignored row gets the loss of one whose target is nowhere. */
+static yoke_status xent_join_counts_ignored(yoke_stream *stream, const struct yoke_xent_join_args *a)
+{
+    YOKE_TRY(sound->loss->xent_join.run(stream, a));
+    const yoke_dtype wide = yoke_dtype_wide(a->dtype);
+    for (int64_t n = 0; a->losses && n < a->N; n++)
+        if (a->targets[n] < 0) yokei_store(wide, a->losses, n, yokei_load(wide, a->lse, n));
     return YOKE_OK;
 }
 
@@ -189,7 +234,11 @@ PLANT(cast, cast, cast_truncated)
 PLANT(embed, embed_backward, embed_backward_without_last_block)
 PLANT(optim, adamw, adamw_late_by_one)
 PLANT(norm, layernorm_backward, layernorm_backward_overwrites)
+PLANT(embed, embed_forward, embed_forward_nearest_token)
 PLANT(loss, xent_forward, xent_forward_spoils_logits)
+PLANT(loss, xent_backward, xent_backward_on_every_shard)
+PLANT(loss, xent_join, xent_join_of_first_part)
+PLANT(loss, xent_join, xent_join_counts_ignored)
 
 static const struct planted {
     const char *name, *op, *dtype;
@@ -210,6 +259,11 @@ static const struct planted {
     { "GELU erf for tanh, bf16", "gelu_forward", "bf16", false, plant_gelu_erf },
     { "GELU erf for tanh, backward, bf16", "gelu_backward", "bf16", false, plant_gelu_backward_erf },
     { "a missing last block of rows in embed_backward", "embed_backward", "f32", false, plant_embed_backward_without_last_block },
+    { "a token of another shard taken for one of this", "embed_forward", "bf16", false, plant_embed_forward_nearest_token },
+    { "a target's 1 taken off on a shard without its column, one shard", "xent_backward", "f32", false, plant_xent_backward_on_every_shard },
+    { "a target's 1 taken off on a shard without its column, joined", "xent_join", "bf16", false, plant_xent_backward_on_every_shard },
+    { "shards that are not joined", "xent_join", "f16", false, plant_xent_join_of_first_part },
+    { "an ignored target that is counted by the join", "xent_join", "f32", false, plant_xent_join_counts_ignored },
     { "a wrong bias correction in adamw", "adamw", "f32", false, plant_adamw_late_by_one },
     { "dgamma overwritten where it is accumulated", "layernorm_backward", "f16", false, plant_layernorm_backward_overwrites },
     { "an element written beside the result", "gemm", "bf16", false, plant_gemm_beyond_its_columns },

@@ -103,6 +103,23 @@ static void others(void **state)
                  yoke_embed_forward(stream, &YOKE_ARGS(embed_forward, .N = 3, .T = 2, .C = 1, .V = 2, .tokens = tokens, .wte = m, .y = m + 8)));
     assert_fails(YOKE_EINVAL, "V is 0", yoke_xent_forward(stream, &YOKE_ARGS(xent_forward, .N = 1, .lse = m)));
     assert_fails(YOKE_EINVAL, "scale is 0", yoke_xent_backward(stream, &YOKE_ARGS(xent_backward, .N = 1, .V = 2, .ld = 2, .lddlogits = 2)));
+    assert_fails(YOKE_EINVAL, "beyond the vocabulary of 9",
+                 yoke_embed_forward(stream, &YOKE_ARGS(embed_forward, .T = 1, .V = 4, .vocab_start = 6, .vocabulary = 9)));
+    assert_fails(YOKE_EINVAL, "beyond the vocabulary of 9",
+                 yoke_embed_backward(stream, &YOKE_ARGS(embed_backward, .T = 1, .V = 4, .vocab_start = 6, .vocabulary = 9)));
+    assert_fails(YOKE_EINVAL, "beyond the vocabulary of 9",
+                 yoke_xent_forward(stream, &YOKE_ARGS(xent_forward, .V = 4, .vocab_start = 6, .vocabulary = 9)));
+    assert_fails(YOKE_EINVAL, "beyond the vocabulary of 9",
+                 yoke_xent_backward(stream, &YOKE_ARGS(xent_backward, .V = 4, .vocab_start = 6, .vocabulary = 9, .scale = 1)));
+    assert_ok(yoke_xent_backward(stream, &YOKE_ARGS(xent_backward, .V = 4, .vocab_start = 5, .vocabulary = 9, .scale = 1)));
+#define JOIN(...) yoke_xent_join(stream, &YOKE_ARGS(xent_join, .N = 2, .lse_parts = m, .lse = m + 8, __VA_ARGS__))
+    assert_fails(YOKE_EINVAL, "P is 0", JOIN(.P = 0));
+    assert_fails(YOKE_EINVAL, "leading dimension of lse_parts", JOIN(.P = 2, .ld = 1));
+    assert_ok(JOIN(.P = 2, .ld = 2));
+    assert_fails(YOKE_EINVAL, "picked_parts is NULL", JOIN(.P = 2, .ld = 2, .losses = m + 12, .targets = tokens));
+    assert_fails(YOKE_EINVAL, "targets is NULL", JOIN(.P = 2, .ld = 2, .losses = m + 12, .picked_parts = m + 4));
+    assert_fails(YOKE_EINVAL, "losses and lse overlap", JOIN(.P = 2, .ld = 2, .losses = m + 9, .picked_parts = m + 4, .targets = tokens));
+    assert_fails(YOKE_EINVAL, "lse and lse_parts overlap", JOIN(.P = 5, .ld = 2));
     assert_fails(YOKE_EINVAL, "step is 0", yoke_adamw(stream, &YOKE_ARGS(adamw, .n = 1, .grad_scale = 1)));
     assert_fails(YOKE_EINVAL, "betas", yoke_adamw(stream, &YOKE_ARGS(adamw, .n = 1, .grad_scale = 1, .step = 1, .beta1 = 1)));
     assert_fails(YOKE_EINVAL, "kept in f32", yoke_adamw(stream, &YOKE_ARGS(adamw, .dtype = YOKE_BF16, .n = 1, .grad_scale = 1, .step = 1)));

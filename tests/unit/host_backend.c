@@ -61,6 +61,7 @@ ISSUE(embed_backward, .dtype = dtype, .N = ROWS, .T = ROWS / 7, .C = COLUMNS, .V
       .dwte = o->array[0], .dwpe = o->array[1])
 ISSUE(xent_forward, .dtype = dtype, .N = ROWS, .V = COLUMNS, .logits = in[0], .ld = COLUMNS, .targets = tokens, .lse = o->array[0],
       .losses = o->array[1])
+ISSUE(xent_join, .dtype = dtype, .P = 3, .N = ELEMENTS / 3, .lse_parts = in[3], .ld = ELEMENTS / 3, .lse = o->array[0])
 ISSUE(adamw, .dtype = YOKE_F32, .copy_dtype = dtype, .n = ELEMENTS, .w = o->array[0], .m = o->array[1], .v = o->array[2], .grad = in[3],
       .copy = o->array[3], .lr = 0.1f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.1f, .grad_scale = 1, .step = 1)
 ISSUE(grad_norm, .dtype = dtype, .n = ELEMENTS, .grad = in[0], .scale = 0.3f, .out = o->array[0])
@@ -81,6 +82,7 @@ static const struct {
     { "gelu_backward", issue_gelu_backward, false },
     { "embed_backward", issue_embed_backward, true },
     { "xent_forward", issue_xent_forward, false },
+    { "xent_join", issue_xent_join, false },
     { "adamw", issue_adamw, false },
     { "grad_norm", issue_grad_norm, true },
     { "attention_forward", issue_attention_forward, true },

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Embeddings of tokens and positions. */
+/** Embeddings of tokens and positions; the vocabulary may be sharded. */
 #ifndef YOKE_OPS_EMBED_H
 #define YOKE_OPS_EMBED_H
 
@@ -10,6 +10,12 @@ extern "C" {
 #endif
 
 #define YOKE_EMBED_OPS(OP) OP(embed_forward) OP(embed_backward)
+
+/*
+ * Shards of a vocabulary: wte holds its V rows from vocab_start on. The sum of all shards' y, of which one has wpe and the
+ * others NULL, is the embedding; a token outside the whole vocabulary takes 0 on each of them, as it does without shards.
+ * `vocabulary` is the number of rows of all shards together; the shard must lie inside it. 0: not said, and not checked.
+ */
 
 /**
  * Embedding, forward.
@@ -25,6 +31,7 @@ struct yoke_embed_forward_args {
     yoke_dtype dtype;
     int64_t N, T, C, V;
     int64_t vocab_start, pos_start;
+    int64_t vocabulary; /* 0, or at least vocab_start + V */
     const int32_t *tokens;
     const void *wte, *wpe;
     void *y;
@@ -44,6 +51,7 @@ struct yoke_embed_backward_args {
     yoke_dtype dtype;
     int64_t N, T, C, V;
     int64_t vocab_start, pos_start;
+    int64_t vocabulary; /* 0, or at least vocab_start + V */
     const int32_t *tokens;
     const void *dy;
     void *dwte, *dwpe;
