@@ -357,6 +357,9 @@ void yokei_shares_text(const yoke_comm *comm, char *text_out, size_t bytes);
 size_t yokei_slice_begin(const uint32_t *before, int n, size_t length, size_t unit, int j);
 
 /* ---- speeds.c: how fast each rank sums ---- */
+enum { YOKEI_PROBE_BYTES = 64 << 10 };
+/** data [2 YOKEI_PROBE_BYTES]: its first half += the second, f32; what speeds and costs are measured by. */
+void yokei_sum_once(float *data);
 /** speeds_out[r]: sixteenths of the fastest rank's sums per second; the same on all ranks. Collective; the lock is not held. */
 yoke_status yokei_speeds_measure(yoke_comm *comm, uint32_t speeds_out[]);
 /** From bytes per second to that; ranks of which same[r], the first such, is the same get the mean of theirs. */

@@ -11,11 +11,11 @@
 
 #include "collectives/internal.h"
 
-enum { BYTES = 64 << 10, MOST_TURNS = 5, FINEST = 16 };
+enum { BYTES = YOKEI_PROBE_BYTES, MOST_TURNS = 5, FINEST = 16 };
 static const uint64_t TURN_NS = 16000000, AWAY_NS = 500000;
 static const double CLEARLY = 1.25; /* times as fast: less is no difference */
 
-static void sum_once(float *data)
+void yokei_sum_once(float *data)
 {
     yokei_fold(&(struct yokei_fold){ .n = BYTES / sizeof *data, .reduction = YOKE_SUM, .dtype = YOKE_F32, .n_in = 2, .n_out = 1, .size = 2,
                                      .in = (const void *const[]){ data, data + BYTES / sizeof *data }, .out = (void *const[]){ data } });
@@ -30,7 +30,7 @@ static double rate_of(const yoke_comm *comm, float *data)
     const uint64_t begin = yokei_now_ns();
     uint64_t n = 0, at = begin, away = 0;
     while (at - begin < TURN_NS) {
-        sum_once(data);
+        yokei_sum_once(data);
         const uint64_t now = yokei_now_ns();
         if (now - at > AWAY_NS) away += now - at;
         else n++;
