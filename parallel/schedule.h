@@ -98,5 +98,11 @@ yoke_status yokei_schedule_append(struct yokei_schedule *schedule, enum yokei_ac
  * order than 0, 1, 2, … (which would change bits), or does not end in AGREE, STEP. YOKE_ECONFIG names rank and action.
  */
 yoke_status yokei_schedule_check(const struct yokei_schedule *schedule, const int *n_micro_batches, int n_buckets);
+/**
+ * The same for a pipeline's stages (shape->kind is not read). Also refused: what is used before it is received or sent before it is
+ * there, a recomputation after B or of only some micro-batches, messages in another order at the other end, and what stands still
+ * although no message is buffered (then each stage is named with what it waits for).
+ */
+yoke_status yokei_schedule_check_pipeline(const struct yokei_schedule *schedule, const struct yokei_pipeline *shape);
 
 #endif

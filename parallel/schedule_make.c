@@ -15,6 +15,7 @@ struct line {
     const struct yokei_pipeline *shape;
     struct yokei_schedule *schedule;
     int stage, n_chunks, last_virtual;
+    int n; /* passes: micro-batches times chunks; a slot is one of them */
     yoke_status status; /* sticky: out of memory */
 };
 
@@ -25,31 +26,62 @@ static void put(struct line *l, enum yokei_action_kind kind, int index, int chun
 
 static int virtual_stage(const struct line *l, int chunk) { return chunk * l->shape->n_stages + l->stage; }
 
-static void forward(struct line *l, int m, int c)
+/* Micro-batches go through the chunks in groups of as many as there are stages: group 0 through chunk 0, then chunk 1, ... */
+static int micro_batch_of(const struct line *l, int slot)
 {
-    if (virtual_stage(l, c) > 0) put(l, YOKEI_ACTION_RA, m, c);
+    const int p = l->shape->n_stages;
+    return l->n_chunks == 1 ? slot : slot / (p * l->n_chunks) * p + slot % p;
+}
+static int chunk_forward(const struct line *l, int slot) { return l->n_chunks == 1 ? 0 : slot / l->shape->n_stages % l->n_chunks; }
+static int chunk_backward(const struct line *l, int slot) { return l->n_chunks - 1 - chunk_forward(l, slot); }
+
+static void receive_forward(struct line *l, int slot)
+{
+    const int c = chunk_forward(l, slot);
+    if (slot < l->n && virtual_stage(l, c) > 0) put(l, YOKEI_ACTION_RA, micro_batch_of(l, slot), c);
+}
+
+static void receive_backward(struct line *l, int slot)
+{
+    const int c = chunk_backward(l, slot);
+    if (slot < l->n && virtual_stage(l, c) < l->last_virtual) put(l, YOKEI_ACTION_RG, micro_batch_of(l, slot), c);
+}
+
+/*
+ * Messages of chunks go round in a circle. If each stage computed on only when its message was taken, and took a message only when it
+ * needed it, all could wait for each other: with chunks a receive is listed behind the pass before.
+ */
+static bool receives_early(const struct line *l) { return l->n_chunks > 1; }
+
+static void forward(struct line *l, int slot)
+{
+    const int m = micro_batch_of(l, slot), c = chunk_forward(l, slot);
+    if (!receives_early(l) || slot == 0) receive_forward(l, slot);
     put(l, YOKEI_ACTION_F, m, c);
     if (virtual_stage(l, c) < l->last_virtual) put(l, YOKEI_ACTION_SA, m, c);
+    if (receives_early(l)) receive_forward(l, slot + 1);
 }
 
 /* W is put off by so many micro-batches; 0 outside zb-h1. */
 static int lag(const struct line *l) { return l->shape->kind == YOKEI_PIPELINE_ZB_H1 ? l->stage : 0; }
 
-static void backward(struct line *l, int m, int c)
+static void backward(struct line *l, int slot)
 {
+    const int m = micro_batch_of(l, slot), c = chunk_backward(l, slot);
     const bool sends = virtual_stage(l, c) > 0, at_once = l->shape->kind == YOKEI_PIPELINE_ZB_H1;
-    if (virtual_stage(l, c) < l->last_virtual) put(l, YOKEI_ACTION_RG, m, c);
+    if (!receives_early(l) || slot == 0) receive_backward(l, slot);
     if (l->shape->recompute && l->shape->recompute[l->stage]) put(l, YOKEI_ACTION_R, m, c);
     put(l, YOKEI_ACTION_B, m, c);
     if (sends && at_once) put(l, YOKEI_ACTION_SG, m, c);
     if (m >= lag(l)) put(l, YOKEI_ACTION_W, m - lag(l), c);
     if (sends && !at_once) put(l, YOKEI_ACTION_SG, m, c);
+    if (receives_early(l)) receive_backward(l, slot + 1);
 }
 
 /* How many forward passes come before the first backward pass, of n; stage 0 needs the most to be kept busy. */
-static int warm_up(const struct line *l, int n)
+static int warm_up(const struct line *l)
 {
-    const int p = l->shape->n_stages, behind = p - 1 - l->stage;
+    const int n = l->n, p = l->shape->n_stages, behind = p - 1 - l->stage;
     if (p == 1) return 0;
     switch (l->shape->kind) {
     case YOKEI_PIPELINE_GPIPE: return n;
@@ -60,23 +92,14 @@ static int warm_up(const struct line *l, int n)
     }
 }
 
-/* Micro-batches go through the chunks in groups of as many as there are stages: group 0 through chunk 0, then chunk 1, ... */
-static int micro_batch_of(const struct line *l, int slot)
-{
-    const int p = l->shape->n_stages;
-    return l->n_chunks == 1 ? slot : slot / (p * l->n_chunks) * p + slot % p;
-}
-static int chunk_of(const struct line *l, int slot) { return l->n_chunks == 1 ? 0 : slot / l->shape->n_stages % l->n_chunks; }
-
 static void make_line(struct line *l)
 {
-    const int n = l->shape->n_micro_batches * l->n_chunks, warm = warm_up(l, n);
-    for (int slot = 0; slot < n + warm; slot++) {
-        const int back = slot - warm;
-        if (slot < n) forward(l, micro_batch_of(l, slot), chunk_of(l, slot));
-        if (back >= 0) backward(l, micro_batch_of(l, back), l->n_chunks - 1 - chunk_of(l, back));
+    const int warm = warm_up(l);
+    for (int slot = 0; slot < l->n + warm; slot++) {
+        if (slot < l->n) forward(l, slot);
+        if (slot >= warm) backward(l, slot - warm);
     }
-    for (int m = YOKE_MAX(n - lag(l), 0); m < n; m++) put(l, YOKEI_ACTION_W, m, 0); /* zb-h1 alone puts W off, and has one chunk */
+    for (int m = YOKE_MAX(l->n - lag(l), 0); m < l->n; m++) put(l, YOKEI_ACTION_W, m, 0); /* zb-h1 alone puts W off, and has one chunk */
     for (int b = 0; l->shape->n_buckets && b < l->shape->n_buckets[l->stage]; b++) put(l, YOKEI_ACTION_REDUCE, b, 0);
     if (l->shape->tied && l->last_virtual > 0 && (l->stage == 0 || l->stage == l->shape->n_stages - 1)) put(l, YOKEI_ACTION_TIED, 0, 0);
     put(l, YOKEI_ACTION_AGREE, 0, 0);
@@ -86,7 +109,7 @@ static void make_line(struct line *l)
 static yoke_status add_line(const struct yokei_pipeline *shape, int stage, struct yokei_schedule *schedule)
 {
     const int n_chunks = YOKE_MAX(shape->n_chunks, 1);
-    struct line l = { shape, schedule, stage, n_chunks, n_chunks * shape->n_stages - 1, YOKE_OK };
+    struct line l = { shape, schedule, stage, n_chunks, n_chunks * shape->n_stages - 1, shape->n_micro_batches * n_chunks, YOKE_OK };
     YOKE_TRY(yokei_schedule_add_line(schedule));
     make_line(&l);
     return l.status;

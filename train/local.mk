@@ -14,7 +14,8 @@ libyoke_train_la_DEPENDENCIES = libyoke-comm.la libyoke.la $(top_srcdir)/train/l
 include train/data/local.mk
 
 # Tests of training that need neither MPI nor another process.
-train_unit_programs = tests/unit/train_layers tests/unit/train_program tests/unit/train_loop tests/unit/train_schedule
+train_unit_programs = tests/unit/train_layers tests/unit/train_program tests/unit/train_loop tests/unit/train_schedule \
+	tests/unit/train_simulate
 check_PROGRAMS += $(train_unit_programs)
 YOKE_TESTS += $(train_unit_programs)
 TRAIN_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
@@ -25,6 +26,8 @@ tests_unit_train_program_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_train_program_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_train_schedule_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_train_schedule_LDADD = $(TRAIN_TEST_LDADD)
+tests_unit_train_simulate_CFLAGS = $(TRAIN_TEST_CFLAGS)
+tests_unit_train_simulate_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_train_loop_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_train_loop_LDADD = $(TRAIN_TEST_LDADD)
 

@@ -35,7 +35,7 @@ static void generated_text(void **state)
                 "F0,SA0,F1,SA1,RG0,B0,W0,RG1,B1,W1,AGREE,STEP\nRA0,F0,B0,SG0,RA1,F1,B1,SG1,W0,W1,AGREE,STEP\n");
     expect_text(&(struct yokei_pipeline){ .kind = YOKEI_PIPELINE_INTERLEAVED, .n_stages = 2, .n_chunks = 2, .n_micro_batches = 2 },
                 "F0,SA0,F1,SA1,RA0.1,F0.1,SA0.1,RA1.1,F1.1,SA1.1,RG0.1,B0.1,W0.1,SG0.1,RG1.1,B1.1,W1.1,SG1.1,RG0,B0,W0,RG1,B1,W1,AGREE,STEP\n"
-                "RA0,F0,SA0,RA1,F1,SA1,RA0.1,F0.1,B0.1,W0.1,SG0.1,RA1.1,F1.1,B1.1,W1.1,SG1.1,RG0,B0,W0,SG0,RG1,B1,W1,SG1,AGREE,STEP\n");
+                "RA0,F0,SA0,RA1,F1,SA1,RA0.1,F0.1,RA1.1,B0.1,W0.1,SG0.1,F1.1,B1.1,W1.1,SG1.1,RG0,B0,W0,SG0,RG1,B1,W1,SG1,AGREE,STEP\n");
     for (int kind = 0; kind < YOKEI_N_PIPELINES; kind++)
         expect_text(&(struct yokei_pipeline){ .kind = (enum yokei_pipeline_kind)kind, .n_stages = 1, .n_micro_batches = 2, .n_buckets = one_bucket },
                     "F0,B0,W0,F1,B1,W1,REDUCE0,AGREE,STEP\n");
