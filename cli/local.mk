@@ -6,12 +6,12 @@ yoke_SOURCES = \
 	cli/child.h cli/child.c cli/info.h cli/info.c cli/speed.c cli/check.c cli/verify.c \
 	cli/bench_collectives.h cli/bench_collectives.c cli/bench_data.c cli/bench_mpi.c cli/bench_sides.c cli/bench_limit.c cli/bench_table.c \
 	cli/bench_gemm.h cli/bench_gemm.c cli/gemm_check.c cli/peak.c cli/rivals.c cli/rival_clblast.c \
-	cli/train.c cli/trace.h cli/trace.c cli/trace_text.c cli/trace_json.c
+	cli/train.c cli/schedule.h cli/schedule.c cli/schedule_text.c cli/schedule_moment.c cli/schedule_draw.c cli/trace.h cli/trace.c cli/trace_text.c cli/trace_json.c
 yoke_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS)
 yoke_LDADD = libconform.la libyoke-train.la libyoke-comm.la libyoke.la $(MPICH_LIBS) $(YAML_LIBS) $(JANSSON_LIBS)
 
 # Manual pages and completion are written by the program from its tables.
-YOKE_MAN_PAGES = cli/man/yoke.1 cli/man/yoke-info.1 cli/man/yoke-run.1 cli/man/yoke-verify.1 cli/man/yoke-bench-gemm.1 cli/man/yoke-bench-collectives.1 cli/man/yoke-bench-allreduce.1 cli/man/yoke-train.1 cli/man/yoke-trace.1
+YOKE_MAN_PAGES = cli/man/yoke.1 cli/man/yoke-info.1 cli/man/yoke-run.1 cli/man/yoke-verify.1 cli/man/yoke-bench-gemm.1 cli/man/yoke-bench-collectives.1 cli/man/yoke-bench-allreduce.1 cli/man/yoke-train.1 cli/man/yoke-trace.1 cli/man/yoke-schedule-show.1 cli/man/yoke-schedule-check.1
 nodist_man_MANS += $(YOKE_MAN_PAGES)
 completiondir = $(datadir)/bash-completion/completions
 nodist_completion_DATA = cli/completion/yoke
@@ -40,3 +40,10 @@ tests_unit_cli_trace_SOURCES = tests/unit/cli_trace.c cli/trace.c cli/trace_text
 tests_unit_cli_trace_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS) $(MPICH_CFLAGS)
 tests_unit_cli_trace_LDADD = libyoke-comm.la libyoke.la $(CMOCKA_LIBS) $(YAML_LIBS) $(JANSSON_LIBS)
 YOKE_TESTS += "tests/unit/cli_trace"
+
+check_PROGRAMS += tests/unit/cli_schedule
+tests_unit_cli_schedule_SOURCES = tests/unit/cli_schedule.c cli/schedule.c cli/schedule_text.c cli/schedule_moment.c cli/schedule_draw.c \
+	cli/options.c cli/resolve.c cli/config.c
+tests_unit_cli_schedule_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS)
+tests_unit_cli_schedule_LDADD = libyoke-train.la libyoke.la $(CMOCKA_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) -lm
+YOKE_TESTS += "tests/unit/cli_schedule"

@@ -141,18 +141,41 @@ static void completion_words(uint32_t verb)
         if (o->verbs & verb) printf(" --%s%s", o->name, o->type == CLI_FLAG ? "" : "=");
 }
 
+/* The first words of verbs, each once; and the verb table's rows that begin with one of two words. */
+static bool is_first_of_its_word(const struct cli_verb *verb)
+{
+    const size_t n = strcspn(verb->name, " ");
+    for (const struct cli_verb *v = cli_verb_table; v != verb; v++)
+        if (strcspn(v->name, " ") == n && !strncmp(v->name, verb->name, n)) return false;
+    return true;
+}
+
+static void completion_second_words(const struct cli_verb *first)
+{
+    const int n = (int)strcspn(first->name, " ");
+    printf("    %.*s) words='", n, first->name);
+    for (const struct cli_verb *v = first; v->name; v++)
+        if (!strncmp(v->name, first->name, (size_t)n + 1)) printf(" %s", v->name + n + 1);
+    fputs("';;\n", stdout);
+}
+
 static void completion(void)
 {
     fputs("# Bash completion for yoke, written by yoke from its option table.\n_yoke()\n{\n"
-          "    local cur=${COMP_WORDS[COMP_CWORD]} verb=\"${COMP_WORDS[1]}\" words=\n"
-          "    [ \"$verb\" = bench ] && [ $COMP_CWORD -gt 2 ] && verb=\"bench ${COMP_WORDS[2]}\"\n"
+          "    local cur=${COMP_WORDS[COMP_CWORD]} verb=\"${COMP_WORDS[1]}\" words=\n    case $verb in", stdout);
+    const char *between = " ";
+    for (const struct cli_verb *v = cli_verb_table; v->name; v++) {
+        if (!strchr(v->name, ' ') || !is_first_of_its_word(v)) continue;
+        printf("%s%.*s", between, (int)strcspn(v->name, " "), v->name);
+        between = " | ";
+    }
+    fputs(") [ $COMP_CWORD -gt 2 ] && verb=\"$verb ${COMP_WORDS[2]}\" ;; esac\n"
           "    if [ $COMP_CWORD -eq 1 ]; then words='--help --version", stdout);
     for (const struct cli_verb *v = cli_verb_table; v->name; v++)
-        if (!(v->bit & CLI_HIDDEN)) printf(" %.*s", (int)strcspn(v->name, " "), v->name);
-    fputs("'\n    else case $verb in\n    bench) words='", stdout);
+        if (!(v->bit & CLI_HIDDEN) && is_first_of_its_word(v)) printf(" %.*s", (int)strcspn(v->name, " "), v->name);
+    fputs("'\n    else case $verb in\n", stdout);
     for (const struct cli_verb *v = cli_verb_table; v->name; v++)
-        if (!strncmp(v->name, "bench ", 6)) printf(" %s", v->name + 6);
-    fputs("';;\n", stdout);
+        if (strchr(v->name, ' ') && is_first_of_its_word(v)) completion_second_words(v);
     for (const struct cli_verb *v = cli_verb_table; v->name; v++) {
         if (v->bit & CLI_HIDDEN) continue;
         printf("    '%s') words='", v->name);

@@ -10,7 +10,7 @@
 
 #define COLLECTIVES (CLI_BENCH_COLLECTIVES | CLI_BENCH_ALLREDUCE)
 #define BENCH (CLI_BENCH_GEMM | COLLECTIVES)
-#define RESULTS (CLI_INFO | CLI_VERIFY | CLI_TRACE | BENCH)
+#define RESULTS (CLI_INFO | CLI_VERIFY | CLI_TRACE | CLI_SCHEDULE_SHOW | BENCH)
 #define DTYPES "f32|bf16|f16"
 
 const struct cli_option cli_option_table[] = {
@@ -44,6 +44,37 @@ const struct cli_option cli_option_table[] = {
       .help = "For people, for scripts, or a time line for chrome://tracing and ui.perfetto.dev" },
     { "to", CLI_TRACE, CLI_TEXT, 'o', .no_key = true, .metavar = "FILE", .help = "Write to this file, whole or not at all, instead of to stdout" },
     { "last", CLI_TRACE, CLI_INT, .value = "5", .least = 0, .most = 1024, .help = "Operations to show of each rank, in text and JSON" },
+
+    /* ---- schedule: cli/schedule.c ---- */
+    { "kind", CLI_SCHEDULE_SHOW, CLI_CHOICE, .value = "1f1b", .choices = "naive|gpipe|1f1b|interleaved|zb-h1",
+      .help = "Schedule to make: a micro-batch at a time, all forward then all backward, forward and backward in turn, that with chunks, "
+              "or that with weight gradients put off" },
+    { "file", CLI_SCHEDULE_SHOW, CLI_TEXT, .metavar = "FILE", .help = "Show this schedule (CSV, a line per stage) instead of making one" },
+    { "stages", CLI_SCHEDULE_SHOW, CLI_INT, .metavar = "N", .least = 1, .most = 1024, .help = "Pipeline stages; default 4, or the lines of the file" },
+    { "microbatches", CLI_SCHEDULE_SHOW, CLI_INT, .metavar = "N", .least = 1, .most = 100000,
+      .help = "Micro-batches of a step; default 8, or what the file has" },
+    { "chunks", CLI_SCHEDULE_SHOW, CLI_INT, .metavar = "N", .least = 1, .most = 1000,
+      .help = "Parts of the layers of each stage; default 1, 2 for interleaved, or what the file has" },
+    { "recompute", CLI_SCHEDULE_SHOW, CLI_TEXT, .value = "none", .metavar = "none|full|S1,S2,...",
+      .help = "Stages that run their forward pass again before B; of a file it is seen" },
+    { "buckets", CLI_SCHEDULE_SHOW, CLI_INT, .value = "0", .metavar = "N", .least = 0, .most = 100000, .help = "Buckets of gradients that each stage sums over its replicas" },
+    { "tied", CLI_SCHEDULE_SHOW, CLI_FLAG, .help = "The first and the last stage share parameters" },
+    { "costs", CLI_SCHEDULE_SHOW, CLI_LIST, .no_key = true, .metavar = "F,B,W[,HOP]",
+      .help = "Time of a stage's forward pass, input gradient and weight gradient of a micro-batch, and of a message to the next stage, in any unit; default 1,1,1,0" },
+    { "costs-file", CLI_SCHEDULE_SHOW, CLI_TEXT, .metavar = "FILE",
+      .help = "The same as CSV with a line per stage, F,B,W[,HOP[,R]]; HOP is to the next stage, R what recomputing takes (default F)" },
+    { "when", CLI_SCHEDULE_SHOW, CLI_TEXT, .metavar = "TEXT",
+      .help = "Say what every stage is doing at a moment such as \"S3 finished F1\" or \"S1 starts B2\"; stages and micro-batches are counted from 1 here" },
+    { "at", CLI_SCHEDULE_SHOW, CLI_REAL, .metavar = "TIME", .least = 0, .most = 1e12, .help = "The same at this time" },
+    { "output", CLI_SCHEDULE_SHOW, CLI_CHOICE, 'o', .value = "ascii", .choices = "ascii|svg|csv|json", .help = "Drawing, picture, the schedule itself, or everything for programs" },
+    { "output-file", CLI_SCHEDULE_SHOW, CLI_TEXT, .no_key = true, .metavar = "FILE", .help = "Write to this file, whole or not at all, instead of to stdout" },
+    { "width", CLI_SCHEDULE_SHOW, CLI_INT, .value = "100", .metavar = "COLUMNS", .least = 40, .most = 10000, .help = "Columns of the drawing" },
+    { "stages", CLI_SCHEDULE_CHECK, CLI_INT, .metavar = "N", .least = 1, .most = 1024, .help = "Stages that there must be; default: as many as the file has lines" },
+    { "microbatches", CLI_SCHEDULE_CHECK, CLI_INT, .metavar = "N", .least = 1, .most = 100000,
+      .help = "Micro-batches that there must be; default: as many as the file names" },
+    { "chunks", CLI_SCHEDULE_CHECK, CLI_INT, .metavar = "N", .least = 1, .most = 1000, .help = "Chunks of each stage; default: as many as the file names" },
+    { "buckets", CLI_SCHEDULE_CHECK, CLI_INT, .metavar = "N", .least = 0, .most = 100000, .help = "Buckets of each stage; default: as many as its line names" },
+    { "tied", CLI_SCHEDULE_CHECK, CLI_FLAG, .help = "The first and the last stage share parameters; default: where the file has TIED" },
 
     /* ---- verify, bench ---- */
     { "device", CLI_VERIFY | BENCH | CLI_TRAIN, CLI_TEXT, .value = "host", .metavar = "SPEC",

@@ -30,6 +30,8 @@ enum cli_verb_bit {
     CLI_HELLO = 1 << 9,
     CLI_BENCH_COLLECTIVES = 1 << 10,
     CLI_TRACE = 1 << 11,
+    CLI_SCHEDULE_SHOW = 1 << 12,
+    CLI_SCHEDULE_CHECK = 1 << 13,
     CLI_HIDDEN = CLI_RANK | CLI_MANUAL | CLI_HELLO, /* verbs that are not listed */
     CLI_LIBRARY = 1 << 30, /* no option: a variable that the libraries read, listed so that typing errors are found */
     CLI_EVERY = CLI_LIBRARY - 1,

@@ -124,6 +124,35 @@ const struct cli_verb cli_verb_table[] = {
           "many it came last, and the seconds that it waited for the last, or others for it. root is the peer of a send or recv.\n\n"
           "Exit code 11 when no record could be read; a damaged one is left out with a warning.",
       .run = cli_trace },
+    { "schedule show", CLI_SCHEDULE_SHOW, .summary = "Draw a pipeline schedule: who works when, how long stages wait, what they hold",
+      .example = "yoke schedule show --kind 1f1b --stages 4 --microbatches 8\n"
+                 "yoke schedule show --kind zb-h1 --costs 18.5,18.1,9.3,0.6 -o svg --output-file zb.svg\n"
+                 "# what is everybody doing when stage 3 has just finished micro-batch 1?\n"
+                 "yoke schedule show --kind gpipe --stages 4 --microbatches 8 --when \"S3 finished F1\"\n"
+                 "yoke schedule show --file mine.csv --costs-file measured.csv",
+      .description =
+          "Simulates a schedule and draws a row per stage: F forward, B gradient of the input, W gradient of the weights, R the "
+          "forward pass again, each with its micro-batch, and a letter for its chunk where there are several. Dots are idle time. "
+          "In drawings and in --when and --recompute, stages and micro-batches are counted from 1 (S1, F1); in CSV, JSON and errors from 0.\n\n"
+          "The bubble is an idle fraction: 1 - m (F + B + W) / T, the mean over the stages, where T is the longest time that a stage takes from "
+          "its first to its last work on m micro-batches. (Others give idle time over working time, which is larger.) A stage holds a micro-batch "
+          "from F to W, or to B and W by parts; where it recomputes, from R to W, and its input before.\n\n"
+          "Messages leave behind the action that is listed before them, and computation goes on meanwhile. A file is checked first, as "
+          "by yoke schedule check.\n\n"
+          "CSV is what a trainer takes: a line per stage, its actions in order. F B W R, SA and RA (send and receive activations), SG and RG (gradients) carry the "
+          "micro-batch, and \".1\" behind it in chunk 1; REDUCE carries the bucket; TIED, AGREE and STEP nothing.\n\n"
+          "JSON: schema (1), kind, stages, chunks, microbatches, total, longest_span, bubble, stage [{stage, busy, idle (fraction), peak_held "
+          "(micro-batches), actions [{action, start, end}]}], and with --when or --at moment {time, stage [{stage, finished, doing, since, until, next}]}. "
+          "What does not apply is null.",
+      .run = cli_schedule_show },
+    { "schedule check", CLI_SCHEDULE_CHECK, .arguments = "FILE", .summary = "Refuse a pipeline schedule that loses work or stands still",
+      .example = "yoke schedule check mine.csv --stages 4 --microbatches 8",
+      .description =
+          "Every micro-batch must be there once, in every chunk of every stage, and in ascending order: gradients are added in that order, so every schedule "
+          "gives the same bits. What is used must have been received or computed, what is sent must be expected, in the same order, and the stages must come "
+          "to their end although no message is buffered. An error names stage, position and action, and what to do; the exit code is 10. Counts that "
+          "are not given are taken from the file: without --microbatches the last one can be missing everywhere.",
+      .run = cli_schedule_check },
     { "hello", CLI_HELLO, .ranks = true, .summary = "Start ranks that meet and end; a test of the launcher",
       .example = "yoke run -n 2 -- hello", .description = "Used by yoke info --check.", .run = cli_hello },
     { "manual", CLI_MANUAL, .summary = "Write a manual page, or the shell completion", .example = "yoke manual --name=run | man -l -",

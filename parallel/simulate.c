@@ -355,7 +355,8 @@ static yoke_status begin(struct simulation *u)
     u->stage = calloc((size_t)u->n_stages, sizeof *u->stage);
     if (!u->stage) return yoke_fail(YOKE_ENOMEM, "simulator: no host memory for %d stages", u->n_stages);
     if (u->n_stages != u->costs->n_stages)
-        return yoke_fail(YOKE_ECONFIG, "schedule: it has %d lines, but there are costs of %d stages: a line per stage is needed", u->n_stages, u->costs->n_stages);
+        return yoke_fail(YOKE_ECONFIG, "schedule: it has %d lines, but there are costs of %d stages: a line per stage is needed", u->n_stages,
+                         u->costs->n_stages);
     for (int s = 0; s < u->n_stages; s++) {
         struct stage *stage = &u->stage[s];
         stage->list = &u->schedule->rank[s];
