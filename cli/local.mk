@@ -46,4 +46,4 @@ tests_unit_cli_schedule_SOURCES = tests/unit/cli_schedule.c cli/schedule.c cli/s
 	cli/options.c cli/resolve.c cli/config.c
 tests_unit_cli_schedule_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_cli_schedule_LDADD = libyoke-train.la libyoke.la $(CMOCKA_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) -lm
-YOKE_TESTS += "tests/unit/cli_schedule"
+YOKE_TESTS += "tests/unit/cli_schedule" "$(top_srcdir)/tests/unit/drawings ./yoke"
