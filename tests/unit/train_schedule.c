@@ -310,6 +310,62 @@ static void mutate(struct yokei_schedule *s, enum mutation how)
     }
 }
 
+/* Index of an action in a stage's list; -1: it is not there. */
+static int find(const struct yokei_schedule *s, int stage, enum yokei_action_kind kind, int m, int chunk)
+{
+    for (int i = 0; i < s->rank[stage].n; i++) {
+        const struct yokei_action *a = &s->rank[stage].action[i];
+        if (a->kind == kind && a->index == m && a->chunk == chunk) return i;
+    }
+    return -1;
+}
+
+/* Times by definition: everything begins when the last thing that it waits for has ended, not before and not after. */
+static void check_times(const struct yokei_schedule *s, const struct yokei_pipeline *shape)
+{
+    const int p = shape->n_stages;
+    struct yokei_costs costs;
+    struct yokei_timeline t;
+    assert_ok(yokei_costs_equal(p, shape->n_chunks, 1, 1, 1, 0, &costs));
+    for (int i = 0; i < p * shape->n_chunks; i++) costs.chunk[i] = (struct yokei_chunk_costs){ .F = draw(5), .B = draw(5), .W = draw(5) };
+    for (int i = 0; i < p; i++) costs.hop[i] = (struct yokei_hop){ draw(4), draw(3), 1 };
+    assert_ok(yokei_simulate(s, &costs, &t));
+    for (int stage = 0; stage < p; stage++) {
+        double computed = 0, channel[2] = { 0 };
+        for (int i = 0; i < s->rank[stage].n; i++) {
+            const struct yokei_action *a = &s->rank[stage].action[i];
+            const struct yokei_span *x = &t.stage[stage].span[i];
+            const struct yokei_chunk_costs *c = &costs.chunk[stage * shape->n_chunks + a->chunk];
+            const bool up = a->kind == YOKEI_ACTION_RA;
+            const int place = a->chunk * p + stage, from = up ? place - 1 : place + 1;
+            double start = computed, end = 0;
+            if (a->kind == YOKEI_ACTION_F || a->kind == YOKEI_ACTION_B) {
+                const int j = find(s, stage, a->kind == YOKEI_ACTION_F ? YOKEI_ACTION_RA : YOKEI_ACTION_RG, a->index, a->chunk);
+                if (j >= 0) start = YOKE_MAX(start, t.stage[stage].span[j].end);
+                end = start + (a->kind == YOKEI_ACTION_F ? c->F : c->B);
+            } else if (a->kind == YOKEI_ACTION_W) {
+                end = start + c->W;
+            } else if (a->kind == YOKEI_ACTION_SA || a->kind == YOKEI_ACTION_SG) {
+                double *free_at = &channel[a->kind == YOKEI_ACTION_SG];
+                start = YOKE_MAX(start, *free_at);
+                end = *free_at = start + costs.hop[a->kind == YOKEI_ACTION_SA ? stage : (stage + p - 1) % p].bytes;
+            } else if (a->kind == YOKEI_ACTION_RA || a->kind == YOKEI_ACTION_RG) {
+                const int j = find(s, from % p, up ? YOKEI_ACTION_SA : YOKEI_ACTION_SG, a->index, from / p);
+                end = YOKE_MAX(start, t.stage[from % p].span[j].end + costs.hop[up ? from % p : stage].latency);
+            } else {
+                continue; /* AGREE, where all meet, and STEP */
+            }
+            if (x->start != start || x->end != end)
+                fail_msg("stage %d, action %d: from %g to %g, not from %g to %g", stage, i + 1, x->start, x->end, start, end);
+            if (a->kind <= YOKEI_ACTION_W) computed = end;
+        }
+        const int agree = s->rank[stage].n - 2;
+        assert_true(t.stage[stage].span[agree].start == t.stage[0].span[s->rank[0].n - 2].start && t.stage[stage].span[agree].start >= computed);
+    }
+    yokei_timeline_free(&t);
+    yokei_costs_free(&costs);
+}
+
 static void random_and_mutants(void **state)
 {
     (void)state;
@@ -326,6 +382,7 @@ static void random_and_mutants(void **state)
         random_schedule(&shape, &s);
         if (!executes(&s, &shape)) fail_msg("case %d of seed %llu: a drawn schedule does not execute", i, (unsigned long long)seed);
         assert_ok(yokei_schedule_check_pipeline(&s, &shape));
+        check_times(&s, &shape);
         const enum mutation how = (enum mutation)draw(N_MUTATIONS);
         mutate(&s, how);
         const bool sound = executes(&s, &shape);
