@@ -231,21 +231,22 @@ static bool resolve(struct simulation *u, int s, int i, bool all_before, bool se
     return resolve_meeting(u, s, i);
 }
 
-/* As far as the list goes now: up to the first computation or meeting that must wait. Whether anything was resolved or posted. */
+/*
+ * As far as the list goes now: up to the first computation or meeting that must wait. Whether anything was resolved or posted. Messages that
+ * wait are passed over; those of one channel still keep their order, because both ends list them in the same.
+ */
 static bool advance(struct simulation *u, int s)
 {
     struct stage *stage = &u->stage[s];
-    bool progress = false, blocked[YOKEI_N_ACTIONS] = { false }, all_before = true;
+    bool progress = false, send_pending = false, all_before = true;
     for (int i = stage->first; i < stage->list->n; i++) {
         struct state *x = &stage->state[i];
         const enum yokei_action_kind kind = stage->list->action[i].kind;
         if (x->end < 0) {
-            const bool was_ready = x->ready >= 0, send_pending = blocked[YOKEI_ACTION_SA] || blocked[YOKEI_ACTION_SG];
-            const bool done = !(is_send(kind) && blocked[kind]) && resolve(u, s, i, all_before, send_pending);
+            const bool was_ready = x->ready >= 0, done = resolve(u, s, i, all_before, send_pending);
             progress |= done || (!was_ready && x->ready >= 0);
-            if (!done && is_send(kind) && x->ready < 0) x->ready = stage->computed; /* behind another one on its channel */
             if (!done && !is_send(kind) && !is_receive(kind)) break;
-            if (!done) blocked[kind] = true;
+            send_pending |= !done && is_send(kind);
         }
         all_before &= x->end >= 0;
         if (all_before) stage->first = i + 1;

@@ -112,6 +112,13 @@ static void refused_in_shape(void **state)
     assert_ok(yokei_schedule_parse("F0,SA0,RA0.1,F0.1,SA0.1,RG0.1,B0.1,W0.1,SG0.1,RG0,B0,W0,AGREE,STEP\n"
                                    "RA0,F0,SA0,RA0.1,F0.1,B0.1,W0.1,SG0.1,RG0,B0,W0,SG0,AGREE,STEP", "s.csv", &s));
     assert_ok(yokei_schedule_check_pipeline(&s, &chunks));
+    struct yokei_action *first = s.rank[1].action, moved = first[3]; /* RA0.1 to the front: one chunk's message is taken for the other's */
+    memmove(first + 1, first, 3 * sizeof moved);
+    first[0] = moved;
+    assert_fails(YOKE_ECONFIG, "stage 0, action 2: SA0 arrives at stage 1 where that expects RA0.1", yokei_schedule_check_pipeline(&s, &chunks));
+    memmove(first, first + 1, 3 * sizeof moved);
+    first[3] = moved;
+    assert_ok(yokei_schedule_check_pipeline(&s, &chunks));
     chunks.n_chunks = 1;
     assert_fails(YOKE_ECONFIG, "stage 0, action 3: RA0.1 names a chunk", yokei_schedule_check_pipeline(&s, &chunks));
     chunks.n_chunks = 3;
@@ -123,6 +130,14 @@ static void refused_in_shape(void **state)
     assert_fails(YOKE_ECONFIG, "comes before R0.1", yokei_schedule_check_pipeline(&s, &chunks));
     s.rank[0].action[3].chunk = 2;
     assert_fails(YOKE_ECONFIG, "F0.2, but the chunks are 0 to 1", yokei_schedule_check_pipeline(&s, &chunks));
+    yokei_schedule_free(&s);
+
+    /* The front of gpipe before the back of zb-h1: with buffers it would run, without each waits until the other takes its message. */
+    chunks = (struct yokei_pipeline){ .n_stages = 2, .n_micro_batches = 3 };
+    assert_ok(yokei_schedule_parse("F0,SA0,F1,SA1,F2,SA2,RG0,B0,W0,RG1,B1,W1,RG2,B2,W2,AGREE,STEP\n"
+                                   "RA0,F0,B0,SG0,W0,RA1,F1,B1,SG1,W1,RA2,F2,B2,SG2,W2,AGREE,STEP", "s.csv", &s));
+    assert_fails(YOKE_ECONFIG, "stage 0 waits at action 5 (F2) until stage 1 takes SA1 (action 6 there); "
+                               "stage 1 waits at action 5 (W0) until stage 0 takes SG0 (action 7 there)", yokei_schedule_check_pipeline(&s, &chunks));
     yokei_schedule_free(&s);
 
     /* Both lines are sound, but stage 1 takes the two messages, which are of different chunks, in the other order. */
@@ -291,7 +306,7 @@ static void random_schedule(const struct yokei_pipeline *shape, struct yokei_sch
     }
 }
 
-enum mutation { DROP, DUPLICATE, SWAP, N_MUTATIONS };
+enum mutation { DROP, DUPLICATE, SWAP, MOVE, N_MUTATIONS };
 
 static void mutate(struct yokei_schedule *s, enum mutation how)
 {
@@ -300,6 +315,12 @@ static void mutate(struct yokei_schedule *s, enum mutation how)
     const struct yokei_action a = list->action[i];
     if (how == DROP) memmove(list->action + i, list->action + i + 1, (size_t)(--list->n - i) * sizeof a);
     if (how == SWAP) list->action[i] = list->action[j], list->action[j] = a;
+    if (how == MOVE) { /* a few places, which is often still sound for the stage itself */
+        const int aim = i + draw(9) - 4, to = YOKE_MAX(0, YOKE_MIN(aim, list->n - 1));
+        memmove(list->action + i, list->action + i + 1, (size_t)(list->n - 1 - i) * sizeof a);
+        memmove(list->action + to + 1, list->action + to, (size_t)(list->n - 1 - to) * sizeof a);
+        list->action[to] = a;
+    }
     if (how == DUPLICATE) {
         struct yokei_action *longer = realloc(list->action, (size_t)(list->n + 1) * sizeof a);
         assert_non_null(longer);
@@ -394,10 +415,11 @@ static void random_and_mutants(void **state)
         accepted[how] += sound;
         yokei_schedule_free(&s);
     }
-    print_message("%d dropped, %d doubled, %d swapped: %d, %d, %d still sound\n", tried[DROP], tried[DUPLICATE], tried[SWAP], accepted[DROP],
-                  accepted[DUPLICATE], accepted[SWAP]);
-    assert_true(tried[DROP] > n / 5 && tried[DUPLICATE] > n / 5 && tried[SWAP] > n / 5);
+    print_message("%d dropped, %d doubled, %d swapped, %d moved: %d, %d, %d, %d still sound\n", tried[DROP], tried[DUPLICATE], tried[SWAP], tried[MOVE],
+                  accepted[DROP], accepted[DUPLICATE], accepted[SWAP], accepted[MOVE]);
+    for (int how = 0; how < N_MUTATIONS; how++) assert_true(tried[how] > n / 6);
     assert_true(accepted[DROP] == 0 && accepted[DUPLICATE] == 0 && accepted[SWAP] > 0 && accepted[SWAP] < tried[SWAP] / 2);
+    assert_true(accepted[MOVE] > tried[MOVE] / 10 && accepted[MOVE] < tried[MOVE]);
 }
 
 int main(void)
