@@ -158,8 +158,7 @@ static yoke_status make_schedule(const struct yoke_trainer_config *c, const stru
         first = m->d * m->pipeline;
     }
     *own_out = first + m->s;
-    if (m->pipeline > 1) return YOKE_OK;
-    return yokei_schedule_check(&(struct yokei_schedule){ 1, out->rank + first }, p->n_micro_batches + m->d, p->n_buckets[0]);
+    return yokei_schedule_check_pipeline(&(struct yokei_schedule){ m->pipeline, out->rank + first }, &shape);
 }
 
 static yoke_status lower(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *c,
