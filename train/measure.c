@@ -62,17 +62,21 @@ static yoke_status gather_devices(struct yokei_run_state *s)
     return status;
 }
 
-/* A replayed plan is for these ranks and devices, or it is no replay. */
-static yoke_status check_plan(struct yokei_run_state *s)
+/* A replayed plan is for so many ranks, and these devices, or it is no replay. */
+static yoke_status check_size(const struct yokei_run_state *s)
 {
     const struct yokei_plan *p = &s->t->plan;
-    const char *path = s->t->replay ? s->t->plan_path : "shares";
-    if (p->n_ranks != s->n_ranks)
-        return yoke_fail(YOKE_ECONFIG, "%s is for %lld ranks, but there are %d: start it with yoke run -n %lld", path,
-                         (long long)p->n_ranks, s->n_ranks, (long long)p->n_ranks);
+    if (!p->n_ranks || p->n_ranks == s->n_ranks) return YOKE_OK;
+    return yoke_fail(YOKE_ECONFIG, "%s is for %lld ranks, but there are %d: start it with yoke run -n %lld", s->t->replay ? s->t->plan_path : "shares",
+                     (long long)p->n_ranks, s->n_ranks, (long long)p->n_ranks);
+}
+
+static yoke_status check_devices(const struct yokei_run_state *s)
+{
+    const struct yokei_plan *p = &s->t->plan;
     for (int r = 0; r < s->n_ranks; r++)
         if (s->t->replay && strcmp(p->ranks[r].device, s->ranks[r].device) != 0)
-            return yoke_fail(YOKE_ECONFIG, "%s has rank %d on %s, but it is on %s: give --devices in the plan's order", path, r,
+            return yoke_fail(YOKE_ECONFIG, "%s has rank %d on %s, but it is on %s: give --devices in the plan's order", s->t->plan_path, r,
                              p->ranks[r].device, s->ranks[r].device);
     return YOKE_OK;
 }
@@ -237,12 +241,13 @@ static void note_replicas(struct yokei_run_state *s)
 yoke_status yokei_run_shares(struct yokei_run_state *s)
 {
     struct yokei_plan *p = &s->t->plan;
+    YOKE_TRY(check_size(s));
     YOKE_TRY(place_ranks(s));
     YOKE_TRY(gather_devices(s));
     if (!p->n_ranks) {
         YOKE_TRY(yokei_run_is_divided(s) ? equally(s) : by_speed(s));
     } else {
-        YOKE_TRY(check_plan(s));
+        YOKE_TRY(check_devices(s));
         for (int r = 0; r < s->n_ranks; r++) {
             s->shares[r] = p->ranks[r].samples;
             if (s->t->replay && p->ranks[r].threads && p->ranks[r].threads != s->threads[r])
