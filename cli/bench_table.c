@@ -45,9 +45,12 @@ static void json_row(struct bench_table *t, const struct bench_row *r, const str
     for (size_t i = 0; i < YOKE_COUNT(fields); i++)
         if (fields[i].value > 0) json_object_set_new(o, fields[i].name, json_real(fields[i].value));
     if (f->seconds > 0) json_object_set_new(o, "samples", json_integer(r->yoke.n));
-    if (r->plan.algorithm[0])
-        json_object_set_new(o, "plan", json_pack("{s:s, s:I, s:i, s:f, s:s}", "algorithm", r->plan.algorithm, "chunk_bytes", (json_int_t)r->plan.chunk_bytes, "lanes",
-                                                 r->plan.n_lanes, "predicted_seconds", r->plan.predicted_us * 1e-6, "why", r->plan.why));
+    if (r->plan.algorithm[0]) {
+        json_t *plan = json_pack("{s:s, s:I, s:i, s:s}", "algorithm", r->plan.algorithm, "chunk_bytes", (json_int_t)r->plan.chunk_bytes, "lanes", r->plan.n_lanes,
+                                 "why", r->plan.why);
+        if (r->plan.predicted_us > 0) json_object_set_new(plan, "predicted_seconds", json_real(r->plan.predicted_us * 1e-6));
+        json_object_set_new(o, "plan", plan);
+    }
     if (counts_ulps(r) && isfinite(r->verdict.max_ulp)) json_object_set_new(o, "max_ulp", json_real(r->verdict.max_ulp));
     json_array_append_new(t->rows, o);
 }
@@ -75,9 +78,11 @@ static void csv_row(struct bench_table *t, const struct bench_row *r, const stru
             r->c.in_place ? "yes" : "no", (unsigned long long)r->verdict.n_wrong);
     if (counts_ulps(r)) fprintf(t->to, "%.4g", r->verdict.max_ulp);
     for (size_t i = 0; i < YOKE_COUNT(values); i++) fprintf(t->to, values[i] > 0 ? ",%.6g" : ",", values[i]);
-    if (t->plans && r->plan.algorithm[0])
-        fprintf(t->to, ",%s,%zu,%d,%.6g,\"%s\"", r->plan.algorithm, r->plan.chunk_bytes, r->plan.n_lanes, r->plan.predicted_us, r->plan.why);
-    else if (t->plans)
+    if (t->plans && r->plan.algorithm[0]) {
+        fprintf(t->to, ",%s,%zu,%d,", r->plan.algorithm, r->plan.chunk_bytes, r->plan.n_lanes);
+        if (r->plan.predicted_us > 0) fprintf(t->to, "%.6g", r->plan.predicted_us);
+        fprintf(t->to, ",\"%s\"", r->plan.why);
+    } else if (t->plans)
         fputs(",,,,,", t->to);
     fputc('\n', t->to);
 }
