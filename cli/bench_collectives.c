@@ -18,7 +18,7 @@ enum { MOST_LIST = 16 };
 struct bench {
     int rank, size, repeats;
     double budget;                          /* seconds per line and side */
-    bool one_host, rivals, shared, native, places[2]; /* out of place, in place */
+    bool one_host, rivals, shared, native, explains, places[2]; /* out of place, in place */
     const char *spec, *beside;
     enum bench_kind kinds[MOST_LIST];
     yoke_dtype dtypes[MOST_LIST];
@@ -226,6 +226,14 @@ static yoke_status measure(struct bench *b, struct bench_row *row)
     return agree(b, &row->verdict);
 }
 
+/* What is measured, as the communicator explains it. It has no plan for sends and receives. */
+static yoke_status explain_row(const struct bench *b, struct bench_row *row)
+{
+    const struct bench_case *c = &row->c;
+    if (!b->explains || c->kind == BENCH_SENDRECV) return YOKE_OK;
+    return yoke_comm_explain(b->yoke.comm, bench_facts[c->kind].name, c->count, c->dtype, c->reduction, &row->plan);
+}
+
 /* ---- all lines ---- */
 
 static yoke_status all_sizes(struct bench *b, struct bench_case c, struct bench_table *table, uint64_t *n_wrong)
@@ -237,6 +245,7 @@ static yoke_status all_sizes(struct bench *b, struct bench_case c, struct bench_
         if (bytes > b->least && row.c.bytes == before) continue; /* rounded up to the same, or a barrier */
         before = row.c.bytes;
         if (b->rank == 0) cli_progress("%s, %s, %zu bytes ...", bench_facts[c.kind].name, yoke_dtype_name(c.dtype), row.c.bytes);
+        YOKE_TRY(explain_row(b, &row));
         YOKE_TRY(measure(b, &row));
         if (b->rank == 0) cli_progress("%s", "");
         if (b->rank == 0) bench_table_row(table, &row);
@@ -353,6 +362,7 @@ static yoke_status explain(const struct bench *b)
     else
         cli_note("%d ranks, medians of the slowest rank, sides in turn, after calls that warm up, short ones back to back; GB/s; %%limit: of the %.4g MB/s that a host's link carried "
                  "each way in MPI's messages, for what must cross it", b->size, b->link_rate * 1e-6);
+    if (b->explains) cli_note("costs %s; shares %s", plan.costs, plan.shares);
     const char *sums = strstr(plan.why, " sum slices ");
     if (sums) cli_note("the ranks' shares of the sums are %s: %s", plan.shares, sums + 1);
     return YOKE_OK;
@@ -360,7 +370,7 @@ static yoke_status explain(const struct bench *b)
 
 static yoke_status run(struct bench *b, const struct cli_options *o)
 {
-    struct bench_table table = { .format = cli_flag(o, "json") ? "json" : cli_text(o, "output"), .beside = b->beside, .mpi = b->rivals, .to = stdout };
+    struct bench_table table = { .format = cli_flag(o, "json") ? "json" : cli_text(o, "output"), .beside = b->beside, .mpi = b->rivals, .plans = b->explains, .to = stdout };
     uint64_t n_wrong = 0;
     bench_table_begin(&table);
     yoke_status status = open_sides(b, o);
@@ -429,6 +439,7 @@ static yoke_status read_options(struct bench *b, const struct cli_context *conte
     b->spec = context->device ? context->device : cli_text(o, "device");
     b->beside = cli_text(o, "beside");
     b->shared = cli_flag(o, "shared");
+    b->explains = cli_flag(o, "explain");
     if (b->least > b->most)
         return yoke_fail(YOKE_EINVAL, "--min-bytes %llu is more than --max-bytes %llu", (unsigned long long)b->least, (unsigned long long)b->most);
     if (b->shared && strcmp(b->spec, "host") != 0) return yoke_fail(YOKE_EINVAL, "--shared is host memory: leave out --device");

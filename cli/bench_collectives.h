@@ -138,11 +138,12 @@ struct bench_row {
     struct bench_speed yoke, mpi, beside;
     double beside_elements; /* elements per call beside, divided by the row's */
     double limit;           /* seconds; 0: none */
+    struct yoke_comm_plan plan; /* of the table that shows plans; algorithm "": there is none */
 };
 struct bench_table {
     const char *format; /* md, csv, json */
     const char *beside; /* what stands beside, or NULL */
-    bool mpi, begun;
+    bool mpi, plans, begun;
     FILE *to;
     void *rows;         /* json_t */
 };

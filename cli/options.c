@@ -100,6 +100,7 @@ const struct cli_option cli_option_table[] = {
     { "beside", COLLECTIVES, CLI_CHOICE, .choices = "unchecked|run|host|f32|equal",
       .help = "A variant of Yoke's own in turn: without the call check, with reproducible=run, on private host memory, f32 of as many bytes, "
               "or with equal shares" },
+    { "explain", COLLECTIVES, CLI_FLAG, .help = "Show the plan of each line too: algorithm, chunk, the time that the cost model predicts, and why" },
     { "no-check", COLLECTIVES, CLI_FLAG, .help = "Leave out the call check" },
     { "reproducible", COLLECTIVES, CLI_CHOICE, .value = "run", .choices = "run|shape|off",
       .help = "The same bits in each run (off is the same), or whatever the count, the chunks and the hosts" },

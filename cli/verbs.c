@@ -53,7 +53,9 @@ const struct cli_verb cli_verb_table[] = {
       .example = "yoke run -n 2 -- bench collectives --min-bytes 64K --shared\n"
                  "# latency of four ranks, without MPI's spinning in between\n"
                  "yoke run -n 4 -- bench collectives --collectives all_reduce,barrier --max-bytes 64 --rivals off\n"
-                 "yoke run -n 2 --devices opencl:0 -- bench collectives --collectives all_reduce --beside host -o csv",
+                 "yoke run -n 2 --devices opencl:0 -- bench collectives --collectives all_reduce --beside host -o csv\n"
+                 "# which algorithm each size runs, and the time that the cost model predicts\n"
+                 "yoke run -n 2 -- bench allreduce --explain --in-place out --rivals off",
       .description =
           "Prints the columns of nccl-tests, a line each for out of place and in place. Size is the larger of a rank's buffers, count "
           "the argument of the call. algbw is size over time; busbw is that times 2 (p - 1) / p for all_reduce, (p - 1) / p where "
@@ -65,6 +67,9 @@ const struct cli_verb cli_verb_table[] = {
           "The time is the median of samples, p99 their 99th percentile. A sample is a call, or short ones back to back for 2 ms, "
           "between barriers, after up to 5 calls and 25 ms that are not timed, and takes as long as on its slowest rank. Yoke, MPI, the variant of --beside and the limit take turns, "
           "sample by sample.\n\n"
+          "--explain adds what yoke_comm_explain says of each line: algorithm, bytes in one piece, pieces in flight, the time that the cost "
+          "model predicts for ranks that come together, each on a core of its own (- where the model has no figures, as for messages between "
+          "ranks that share memory), and why; and, at the end, the model and the shares on stderr. sendrecv has no plan.\n\n"
           "%limit is given from 64 KiB. On one host it is the share of the rate at which all ranks at once run a triad with "
           "non-temporal stores over as many bytes as any implementation must touch per rank: inputs read once and outputs written "
           "once, divided by the ranks. Of n bytes that is 2n for all_reduce, all_to_all and sendrecv; n + n/p for reduce_scatter, "

@@ -77,18 +77,17 @@ static yoke_status configure(yoke_comm *comm, const struct yoke_comm_config *con
         (unsigned)config->wait > YOKE_WAIT_SLEEP || (unsigned)config->check > YOKE_CHECK_FULL || config->timeout_ms < 0 ||
         config->stall_ms < 0)
         return yoke_fail(YOKE_EINVAL, "yoke_comm_create: accum, reproducible, wait, check, timeout_ms or stall_ms is out of range");
-    int64_t chunk = (int64_t)config->chunk_bytes, no_shared = config->no_shared;
-    comm->timeout_ms = config->timeout_ms;
-    comm->stall_ms = config->stall_ms;
-    YOKE_TRY(read_number("YOKE_TIMEOUT_MS", 1, &comm->timeout_ms));
-    YOKE_TRY(read_number("YOKE_STALL_MS", 1, &comm->stall_ms));
+    int64_t timeout = config->timeout_ms, stall = config->stall_ms, chunk = (int64_t)config->chunk_bytes, no_shared = config->no_shared;
+    YOKE_TRY(read_number("YOKE_TIMEOUT_MS", 1, &timeout));
+    YOKE_TRY(read_number("YOKE_STALL_MS", 1, &stall));
     YOKE_TRY(read_number("YOKE_CHUNK_BYTES", LEAST_CHUNK, &chunk));
     YOKE_TRY(read_number("YOKE_NO_SHARED", 0, &no_shared));
     if (chunk && (chunk < LEAST_CHUNK || chunk > 64 << 20))
         return yoke_fail(YOKE_EINVAL, "yoke_comm_create: chunk_bytes %lld is not between %d and %d", (long long)chunk,
                          LEAST_CHUNK, 64 << 20);
-    if (!comm->timeout_ms) comm->timeout_ms = DEFAULT_TIMEOUT_MS;
-    if (!comm->stall_ms) comm->stall_ms = DEFAULT_STALL_MS;
+    /* Until here the defaults hold: a refusal is told to the others too, and they take their time. */
+    if (timeout) comm->timeout_ms = timeout;
+    if (stall) comm->stall_ms = stall;
     comm->chunk_is_forced = chunk != 0;
     comm->chunk_bytes = chunk ? (size_t)chunk / 64 * 64 : DEFAULT_CHUNK_BYTES;
     comm->accum = config->accum;
@@ -215,6 +214,7 @@ yoke_status yokei_comm_new(int rank, int size, yoke_device *device, const struct
     comm->queue_end = &comm->queue;
     comm->segment_fd = -1;
     comm->timeout_ms = DEFAULT_TIMEOUT_MS;
+    comm->stall_ms = DEFAULT_STALL_MS;
     comm->wait_policy = config ? config->wait : YOKE_WAIT_AUTO;
     yokei_text(comm->name, sizeof comm->name, "%s", config && config->name ? config->name : "world");
     comm->peers = calloc((size_t)size, sizeof comm->peers[0]);

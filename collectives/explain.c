@@ -91,9 +91,10 @@ static double predict(const struct yokei_op *op)
     const double unit = (double)yoke_dtype_bytes(op->dtype), p = comm->size;
     const bool slices = op->kind == YOKEI_ALL_GATHER || op->kind == YOKEI_GATHER;
     const struct amounts a = { .p = p, .all = (double)op->count * unit, .own = (double)op->count * unit / (slices ? p : 1) };
-    if (comm->size == 1) return 0;
+    const bool shared = op->algorithm->announces && op->algorithm != &yokei_hierarchy;
+    if (comm->size == 1 || (shared ? comm->costs.shared_gbps : comm->costs.message_gbps) <= 0) return 0; /* not measured */
     if (op->algorithm == &yokei_hierarchy) return predict_hierarchy(op, &a);
-    return op->algorithm->announces ? predict_shared(op, &a) : predict_messages(op, &a);
+    return shared ? predict_shared(op, &a) : predict_messages(op, &a);
 }
 
 /* What the ranks' shares come to in this call. */
@@ -146,12 +147,13 @@ static void explain(const struct yokei_op *op, char *text, size_t bytes)
         yokei_text(text, bytes, "%d hosts of %d to %d ranks that share memory: %s%s", comm->hosts.n, comm->hosts.least, comm->hosts.most,
                    ways[op->crossing], forced);
     } else {
-        const char *where = comm->all_shared ? "messages" : "not all ranks share memory: messages";
-        const char *what = op->algorithm == &yokei_doubling   ? "short, so few steps count"
-                           : op->algorithm == &yokei_exchange ? "reproducible: sums in the order of the ranks"
-                           : op->algorithm == &yokei_ring     ? "long, so each link carries the least"
-                                                              : "the way of this collective";
-        yokei_text(text, bytes, "%s; %s%s", where, forced[0] ? "" : what, forced);
+        const char *where = comm->all_shared ? "messages through shared memory" : "not all ranks share memory: messages";
+        const bool long_sum = op->algorithm == &yokei_ring && op->kind == YOKEI_ALL_REDUCE;
+        const char *what = op->algorithm == &yokei_doubling   ? "; short, so few steps count"
+                           : op->algorithm == &yokei_exchange ? "; reproducible: sums in the order of the ranks"
+                           : long_sum                         ? "; long, so each link carries the least"
+                                                              : "; the way of this collective";
+        yokei_text(text, bytes, "%s%s", where, forced[0] ? forced : what);
     }
 }
 

@@ -146,7 +146,8 @@ struct yoke_comm_plan {
     char algorithm[32];
     size_t chunk_bytes;  /* of the data that a rank works on in one piece */
     int n_lanes;         /* chunks in flight */
-    double predicted_us; /* by the cost model: for ranks that come together, on an idle machine, in memory that the host sees */
+    double predicted_us; /* by the cost model: for ranks that come together, each on a core of its own, in memory that the host sees; 0: the
+                            model has no figures for it, as of messages between ranks that share memory */
     char why[384];
     char costs[256];     /* the model: "sync_us=0.25,...", fit for the configuration and YOKE_COSTS */
     char shares[256];    /* of the ranks, fit for the configuration; "": too long for this field */

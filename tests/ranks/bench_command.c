@@ -129,6 +129,24 @@ static void variants(void)
     json_decref(rows);
 }
 
+/* What a given model decides is what is said, on the line that was measured; sends and receives have no plan. */
+static void plans(void)
+{
+    static const char environment[] = "YOKE_COSTS=sync_us=1,shared_gbps=10,long_gbps=5,sum_gbps=40,message_us=20,message_gbps=0.1,oneshot_bytes=8192";
+    static const char *const wanted[] = { "oneshot", "slices" };
+    json_t *rows = rows_of(environment, "bench collectives --explain --collectives all_reduce,sendrecv --in-place out --rivals off --min-bytes 4K --max-bytes 64K "
+                           "--factor 16", 0);
+    bool ok = json_array_size(rows) == 4;
+    for (size_t i = 0; i < 2 && ok; i++) {
+        const json_t *row = json_array_get(rows, i), *plan = json_object_get(row, "plan");
+        ok = makes_sense(row) && is(plan, "algorithm", wanted[i]) && number(plan, "predicted_seconds") > 0 && number(plan, "chunk_bytes") > 0 &&
+             number(plan, "lanes") >= 1 && json_string_length(json_object_get(plan, "why")) > 0;
+    }
+    ok = ok && !json_object_get(json_array_get(rows, 2), "plan") && !json_object_get(json_array_get(rows, 3), "plan");
+    check(ok, "the plan of each line");
+    json_decref(rows);
+}
+
 /* A library in between damages one element of the longer calls. */
 static void a_wrong_result_has_no_speed(void)
 {
@@ -151,6 +169,7 @@ int main(int argc, char **argv)
     ranks = atoi(argv[2]);
     every_collective();
     variants();
+    plans();
     a_wrong_result_has_no_speed();
     printf("1..%d\n", n_tests);
     return n_bad > 0;

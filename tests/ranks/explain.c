@@ -90,6 +90,26 @@ static int others_are_explained(void)
     return ok;
 }
 
+/* Nothing is predicted by what was not measured; and the reason is that of the call. */
+static int what_is_not_known_is_not_said(void)
+{
+    yoke_comm *comm = NULL;
+    struct yoke_comm_plan plan;
+    RANKS_TRY(make(NULL, "ring", false, &comm));
+    RANKS_TRY(yoke_comm_explain(comm, "all_reduce", 1000, YOKE_F32, YOKE_SUM, &plan));
+    int ok = plan.predicted_us == 0 && !strcmp(plan.algorithm, "ring") && strstr(plan.why, "messages through shared memory; the configuration names it") == plan.why;
+    RANKS_TRY(yoke_comm_explain(comm, "all_gather", 1000, YOKE_F32, YOKE_SUM, &plan));
+    ok = ok && plan.predicted_us > 0;
+    RANKS_TRY(yoke_comm_destroy(comm));
+    RANKS_TRY(make(NULL, NULL, true, &comm));
+    RANKS_TRY(yoke_comm_explain(comm, "reduce_scatter", 1, YOKE_F32, YOKE_SUM, &plan));
+    ok = ok && plan.predicted_us > 0 && !strcmp(plan.algorithm, "ring") && strstr(plan.why, "the way of this collective");
+    RANKS_TRY(yoke_comm_explain(comm, "all_reduce", 100000, YOKE_F32, YOKE_SUM, &plan));
+    ok = ok && plan.predicted_us > 0 && !strcmp(plan.algorithm, "ring") && strstr(plan.why, "; long, so each link carries the least");
+    RANKS_TRY(yoke_comm_destroy(comm));
+    return ok;
+}
+
 static int runs_as(yoke_comm *comm, const char *collective, size_t count, const char *algorithm)
 {
     struct yoke_comm_plan plan;
@@ -147,6 +167,7 @@ int main(void)
     if (!ranks_hosts()) ranks_check(a_given_model_decides(), "a given model decides what goes in one shot");
     ranks_check(the_prediction_follows_the_model(), "the prediction follows the model");
     ranks_check(others_are_explained(), "every collective is explained");
+    if (!ranks_hosts()) ranks_check(what_is_not_known_is_not_said(), "what was not measured is not predicted");
     if (ranks_hosts()) ranks_check(small_ones_are_swapped(), "small slices go to other hosts in one message");
     ranks_check(refusals(), "bad models and questions are refused");
     ranks_check(numbers_begin_at_one(), "calls are numbered from 1"); /* last: after it MPI is left alone */

@@ -168,7 +168,11 @@ int main(int argc, char **argv)
         }
     static const char *const wrong[] = { "drop", "drop=2", "delay=0.5", "delay=0.5:7", "flip=0.1:tail", "rank=x", "lose=1", "seed=-1" };
     for (size_t i = 0; i < YOKE_COUNT(wrong); i++) ranks_check(refused("YOKE_INJECT", wrong[i]), "YOKE_INJECT=%s is refused", wrong[i]);
-    ranks_check(refused("YOKE_CHECK", "data"), "YOKE_CHECK=data is refused");
+    static const struct { const char *variable, *text; } others[] = {
+        { "YOKE_CHECK", "data" }, { "YOKE_CHUNK_BYTES", "0" }, { "YOKE_STALL_MS", "soon" }, { "YOKE_TIMEOUT_MS", "-1" }, { "YOKE_NO_SHARED", "no" },
+    };
+    for (size_t i = 0; i < YOKE_COUNT(others); i++)
+        ranks_check(refused(others[i].variable, others[i].text), "%s=%s is refused", others[i].variable, others[i].text);
     if (ranks_hosts()) ranks_check(ranks_only_records(), "nothing but records is in the run directories");
     return ranks_end();
 }

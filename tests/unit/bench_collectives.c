@@ -136,16 +136,32 @@ static void ulps(void **state)
 }
 
 /* What a table prints of one row, as text. */
-static char *printed(const char *format, const struct bench_row *row)
+static char *printed_with(const char *format, const struct bench_row *row, bool plans)
 {
     char *text = NULL;
     size_t bytes;
-    struct bench_table table = { .format = format, .mpi = true, .beside = "unchecked", .to = open_memstream(&text, &bytes) };
+    struct bench_table table = { .format = format, .mpi = true, .plans = plans, .beside = "unchecked", .to = open_memstream(&text, &bytes) };
     bench_table_begin(&table);
     bench_table_row(&table, row);
     bench_table_end(&table, RANKS, true);
     fclose(table.to);
     return text;
+}
+
+static char *printed(const char *format, const struct bench_row *row) { return printed_with(format, row, false); }
+
+/* Every line of a table has as many columns. */
+static bool is_even(const char *text, char between)
+{
+    int first = -1, n = 0;
+    for (; *text; text++) {
+        n += *text == between;
+        if (*text != '\n') continue;
+        if (first >= 0 && n != first) return false;
+        first = n;
+        n = 0;
+    }
+    return first > 0;
 }
 
 static void a_wrong_line_has_no_speed(void **state)
@@ -170,6 +186,29 @@ static void a_wrong_line_has_no_speed(void **state)
             if (json) assert_true(strstr(text, planted ? "\"wrong\": 1" : "\"wrong\": 0") != NULL);
             free(text);
         }
+    }
+}
+
+/* As many columns in the row as in the title, and what the plan says. */
+static void a_plan_stands_in_the_line(void **state)
+{
+    struct bench_row row = { .c = { .kind = BENCH_BARRIER, .size = RANKS }, .yoke = { 9, 123e-6, 456e-6, 99e-6 } };
+    (void)state;
+    for (int has_plan = 0; has_plan < 2; has_plan++) {
+        if (has_plan) row.plan = (struct yoke_comm_plan){ .algorithm = "ring", .chunk_bytes = 65536, .n_lanes = 8, .predicted_us = 77.5, .why = "long, so; they say" };
+        for (int shown = 0; shown < 2; shown++) {
+            char *md = printed_with("md", &row, shown), *csv = printed_with("csv", &row, shown);
+            assert_int_equal(strstr(md, "| predicted us | why |") != NULL, shown);
+            assert_int_equal(strstr(md, "| ring          |      65536 |     8 |         77.5 | long, so; they say |") != NULL, shown && has_plan);
+            assert_int_equal(strstr(csv, ",algorithm,chunk_bytes,lanes,predicted_us,why\n") != NULL, shown);
+            assert_int_equal(strstr(csv, ",ring,65536,8,77.5,\"long, so; they say\"\n") != NULL, shown && has_plan);
+            assert_true(is_even(md, '|') && (is_even(csv, ',') || has_plan)); /* the reason has a comma, in quotes */
+            free(md);
+            free(csv);
+        }
+        char *json = printed_with("json", &row, true);
+        assert_int_equal(strstr(json, "\"plan\": {") != NULL && strstr(json, "\"algorithm\": \"ring\"") != NULL, has_plan);
+        free(json);
     }
 }
 
@@ -243,7 +282,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_wrong_element_is_seen), cmocka_unit_test(misplaced_and_missing), cmocka_unit_test(ulps),
         cmocka_unit_test(a_wrong_line_has_no_speed),   cmocka_unit_test(statistics),            cmocka_unit_test(bytes_and_factors),
-        cmocka_unit_test(bytes_between_hosts),
+        cmocka_unit_test(bytes_between_hosts),         cmocka_unit_test(a_plan_stands_in_the_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
