@@ -20,3 +20,5 @@ noinst_PROGRAMS += bench/goodput
 bench_goodput_SOURCES = bench/goodput.c
 bench_goodput_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
 bench_goodput_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS)
+noinst_PROGRAMS += bench/two_copies
+bench_two_copies_SOURCES = bench/two_copies.c
