@@ -5,7 +5,9 @@
  *   bench/two_copies [MIB_OF_THE_RESULT...]      default: 2 64
  * Prints the median of each way to copy, in us, and of plain copies of as many bytes without the way through shared memory.
  */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
