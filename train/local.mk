@@ -3,7 +3,7 @@ lib_LTLIBRARIES += libyoke-train.la
 pkgconfig_DATA += train/libyoke-train.pc
 EXTRA_DIST += train/libyoke-train.map
 libyoke_train_la_SOURCES += \
-	train/layers/layers.h train/layers/linear.c train/layers/half.c train/layers/embedding.c train/layers/attention.c train/layers/mlp.c \
+	train/layers/layers.h train/layers/tensor.c train/layers/linear.c train/layers/half.c train/layers/embedding.c train/layers/attention.c train/layers/mlp.c \
 	train/layers/norm.c train/layers/head.c train/models/model.h train/models/model.c train/models/gpt2.c \
 	train/trainer.h train/trainer.c train/plan.c train/step.c train/weights.c train/ranks.c train/loss_scale.c \
 	train/loop.h train/loop.c train/rate.c train/measure.c train/report.c train/finish.c train/weights_file.c
