@@ -47,7 +47,7 @@ static size_t relu2_bytes(const yoke_layer *layer, const struct yoke_shape *shap
 static bool relu2_parameter(const yoke_layer *layer, const struct yoke_place *place, int index, struct yoke_parameter *out)
 {
     const struct relu2_config *c = layer->config;
-    (void)place; /* not sharded: every rank holds the whole matrix */
+    (void)place; /* not dealt, and not made for ranks that share it: yoke_layer_check refuses those */
     if (index > 1) return false;
     *out = (struct yoke_parameter){ .size = sizeof *out, .n_dims = 2, .replicated_axes = YOKE_AXIS_DATA,
                                     .partial_axes = YOKE_AXIS_DATA, .init = YOKE_INIT_NORMAL, .decay = true, .matrix = true };

@@ -14,7 +14,55 @@ yoke_status yoke_layer_bytes(const yoke_layer *layer, const struct yoke_shape *s
     if (shape->B < 1 || shape->T < 1)
         return yoke_fail(YOKE_EINVAL, "yoke_layer_bytes: a shape of %lld sequences of %lld tokens; both must be at least 1",
                          (long long)shape->B, (long long)shape->T);
+    const struct yoke_place *place = shape->place;
+    if (place && place->sequence_parallel && shape->B * shape->T < place->tensor_size)
+        return yoke_fail(YOKE_ECONFIG, "sequence parallelism deals the %lld tokens of a micro-batch to %d tensor ranks: some get none; raise the "
+                                       "micro-batch or the sequence, or do without",
+                         (long long)(shape->B * shape->T), place->tensor_size);
     *bytes_out = yoke_align(layer->type->bytes(layer, shape, part));
+    return YOKE_OK;
+}
+
+void yoke_layer_output(const yoke_layer *layer, const struct yoke_shape *shape, int64_t *rows_out, int64_t *columns_out)
+{
+    const struct yoke_range rows = yoke_place_rows(shape->place, shape->B * shape->T);
+    *rows_out = rows.end - rows.begin;
+    *columns_out = layer->out;
+    if (layer->type->output) layer->type->output(layer, shape, rows_out, columns_out);
+}
+
+static yoke_status check_place(const yoke_layer *layer, const struct yoke_place *place)
+{
+    int64_t total = 0;
+    if (place->tensor_size < 1 || place->tensor_size > YOKE_MAX_TENSOR || place->tensor_rank < 0 || place->tensor_rank >= place->tensor_size)
+        return yoke_fail(YOKE_ECONFIG, "layer %s: rank %d of %d tensor ranks: there may be 1 to %d", layer->name, place->tensor_rank,
+                         place->tensor_size, YOKE_MAX_TENSOR);
+    for (int r = 0; place->tensor_shares && r < place->tensor_size; r++) {
+        if (place->tensor_shares[r] < 1 || place->tensor_shares[r] > 1 << 20)
+            return yoke_fail(YOKE_ECONFIG, "layer %s: the share of tensor rank %d is %lld: give each from 1 to %d", layer->name, r,
+                             (long long)place->tensor_shares[r], 1 << 20);
+        total += place->tensor_shares[r];
+    }
+    if (total > 1 << 24)
+        return yoke_fail(YOKE_ECONFIG, "layer %s: the tensor shares add up to %lld: give smaller numbers", layer->name, (long long)total);
+    return YOKE_OK;
+}
+
+yoke_status yoke_layer_check(const yoke_layer *layer, const struct yoke_place *place)
+{
+    struct yoke_parameter p;
+    if (!layer || !place) return yoke_fail(YOKE_EINVAL, "yoke_layer_check: a pointer is null");
+    YOKE_TRY(check_place(layer, place));
+    if (layer->type->check) YOKE_TRY(layer->type->check(layer, place));
+    if (place->tensor_size == 1 || !layer->type->parameter) return YOKE_OK;
+    for (int i = 0; i < YOKE_MAX_PARAMETERS && layer->type->parameter(layer, place, i, &p); i++) {
+        bool known = (p.replicated_axes & YOKE_AXIS_TENSOR) != 0;
+        for (int d = 0; d < p.n_dims; d++) known = known || p.shard[d].n > 0;
+        if (!known)
+            return yoke_fail(YOKE_ECONFIG, "layer %s: its type %s does not say how %d tensor ranks hold %s: run it with --tp 1, or let it deal the "
+                                           "parameter or declare it as replicated over them",
+                             layer->name, layer->type->name, place->tensor_size, p.name);
+    }
     return YOKE_OK;
 }
 

@@ -3,7 +3,7 @@ lib_LTLIBRARIES += libyoke-train.la
 pkgconfig_DATA += train/libyoke-train.pc
 EXTRA_DIST += train/libyoke-train.map
 libyoke_train_la_SOURCES += \
-	train/layers/layers.h train/layers/linear.c train/layers/half.c train/layers/embedding.c train/layers/attention.c train/layers/mlp.c \
+	train/layers/layers.h train/layers/tensor.c train/layers/linear.c train/layers/half.c train/layers/embedding.c train/layers/attention.c train/layers/mlp.c \
 	train/layers/norm.c train/layers/head.c train/models/model.h train/models/model.c train/models/gpt2.c \
 	train/trainer.h train/trainer.c train/plan.c train/step.c train/weights.c train/ranks.c train/loss_scale.c \
 	train/loop.h train/loop.c train/rate.c train/measure.c train/report.c train/finish.c train/weights_file.c
@@ -51,3 +51,32 @@ YOKE_TESTS += \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/parity_planted' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/train_command'
 EXTRA_DIST += tests/ranks/train_command
+
+# Layers over ranks that share their tensors; and with bugs in the library's place, which must be noticed.
+tensor_programs = tests/ranks/tensor tests/ranks/tensor_planted_summed tests/ranks/tensor_planted_counted \
+	tests/ranks/tensor_planted_bias tests/ranks/tensor_planted_dropped
+check_PROGRAMS += $(tensor_programs)
+tests_ranks_tensor_CFLAGS = $(TRAIN_RANKS_CFLAGS)
+tests_ranks_tensor_LDADD = $(TRAIN_RANKS_LDADD)
+tests_ranks_tensor_planted_summed_SOURCES = tests/ranks/ranks.h tests/golden/gates.h tests/ranks/tensor.c
+tests_ranks_tensor_planted_summed_CFLAGS = $(TRAIN_RANKS_CFLAGS) -DPLANT_SUMMED_TWICE
+tests_ranks_tensor_planted_summed_LDADD = $(TRAIN_RANKS_LDADD)
+tests_ranks_tensor_planted_counted_SOURCES = tests/ranks/ranks.h tests/golden/gates.h tests/ranks/tensor.c
+tests_ranks_tensor_planted_counted_CFLAGS = $(TRAIN_RANKS_CFLAGS) -DPLANT_COUNTED
+tests_ranks_tensor_planted_counted_LDADD = $(TRAIN_RANKS_LDADD)
+tests_ranks_tensor_planted_bias_SOURCES = tests/ranks/ranks.h tests/golden/gates.h tests/ranks/tensor.c
+tests_ranks_tensor_planted_bias_CFLAGS = $(TRAIN_RANKS_CFLAGS) -DPLANT_BIAS
+tests_ranks_tensor_planted_bias_LDADD = $(TRAIN_RANKS_LDADD)
+tests_ranks_tensor_planted_dropped_SOURCES = tests/ranks/ranks.h tests/golden/gates.h tests/ranks/tensor.c
+tests_ranks_tensor_planted_dropped_CFLAGS = $(TRAIN_RANKS_CFLAGS) -DPLANT_DROPPED
+tests_ranks_tensor_planted_dropped_LDADD = $(TRAIN_RANKS_LDADD)
+YOKE_TESTS += \
+	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/tensor' \
+	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/tensor' \
+	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 4 tests/ranks/tensor' \
+	'POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/tensor opencl:0' \
+	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/tensor host opencl:0' \
+	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/tensor_planted_summed' \
+	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/tensor_planted_counted' \
+	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/tensor_planted_bias' \
+	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/tensor_planted_dropped'

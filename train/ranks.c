@@ -53,6 +53,37 @@ yoke_status yokei_ranks_tell(const struct yoke_trainer_config *config, float *va
     return config->control ? yoke_broadcast(values, values, (size_t)n, YOKE_F32, from, config->control, NULL) : YOKE_OK;
 }
 
+/* ---- the ranks that share a layer's tensors ---- */
+
+static yoke_status tensor_sum(void *comm, void *x, int64_t n, yoke_dtype dtype, yoke_stream *stream)
+{
+    return yoke_all_reduce(x, x, (size_t)n, dtype, YOKE_SUM, comm, stream);
+}
+
+/* The collectives count in size_t; all ranks pass the same. */
+static const size_t *unsigned_counts(const yoke_comm *comm, const int64_t counts[], size_t out[YOKE_MAX_TENSOR])
+{
+    for (int r = 0; r < yoke_comm_size(comm) && r < YOKE_MAX_TENSOR; r++) out[r] = (size_t)counts[r];
+    return out;
+}
+
+static yoke_status tensor_gather(void *comm, const void *mine, void *all, const int64_t counts[], yoke_dtype dtype, yoke_stream *stream)
+{
+    size_t elements[YOKE_MAX_TENSOR];
+    return yoke_all_gather_v(mine, all, unsigned_counts(comm, counts, elements), dtype, comm, stream);
+}
+
+static yoke_status tensor_scatter_sum(void *comm, const void *all, void *mine, const int64_t counts[], yoke_dtype dtype, yoke_stream *stream)
+{
+    size_t elements[YOKE_MAX_TENSOR];
+    return yoke_reduce_scatter_v(all, mine, unsigned_counts(comm, counts, elements), dtype, YOKE_SUM, comm, stream);
+}
+
+struct yoke_tensor_group yokei_ranks_tensor(yoke_comm *comm)
+{
+    return (struct yoke_tensor_group){ sizeof(struct yoke_tensor_group), comm, tensor_sum, tensor_gather, tensor_scatter_sum };
+}
+
 void yokei_ranks_busy(const struct yoke_trainer_config *config, const char *what)
 {
     if (config->comm) yoke_comm_busy(config->comm, what);
@@ -62,10 +93,11 @@ void yokei_ranks_busy(const struct yoke_trainer_config *config, const char *what
 /* ---- the groups of a mesh ---- */
 
 /* The ranks that give the same colour; a colour below 0 takes part in the call only. */
-static yoke_status split(yoke_comm *from, int color, int key, const char *name, yoke_comm **comm_out)
+static yoke_status split(yoke_comm *from, int color, int key, const char *name, enum yoke_reproducible sums, yoke_comm **comm_out)
 {
     struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
     config.name = name;
+    config.reproducible = sums;
     return yoke_comm_split(from, color, key, &config, comm_out);
 }
 
@@ -79,7 +111,7 @@ static yoke_status connect_stages(yoke_comm *from, const struct yokei_mesh *m, i
     const bool is_member = m->s == b || m->s == after;
     for (int way = 0; way < 2; way++) {
         yoke_comm *comm = NULL;
-        YOKE_TRY(split(from, is_member ? column : -1, m->s == b ? 0 : 1, way ? "gradients" : "activations", &comm));
+        YOKE_TRY(split(from, is_member ? column : -1, m->s == b ? 0 : 1, way ? "gradients" : "activations", YOKE_REPRODUCIBLE_RUN, &comm));
         if (m->s == b) g->next[way] = comm;
         else if (is_member) g->previous[way] = comm;
     }
@@ -93,10 +125,13 @@ yoke_status yokei_groups_create(const struct yoke_trainer_config *config, const 
     memset(g, 0, sizeof *g);
     g->earlier_is_next = m->s == 0; /* its border with the second stage is the first one, that with the last stage the last */
     if (!all) return YOKE_OK;
-    if (m->data > 1 && m->data < yokei_mesh_size(m)) YOKE_TRY(split(all, m->s * m->tensor + m->t, m->d, "data", &g->data));
-    if (m->tensor > 1) YOKE_TRY(split(all, m->s * m->data + m->d, m->t, "tensor", &g->tensor));
+    if (m->data > 1 && m->data < yokei_mesh_size(m)) YOKE_TRY(split(all, m->s * m->tensor + m->t, m->d, "data", YOKE_REPRODUCIBLE_RUN, &g->data));
+    if (m->tensor > 1) {
+        YOKE_TRY(split(all, m->s * m->data + m->d, m->t, "tensor", YOKE_REPRODUCIBLE_SHAPE, &g->tensor));
+        g->tensor_group = yokei_ranks_tensor(g->tensor);
+    }
     for (int b = 0; b < n_borders; b++) YOKE_TRY(connect_stages(all, m, b, g));
-    if (has_tied) YOKE_TRY(split(all, m->s == 0 || m->s == m->pipeline - 1 ? column : -1, m->s, "tied", &g->tied));
+    if (has_tied) YOKE_TRY(split(all, m->s == 0 || m->s == m->pipeline - 1 ? column : -1, m->s, "tied", YOKE_REPRODUCIBLE_RUN, &g->tied));
     return YOKE_OK;
 }
 

@@ -48,7 +48,6 @@ struct yokei_groups {
     yoke_comm *data, *tensor, *tied;
     yoke_comm *next[2], *previous[2]; /* with the neighbouring stages: activations, gradients. The earlier stage is rank 0 */
     bool earlier_is_next;             /* which of the two was made first */
-    int64_t *counts;                  /* [tensor] scratch */
     struct yoke_tensor_group tensor_group;
 };
 
@@ -92,6 +91,11 @@ yoke_status yokei_ranks_gather(const struct yoke_trainer_config *config, const d
 yoke_status yokei_ranks_agree(const struct yoke_trainer_config *config, uint64_t hash, const struct yokei_mesh *mesh, const char *what);
 /** Sum gradients in place over the ranks of `comm`, in order with `stream`. */
 yoke_status yokei_ranks_sum(yoke_comm *comm, void *gradients, int64_t n, yoke_dtype dtype, yoke_stream *stream);
+/**
+ * The collectives of layers over the ranks of `comm`, of at most YOKE_MAX_TENSOR ranks, which must outlive it. The order of sums is that
+ * of the ranks where the communicator is YOKE_REPRODUCIBLE_SHAPE; else it may depend on the count, but bits are the same on all ranks.
+ */
+struct yoke_tensor_group yokei_ranks_tensor(yoke_comm *comm);
 
 /** The same of f32 in host memory, over all ranks. Blocks. */
 yoke_status yokei_ranks_sum_on_host(const struct yoke_trainer_config *config, float *values, int64_t n);

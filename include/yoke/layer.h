@@ -12,6 +12,10 @@
  * (input_until, output_until, gradient_until). The workspace is shared by all calls and keeps nothing. The caller owns
  * all of it: yoke_layer_bytes() is exact, and a layer allocates nothing.
  *
+ * Ranks may share a layer's tensors (tensor parallelism). The layer then deals its parameters by yoke_place_range(), in `parameter` and in
+ * `bytes` alike, and adds up what each of them makes with yoke_call_sum() and its like. Without sequence parallelism x, y and their gradients
+ * are the same on all of them; with it they are own rows. What a rank computes from them it computes as if the others were not there.
+ *
  * A layer reaches the device by YOKE_CALL(call, op, fields...), which issues yoke_op() to the call's stream. The same
  * line serves the planner (which asks for costs and scratch and runs nothing) and the profiler (which times it). So a
  * layer looks at no memory of the host's in its calls; one that must, asks yoke_call_runs() first.
@@ -53,16 +57,18 @@ struct yoke_range {
     int64_t begin, end;
 };
 
+#define YOKE_MAX_TENSOR 64 /* ranks that share a layer's tensors */
+
 /** Where a rank stands on the mesh, as far as what a layer holds and computes depends on it. */
 struct yoke_place {
     size_t size;
-    int tensor_rank, tensor_size;
+    int tensor_rank, tensor_size; /* at most YOKE_MAX_TENSOR */
     const int64_t *tensor_shares; /* [tensor_size], in which heads, features and vocabulary are dealt; NULL: equal */
     bool sequence_parallel;       /* x and y hold this rank's rows only (yoke_place_rows); else all ranks hold all rows */
 };
 /**
  * What the rank holds of n indivisible units: whole ones, in proportion to the shares, in the order of the ranks; the ranges of all
- * ranks cover n. place NULL: all. A rank may come out with none: layers refuse that when the model is made for a mesh.
+ * ranks cover n. place NULL: all. A rank may come out with none: layers refuse that in yoke_layer_check().
  */
 struct yoke_range yoke_place_range(const struct yoke_place *place, int64_t n);
 /** The same of the B*T rows of x and y under sequence parallelism, dealt evenly; without it all rows. */
@@ -145,10 +151,10 @@ struct yoke_layer_call {
     const int32_t *tokens;         /* [B*T], for layers that read them */
     const int32_t *targets;        /* [B*T]; below 0: ignored */
     void *losses;                  /* wide [B*T], written by the loss layer's F */
-    const void *x;                 /* [B*T, in]; NULL for a layer with in = 0 */
-    void *y;                       /* [B*T, out]; const but in F, and in B for a layer whose output is the model's */
-    const void *dy;                /* [B*T, out]; NULL for the last layer */
-    void *dx;                      /* [B*T, in] */
+    const void *x;                 /* [B*T, in]; NULL for a layer with in = 0. Under sequence parallelism x, y, dy and dx hold own rows */
+    void *y;                       /* [B*T, out] (yoke_layer_output); const but in F, and in B for a layer whose output is the model's */
+    const void *dy;                /* as y; NULL for the last layer */
+    void *dx;                      /* as x */
     const struct yoke_tensor_group *tensor; /* NULL: this rank holds whole layers */
     void *stash[YOKE_N_STASHES];   /* NULL where bytes are 0; in YOKE_EVALUATE it lives during the call only */
     void *workspace;
@@ -162,8 +168,13 @@ struct yoke_layer_type {
     enum yoke_until input_until;   /* x is read last by … */
     enum yoke_until output_until;  /* y */
     enum yoke_until gradient_until; /* dy: YOKE_UNTIL_B or YOKE_UNTIL_W */
-    /** Refuse a configuration that cannot be: YOKE_ECONFIG with the fix. May be NULL. */
-    yoke_status (*check)(const yoke_layer *layer);
+    /**
+     * Refuse a configuration that cannot be: YOKE_ECONFIG with the fix. place NULL: the layer is added to a model; else it is about to
+     * run there, and what holds for one of the ranks that share its tensors must be refused on all of them. May be NULL.
+     */
+    yoke_status (*check)(const yoke_layer *layer, const struct yoke_place *place);
+    /** What this rank holds of y, where that is not [yoke_place_rows(B*T), layer->out]. May be NULL. */
+    void (*output)(const yoke_layer *layer, const struct yoke_shape *shape, int64_t *rows_out, int64_t *columns_out);
     /** Describe parameter `index` for a rank at `place`; false past the last. */
     bool (*parameter)(const yoke_layer *layer, const struct yoke_place *place, int index, struct yoke_parameter *out);
     /** Exact bytes of one part for one micro-batch; depends on its arguments alone. */
@@ -187,6 +198,13 @@ struct yoke_layer {
 /** Bytes of one part of the layer's memory for one micro-batch of `shape`, each part rounded up to 64. */
 yoke_status yoke_layer_bytes(const yoke_layer *layer, const struct yoke_shape *shape, enum yoke_part part,
                              size_t *bytes_out);
+/** What this rank holds of the layer's output: a head whose vocabulary is dealt has logits of its own words, for all rows. */
+void yoke_layer_output(const yoke_layer *layer, const struct yoke_shape *shape, int64_t *rows_out, int64_t *columns_out);
+/**
+ * Refuse a place where the layer cannot run, on all ranks that share its tensors alike: shares that leave one of them without a head,
+ * parameters that are neither dealt nor declared as replicated over them (a layer that knows nothing of places). YOKE_ECONFIG with the fix.
+ */
+yoke_status yoke_layer_check(const yoke_layer *layer, const struct yoke_place *place);
 /** A parameter of the layer on a whole (unsharded) place; YOKE_EINVAL past the last. */
 yoke_status yoke_layer_parameter(const yoke_layer *layer, int index, struct yoke_parameter *parameter_out);
 

@@ -2,7 +2,9 @@
 /*
  * Every layer of YOKE_LAYERS, by itself, on the reference backend in f64: gradients against central differences, the
  * declared memory (no byte outside it is touched, nothing is read that its declaration says is gone), B apart from W,
- * accumulation over micro-batches, and shards of its parameters.
+ * accumulation over micro-batches, and shards of its parameters. All of it also where the layer's tensors are shared: with ranks that
+ * are not there, and of which everything that would come from them is 0. What this rank computes is then a function of its own, whose
+ * gradient it must have. (With the others it is checked by tests/ranks/tensor.)
  */
 #include "tests/unit/test.h"
 
@@ -19,6 +21,20 @@ static const struct yoke_gpt2_config config = { sizeof config, 2, 2, 8, 7, 11, 1
 static const struct yoke_layer_type *const listed[] = { YOKE_LAYERS(LISTED) };
 #undef LISTED
 
+static const int64_t uneven[] = { 1, 3 };
+static const struct place {
+    const char *name;
+    struct yoke_place place;
+} places[] = { { "alone", { sizeof(struct yoke_place), 0, 1, NULL, false } },
+               { "first of two", { sizeof(struct yoke_place), 0, 2, NULL, false } },
+               { "first of two by rows", { sizeof(struct yoke_place), 0, 2, NULL, true } },
+               { "second of two by rows", { sizeof(struct yoke_place), 1, 2, NULL, true } } };
+/* What a check is about. */
+struct subject {
+    const struct yoke_layer_type *type;
+    const struct yoke_place *place;
+};
+
 /* One layer with all of its memory, each piece between guards. */
 struct bench {
     yoke_device *device;
@@ -27,6 +43,7 @@ struct bench {
     const yoke_layer *layer;
     struct yoke_shape shape;
     struct yoke_pass pass;
+    struct yoke_tensor_group group;
     int n_parameters;
     struct yoke_parameter parameter[YOKE_MAX_PARAMETERS];
     void *weights[YOKE_MAX_PARAMETERS], *gradients[YOKE_MAX_PARAMETERS];
@@ -34,6 +51,33 @@ struct bench {
     void *tokens, *targets, *losses, *x, *y, *dy, *dx, *part[YOKE_N_PARTS];
     size_t part_bytes[YOKE_N_PARTS], n_x, n_y;
 };
+
+/* ---- the ranks that are not there: what they would add, or show, is 0 ---- */
+static yoke_status lone_sum(void *context, void *x, int64_t n, yoke_dtype dtype, yoke_stream *stream)
+{
+    (void)context, (void)x, (void)n, (void)dtype, (void)stream;
+    return YOKE_OK;
+}
+
+static yoke_status lone_gather(void *context, const void *mine, void *all, const int64_t counts[], yoke_dtype dtype, yoke_stream *stream)
+{
+    const struct yoke_place *place = context;
+    const size_t element = yoke_dtype_bytes(dtype);
+    size_t before = 0, total = 0;
+    for (int r = 0; r < place->tensor_size; total += (size_t)counts[r], r++)
+        if (r < place->tensor_rank) before += (size_t)counts[r];
+    YOKE_TRY(yoke_fill(stream, all, 0, total * element));
+    return yoke_copy(stream, (char *)all + before * element, mine, (size_t)counts[place->tensor_rank] * element);
+}
+
+static yoke_status lone_scatter_sum(void *context, const void *all, void *mine, const int64_t counts[], yoke_dtype dtype, yoke_stream *stream)
+{
+    const struct yoke_place *place = context;
+    size_t before = 0;
+    for (int r = 0; r < place->tensor_rank; r++) before += (size_t)counts[r];
+    const size_t element = yoke_dtype_bytes(dtype);
+    return yoke_copy(stream, mine, (const char *)all + before * element, (size_t)counts[place->tensor_rank] * element);
+}
 
 static void *guarded(struct bench *b, size_t bytes)
 {
@@ -60,8 +104,11 @@ static void fill(void *values, size_t n, const char *name, double scale, double 
     for (size_t i = 0; i < n; i++) ((double *)values)[i] = shift + scale * yokei_normal(key, i);
 }
 
-static void set_up(struct bench *b, const struct yoke_layer_type *type, int64_t batch)
+static void set_up(struct bench *b, const struct subject *subject, int64_t batch)
 {
+    const struct yoke_layer_type *type = subject->type;
+    const struct yoke_place *place = subject->place;
+    int64_t y_rows, y_columns;
     memset(b, 0, sizeof *b);
     assert_ok(yoke_device_open("reference", NULL, &b->device));
     assert_ok(yoke_stream_create(b->device, &b->stream));
@@ -70,11 +117,15 @@ static void set_up(struct bench *b, const struct yoke_layer_type *type, int64_t 
     for (int i = 0; i < yoke_model_n_layers(b->model) && !b->layer; i++)
         if (yoke_model_layer(b->model, i)->type == type) b->layer = yoke_model_layer(b->model, i);
     assert_non_null(b->layer); /* a listed layer must occur in the model that this test builds */
-    b->shape = (struct yoke_shape){ sizeof b->shape, YOKE_F64, batch, T, YOKE_TRAIN, NULL };
+    b->shape = (struct yoke_shape){ sizeof b->shape, YOKE_F64, batch, T, YOKE_TRAIN, place };
+    b->group = (struct yoke_tensor_group){ sizeof b->group, (void *)(uintptr_t)place, lone_sum, lone_gather, lone_scatter_sum };
+    assert_ok(yoke_layer_check(b->layer, place));
     b->pass = (struct yoke_pass){ .size = sizeof b->pass, .normaliser = 16, .loss_scale = 4, .seed = SEED };
     size_t rows = (size_t)(batch * T);
-    b->n_x = rows * (size_t)b->layer->in;
-    b->n_y = rows * (size_t)b->layer->out;
+    const struct yoke_range own = yoke_place_rows(place, batch * T);
+    b->n_x = (size_t)((own.end - own.begin) * b->layer->in);
+    yoke_layer_output(b->layer, &b->shape, &y_rows, &y_columns);
+    b->n_y = (size_t)(y_rows * y_columns);
     for (int part = 0; part < YOKE_N_PARTS; part++) {
         assert_ok(yoke_layer_bytes(b->layer, &b->shape, (enum yoke_part)part, &b->part_bytes[part]));
         b->part[part] = guarded(b, b->part_bytes[part]);
@@ -82,8 +133,8 @@ static void set_up(struct bench *b, const struct yoke_layer_type *type, int64_t 
     }
     for (; type->parameter && b->n_parameters < YOKE_MAX_PARAMETERS; b->n_parameters++) {
         int p = b->n_parameters;
-        if (yoke_layer_parameter(b->layer, p, &b->parameter[p])) break;
-        b->sizes[p] = (size_t)yokei_logical_count(&b->parameter[p]);
+        if (!type->parameter(b->layer, place, p, &b->parameter[p])) break;
+        b->sizes[p] = (size_t)yokei_local_count(&b->parameter[p]);
         b->weights[p] = guarded(b, b->sizes[p] * 8);
         b->gradients[p] = guarded(b, b->sizes[p] * 8);
         fill(b->weights[p], b->sizes[p], b->parameter[p].name, 0.4, b->parameter[p].init == YOKE_INIT_ONES ? 1 : 0);
@@ -121,7 +172,7 @@ static struct yoke_layer_call call_of(struct bench *b, enum yoke_until until)
     const struct yoke_layer_type *type = b->layer->type;
     struct yoke_layer_call call = { .size = sizeof call, .device = b->device, .stream = b->stream, .pass = &b->pass,
                                     .shape = &b->shape, .weights = (const void *const *)b->weights,
-                                    .tokens = b->tokens, .targets = b->targets, .losses = b->losses };
+                                    .tokens = b->tokens, .targets = b->targets, .losses = b->losses, .tensor = &b->group };
     if (b->n_x && (until == YOKE_UNTIL_F || type->input_until >= until)) call.x = b->x;
     if (until == YOKE_UNTIL_F || type->output_until >= until) call.y = b->y;
     if (until != YOKE_UNTIL_F && type->gradient_until >= until) call.dy = b->dy;
@@ -191,9 +242,9 @@ static double difference(struct bench *b, double *values, const double *gradient
 
 static void gradients(void **state)
 {
-    const struct yoke_layer_type *type = *state;
+    const struct subject *subject = *state;
     struct bench b;
-    set_up(&b, type, B);
+    set_up(&b, subject, B);
     forward(&b), backward_input(&b), backward_weight(&b);
     double *dx = malloc(b.n_x * 8 + 8), *dw[YOKE_MAX_PARAMETERS];
     memcpy(dx, b.dx, b.n_x * 8);
@@ -203,8 +254,10 @@ static void gradients(void **state)
     }
     if (b.n_x) assert_true(difference(&b, b.x, dx, b.n_x) < 2e-8);
     for (int p = 0; p < b.n_parameters; p++) {
-        double worst = difference(&b, b.weights[p], dw[p], b.sizes[p]);
-        if (!(worst < 2e-8)) fail_msg("%s of %s: gradient off by %.2e of its largest element", b.parameter[p].name, type->name, worst);
+        /* What all ranks know the whole gradient of, the first adds to y: positions. */
+        const bool of_first = b.parameter[p].replicated_axes & ~b.parameter[p].partial_axes & YOKE_AXIS_TENSOR;
+        double worst = of_first && subject->place->tensor_rank > 0 ? 0 : difference(&b, b.weights[p], dw[p], b.sizes[p]);
+        if (!(worst < 2e-8)) fail_msg("%s of %s: gradient off by %.2e of its largest element", b.parameter[p].name, subject->type->name, worst);
         free(dw[p]);
     }
     free(dx);
@@ -213,9 +266,9 @@ static void gradients(void **state)
 
 static void separation(void **state)
 {
-    const struct yoke_layer_type *type = *state;
+    const struct subject *subject = *state;
     struct bench b;
-    set_up(&b, type, B);
+    set_up(&b, subject, B);
     forward(&b);
     backward_input(&b);
     for (int p = 0; p < b.n_parameters; p++)
@@ -242,16 +295,16 @@ static void separation(void **state)
 /* The sum over micro-batches of one sequence each is the gradient of the whole: the normaliser is global. */
 static void micro_batches(void **state)
 {
-    const struct yoke_layer_type *type = *state;
+    const struct subject *subject = *state;
     struct bench all, one;
-    set_up(&all, type, B);
+    set_up(&all, subject, B);
     forward(&all), backward_input(&all), backward_weight(&all);
-    set_up(&one, type, 1);
+    set_up(&one, subject, 1);
     for (int64_t m = 0; m < B; m++) {
         one.pass.micro_batch = (int)m;
         one.pass.sample_offset = m;
         memcpy(one.x, (double *)all.x + (size_t)m * one.n_x, one.n_x * 8);
-        if (type->gradient_until != YOKE_UNTIL_F) memcpy(one.dy, (double *)all.dy + (size_t)m * one.n_y, one.n_y * 8);
+        if (subject->type->gradient_until != YOKE_UNTIL_F) memcpy(one.dy, (double *)all.dy + (size_t)m * one.n_y, one.n_y * 8);
         memcpy(one.tokens, (int32_t *)all.tokens + m * T, T * 4);
         memcpy(one.targets, (int32_t *)all.targets + m * T, T * 4);
         forward(&one), backward_input(&one), backward_weight(&one);
@@ -268,9 +321,9 @@ static void micro_batches(void **state)
 /* Bytes grow with the batch, evaluation needs the same parts, and every parameter is sound and sliceable. */
 static void layout(void **state)
 {
-    const struct yoke_layer_type *type = *state;
+    const struct subject *subject = *state;
     struct bench b;
-    set_up(&b, type, B);
+    set_up(&b, subject, B);
     struct yoke_shape twice = b.shape, half = b.shape;
     twice.B = 2 * B;
     half.dtype = YOKE_BF16;
@@ -279,13 +332,17 @@ static void layout(void **state)
         assert_ok(yoke_layer_bytes(b.layer, &twice, (enum yoke_part)part, &more));
         assert_ok(yoke_layer_bytes(b.layer, &half, (enum yoke_part)part, &less));
         assert_true(more >= b.part_bytes[part] && (b.part_bytes[part] == 0) == (more == 0));
-        assert_true(less <= b.part_bytes[part] && less % 64 == 0);
+        /* 16-bit parts of a sum are added in f32, for which f64 needs no room of its own. */
+        assert_true((less <= b.part_bytes[part] || (subject->place->tensor_size > 1 && part == YOKE_WORKSPACE)) && less % 64 == 0);
     }
     for (int p = 0; p < b.n_parameters; p++) {
         struct yoke_parameter *q = &b.parameter[p];
         int64_t n = yokei_logical_count(q), last = q->shape[q->n_dims - 1];
         assert_true(n > 0 && q->name[0] && (q->replicated_axes & YOKE_AXIS_DATA) && (q->partial_axes & YOKE_AXIS_DATA));
         float *whole = malloc((size_t)n * 4), *local = malloc((size_t)n * 4), *back = calloc((size_t)n, 4);
+        const bool replicated = (q->replicated_axes & YOKE_AXIS_TENSOR) != 0;
+        assert_true(subject->place->tensor_size == 1 || replicated == (yokei_local_count(q) == n));
+        for (int d = 0; d < YOKE_MAX_DIMS; d++) q->shard[d].n = 0;
         yokei_parameter_draw(q, SEED, whole);
         /* Three uneven shards of the last dimension in turn: drawn alone they equal the slices of the whole. */
         int64_t cut[] = { 0, 1, last / 2 + 1, last };
@@ -324,22 +381,138 @@ static void three_ranges(void **state)
     assert_string_equal(p.name, "h.0.attn.c_attn.weight");
 }
 
+static const yoke_layer *layer_of(yoke_model *model, const struct yoke_layer_type *type)
+{
+    for (int i = 0; i < yoke_model_n_layers(model); i++)
+        if (yoke_model_layer(model, i)->type == type) return yoke_model_layer(model, i);
+    return NULL;
+}
+
+/* Two ranks with uneven shares hold each element of a parameter once, or both all of it. */
+static void shares_cover(void **state)
+{
+    (void)state;
+    yoke_model *model;
+    assert_ok(yoke_model_gpt2(&config, &model));
+    const struct yoke_place two[] = { { sizeof two[0], 0, 2, uneven, false }, { sizeof two[0], 1, 2, uneven, false } };
+    for (size_t l = 0; l < YOKE_COUNT(listed); l++) {
+        struct yoke_parameter p, other;
+        /* 2 heads in shares of 1:3 leave the first rank half a head: rounded up */
+        for (int i = 0; listed[l]->parameter(layer_of(model, listed[l]), &two[0], i, &p); i++) {
+            const int64_t n = yokei_logical_count(&p);
+            float *whole = malloc((size_t)n * 4), *part = malloc((size_t)n * 4), *back = calloc((size_t)n, 4);
+            assert_true(listed[l]->parameter(layer_of(model, listed[l]), &two[1], i, &other));
+            assert_int_equal(yokei_local_count(&p) + yokei_local_count(&other), p.replicated_axes & YOKE_AXIS_TENSOR ? 2 * n : n);
+            for (int64_t k = 0; k < n; k++) whole[k] = (float)(k + 1);
+            yokei_shard_slice(&p, whole, part), yokei_shard_place(&p, part, back);
+            yokei_shard_slice(&other, whole, part), yokei_shard_place(&other, part, back);
+            assert_memory_equal(back, whole, (size_t)n * 4);
+            free(whole), free(part), free(back);
+        }
+    }
+    assert_ok(yoke_model_destroy(model));
+}
+
+/* What lives from F to B and W shrinks with the ranks: all of it by rows, else what is dealt. */
+static void memory_of_four(void **state)
+{
+    (void)state;
+    const struct yoke_gpt2_config c = { sizeof c, 1, 4, 64, 64, 256, 1e-5, 0.02 };
+    enum { SEQUENCES = 2, TOKENS = 32, ROWS = SEQUENCES * TOKENS, C = 64, RANKS = 4, NARROW = 2, WIDE = 4 };
+    struct yoke_place place = { sizeof place, 1, RANKS, NULL, false };
+    struct yoke_shape shape = { sizeof shape, YOKE_BF16, SEQUENCES, TOKENS, YOKE_TRAIN, NULL };
+    yoke_model *model;
+    size_t bytes;
+    assert_ok(yoke_model_gpt2(&c, &model));
+    const yoke_layer *attention = layer_of(model, &yoke_layer_attention), *head = layer_of(model, &yoke_layer_head);
+    const size_t norm = ROWS * C * NARROW + 2 * ROWS * WIDE, outer = ROWS * C * NARROW;
+    const size_t expected[] = { norm + outer, norm + outer / RANKS, norm / RANKS + outer / RANKS };
+    for (int k = 0; k < 3; k++) {
+        shape.place = k ? &place : NULL;
+        place.sequence_parallel = k == 2;
+        assert_ok(yoke_layer_bytes(attention, &shape, YOKE_F_TO_W, &bytes));
+        assert_int_equal(bytes, expected[k]);
+        assert_ok(yoke_layer_bytes(attention, &shape, YOKE_F_TO_B, &bytes));
+        assert_int_equal(bytes, (ROWS * 3 * C * NARROW + ROWS * 4 * WIDE) / (k ? RANKS : 1));
+        int64_t rows, columns;
+        yoke_layer_output(attention, &shape, &rows, &columns);
+        assert_true(rows == (k == 2 ? ROWS / RANKS : ROWS) && columns == C);
+        yoke_layer_output(head, &shape, &rows, &columns);
+        assert_true(rows == ROWS && columns == (k ? 256 / RANKS : 256));
+    }
+    assert_ok(yoke_model_destroy(model));
+}
+
+static bool ignorant_parameter(const yoke_layer *layer, const struct yoke_place *place, int index, struct yoke_parameter *out)
+{
+    (void)layer, (void)place;
+    yokei_parameter(out, NULL, "weight", YOKE_INIT_ONES, 0, 4, 4);
+    return index < 1;
+}
+
+static void refusals(void **state)
+{
+    (void)state;
+    static const int64_t nine_to_one[] = { 9, 1 }, negative[] = { 1, -1 };
+    yoke_model *model;
+    assert_ok(yoke_model_gpt2(&config, &model));
+    const yoke_layer *attention = layer_of(model, &yoke_layer_attention), *mlp = layer_of(model, &yoke_layer_mlp);
+    size_t bytes;
+    for (int rank = 0; rank < 3; rank++) { /* all ranks of a group refuse alike */
+        const struct yoke_place three = { sizeof three, rank, 3, NULL, false };
+        assert_fails(YOKE_ECONFIG, "layer h.0.attn: its 2 heads cannot be dealt to 3 tensor ranks", yoke_layer_check(attention, &three));
+        assert_fails(YOKE_ECONFIG, "lower --tp to at most 2", yoke_layer_check(attention, &three));
+        assert_ok(yoke_layer_check(mlp, &three));
+        const struct yoke_place many = { sizeof many, rank, 33, NULL, false };
+        assert_fails(YOKE_ECONFIG, "layer h.0.mlp: its 32 hidden features", yoke_layer_check(mlp, &many));
+        assert_fails(YOKE_ECONFIG, "layer embedding: its 11 words", yoke_layer_check(layer_of(model, &yoke_layer_embedding), &many));
+        assert_fails(YOKE_ECONFIG, "layer head: its 11 words", yoke_layer_check(layer_of(model, &yoke_layer_head), &many));
+    }
+    for (int rank = 0; rank < 2; rank++) {
+        const struct yoke_place two = { sizeof two, rank, 2, nine_to_one, false };
+        assert_fails(YOKE_ECONFIG, "of its 2 heads tensor rank 1 gets none: raise its share", yoke_layer_check(attention, &two));
+        const struct yoke_place below = { sizeof below, rank, 2, negative, false };
+        assert_fails(YOKE_ECONFIG, "the share of tensor rank 1 is -1", yoke_layer_check(attention, &below));
+    }
+    const struct yoke_place crowd = { sizeof crowd, 0, YOKE_MAX_TENSOR + 1, NULL, false }, two = { sizeof two, 0, 2, NULL, true };
+    assert_fails(YOKE_ECONFIG, "there may be 1 to", yoke_layer_check(attention, &crowd));
+    const struct yoke_shape one_token = { sizeof one_token, YOKE_F32, 1, 1, YOKE_TRAIN, &two };
+    assert_fails(YOKE_ECONFIG, "some get none", yoke_layer_bytes(attention, &one_token, YOKE_F_TO_B, &bytes));
+    struct yoke_layer_type type = yoke_layer_norm;
+    type.name = "own";
+    type.parameter = ignorant_parameter;
+    const yoke_layer own = { .size = sizeof own, .type = &type, .name = "mine", .in = 4, .out = 4, .config = &config };
+    assert_fails(YOKE_ECONFIG, "layer mine: its type own does not say how 2 tensor ranks hold weight", yoke_layer_check(&own, &two));
+    assert_ok(yoke_model_destroy(model));
+}
+
 int main(void)
 {
-    struct CMUnitTest tests[4 * YOKE_COUNT(listed) + 1];
-    static char names[4 * YOKE_COUNT(listed)][64];
+    enum { N_CHECKS = 4, N_TESTS = N_CHECKS * YOKE_COUNT(listed) * YOKE_COUNT(places) };
+    struct CMUnitTest tests[N_TESTS + 4]; /* some are left out; cmocka skips what is empty */
+    static char names[N_TESTS][64];
+    static struct subject subjects[N_TESTS];
     const struct {
         const char *name;
         CMUnitTestFunction run;
-    } checks[] = { { "central differences", gradients }, { "B apart from W", separation },
-                   { "micro-batches add up", micro_batches }, { "memory and shards", layout } };
+    } checks[N_CHECKS] = { { "central differences", gradients }, { "B apart from W", separation },
+                           { "micro-batches add up", micro_batches }, { "memory and shards", layout } };
     size_t n = 0;
+    memset(tests, 0, sizeof tests);
     printf("# seed %d\n", SEED);
     for (size_t l = 0; l < YOKE_COUNT(listed); l++)
-        for (size_t c = 0; c < YOKE_COUNT(checks); c++, n++) {
-            snprintf(names[n], sizeof names[n], "%s: %s", listed[l]->name, checks[c].name);
-            tests[n] = (struct CMUnitTest){ names[n], checks[c].run, NULL, NULL, (void *)(uintptr_t)listed[l] };
-        }
-    tests[n] = (struct CMUnitTest)cmocka_unit_test(three_ranges);
+        for (size_t p = 0; p < YOKE_COUNT(places); p++)
+            for (size_t c = 0; c < N_CHECKS; c++) {
+                /* Micro-batches of another size give this rank other rows. */
+                if (places[p].place.sequence_parallel && checks[c].run == micro_batches) continue;
+                subjects[n] = (struct subject){ listed[l], &places[p].place };
+                snprintf(names[n], sizeof names[n], "%s, %s: %s", listed[l]->name, places[p].name, checks[c].name);
+                tests[n] = (struct CMUnitTest){ names[n], checks[c].run, NULL, NULL, &subjects[n] };
+                n++;
+            }
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(three_ranges);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(shares_cover);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(memory_of_four);
+    tests[n] = (struct CMUnitTest)cmocka_unit_test(refusals);
     return cmocka_run_group_tests_name("layers", tests, NULL, NULL);
 }

@@ -7,22 +7,25 @@
 #include <math.h>
 #include "train/layers/layers.h"
 
-static const struct yokei_half_type half_type = { "ln_1", "attn.c_attn", "attn.c_proj", 3, 1 };
+static const struct yokei_half_type half_type = { "ln_1", "attn.c_attn", "attn.c_proj", 3, 1, true };
 
 struct fields {
-    struct yokei_half half; /* inner: qkv [N, 3C]; outer: the attention's output [N, C] */
+    struct yokei_half half; /* inner: qkv [N, 3 H D]; outer: the attention's output [N, H D] */
+    int64_t H, D;           /* heads of this rank, and channels of each */
     void *lse;              /* F to B: [B, H, T] */
-    void *d_o;              /* workspace: [N, C] */
+    void *d_o;              /* workspace: [N, H D] */
 };
 
 static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape, const struct yoke_layer_call *call,
                     struct fields *f, size_t bytes[YOKE_N_PARTS])
 {
     const struct yoke_gpt2_config *c = layer->config;
-    int64_t N = shape->B * shape->T;
     yokei_half_lay_out(&half_type, layer, shape, call, &f->half, bytes);
-    f->lse = yoke_part_field(call, bytes, YOKE_F_TO_B, N * c->n_head, yoke_dtype_bytes(yoke_dtype_wide(shape->dtype)));
-    f->d_o = yoke_part_field(call, bytes, YOKE_WORKSPACE, N * c->n_embd, yoke_dtype_bytes(shape->dtype));
+    const int64_t N = f->half.out.N, width = f->half.out.in;
+    f->D = c->n_embd / c->n_head;
+    f->H = width / f->D;
+    f->lse = yoke_part_field(call, bytes, YOKE_F_TO_B, N * f->H, yoke_dtype_bytes(yoke_dtype_wide(shape->dtype)));
+    f->d_o = yoke_part_field(call, bytes, YOKE_WORKSPACE, N * width, yoke_dtype_bytes(shape->dtype));
 }
 
 static size_t bytes_of(const yoke_layer *layer, const struct yoke_shape *shape, enum yoke_part part)
@@ -35,44 +38,41 @@ static size_t bytes_of(const yoke_layer *layer, const struct yoke_shape *shape, 
 
 static bool parameter(const yoke_layer *layer, const struct yoke_place *place, int index, struct yoke_parameter *out)
 {
-    (void)place;
-    return yokei_half_parameter(&half_type, layer, index, out);
+    return yokei_half_parameter(&half_type, layer, place, index, out);
 }
 
-/* The geometry and inputs of the attention, equal in both directions; q, k and v lie side by side in the rows of qkv. */
-#define ATTENTION_OF(c, s, f, C, part)                                                                                  \
-    .dtype = (s)->dtype, .causal = true, .B = (s)->B, .T = (s)->T, .H = (c)->n_head, .Hkv = (c)->n_head,                \
-    .D = (C) / (c)->n_head, .scale = (float)(1.0 / sqrt((double)((C) / (c)->n_head))), .q = (f).half.inner,             \
-    .ldq = 3 * (C), .k = yoke_at((f).half.inner, part), .ldk = 3 * (C), .v = yoke_at((f).half.inner, 2 * (part)),       \
-    .ldv = 3 * (C), .o = (f).half.outer, .ldo = (C), .lse = (f).lse
+/* The geometry and inputs of the attention, equal in both directions; q, k and v lie side by side in the rows of qkv, `ld` wide each. */
+#define ATTENTION_OF(s, f, ld, part)                                                                                    \
+    .dtype = (s)->dtype, .causal = true, .B = (s)->B, .T = (s)->T, .H = (f).H, .Hkv = (f).H, .D = (f).D,                \
+    .scale = (float)(1.0 / sqrt((double)(f).D)), .q = (f).half.inner, .ldq = 3 * (ld),                                  \
+    .k = yoke_at((f).half.inner, part), .ldk = 3 * (ld), .v = yoke_at((f).half.inner, 2 * (part)), .ldv = 3 * (ld),     \
+    .o = (f).half.outer, .ldo = (ld), .lse = (f).lse
 
 static yoke_status forward(const yoke_layer *layer, const struct yoke_layer_call *call)
 {
-    const struct yoke_gpt2_config *c = layer->config;
     const struct yoke_shape *s = call->shape;
-    const int64_t C = c->n_embd;
-    const size_t part = (size_t)C * yoke_dtype_bytes(s->dtype);
     struct fields f;
     size_t bytes[YOKE_N_PARTS];
     lay_out(layer, s, call, &f, bytes);
+    const int64_t ld = f.half.out.in;
+    const size_t part = (size_t)ld * yoke_dtype_bytes(s->dtype);
     YOKE_TRY(yokei_half_enter(call, &f.half, false));
-    YOKE_TRY(YOKE_CALL(call, attention_forward, ATTENTION_OF(c, s, f, C, part)));
+    YOKE_TRY(YOKE_CALL(call, attention_forward, ATTENTION_OF(s, f, ld, part)));
     return yokei_half_leave(call, &f.half);
 }
 
 static yoke_status backward_input(const yoke_layer *layer, const struct yoke_layer_call *call)
 {
-    const struct yoke_gpt2_config *c = layer->config;
     const struct yoke_shape *s = call->shape;
-    const int64_t C = c->n_embd;
-    const size_t part = (size_t)C * yoke_dtype_bytes(s->dtype);
     struct fields f;
     size_t bytes[YOKE_N_PARTS];
     lay_out(layer, s, call, &f, bytes);
+    const int64_t ld = f.half.out.in;
+    const size_t part = (size_t)ld * yoke_dtype_bytes(s->dtype);
     void *dqkv = f.half.dinner;
     YOKE_TRY(yokei_half_backward_leave(call, &f.half, f.d_o));
-    YOKE_TRY(YOKE_CALL(call, attention_backward, ATTENTION_OF(c, s, f, C, part), .d_o = f.d_o, .lddo = C, .dq = dqkv, .lddq = 3 * C,
-                       .dk = yoke_at(dqkv, part), .lddk = 3 * C, .dv = yoke_at(dqkv, 2 * part), .lddv = 3 * C));
+    YOKE_TRY(YOKE_CALL(call, attention_backward, ATTENTION_OF(s, f, ld, part), .d_o = f.d_o, .lddo = ld, .dq = dqkv, .lddq = 3 * ld,
+                       .dk = yoke_at(dqkv, part), .lddk = 3 * ld, .dv = yoke_at(dqkv, 2 * part), .lddv = 3 * ld));
     return yokei_half_backward_enter(call, &f.half);
 }
 
@@ -84,7 +84,12 @@ static yoke_status backward_weight(const yoke_layer *layer, const struct yoke_la
     return yokei_half_backward_weight(call, &f.half);
 }
 
-static yoke_status check(const yoke_layer *layer) { return yoke_gpt2_check(layer->config); }
+static yoke_status check(const yoke_layer *layer, const struct yoke_place *place)
+{
+    const struct yoke_gpt2_config *c = layer->config;
+    YOKE_TRY(yoke_gpt2_check(c));
+    return yokei_deal_check(layer, place, c->n_head, "heads");
+}
 
 const struct yoke_layer_type yoke_layer_attention = {
     .size = sizeof(struct yoke_layer_type),

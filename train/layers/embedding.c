@@ -1,40 +1,80 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Embedding of tokens and learnt positions: y = wte[token] + wpe[position]. The first layer: it has no input. */
+/*
+ * Embedding of tokens and learnt positions: y = wte[token] + wpe[position]. The first layer: it has no input.
+ * Ranks that share it are dealt words. Each looks up its own, one of them adds the positions, and the sum of at most two numbers
+ * that are not 0 is what one rank alone would round: so it is made in the type of y.
+ */
 #include "train/layers/layers.h"
+
+static struct yoke_range words(const yoke_layer *layer, const struct yoke_place *place)
+{
+    const struct yoke_gpt2_config *c = layer->config;
+    return yoke_place_range(place, c->vocab_size);
+}
+
+static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape, const struct yoke_layer_call *call, struct yokei_rows *rows,
+                    size_t bytes[YOKE_N_PARTS])
+{
+    const struct yoke_gpt2_config *c = layer->config;
+    for (int part = 0; part < YOKE_N_PARTS; part++) bytes[part] = 0;
+    yokei_rows_lay_out(shape, call, c->n_embd, shape->dtype, rows, bytes);
+}
+
+static size_t bytes_of(const yoke_layer *layer, const struct yoke_shape *shape, enum yoke_part part)
+{
+    struct yokei_rows rows;
+    size_t bytes[YOKE_N_PARTS];
+    lay_out(layer, shape, NULL, &rows, bytes);
+    return bytes[part];
+}
+
+static yoke_status check(const yoke_layer *layer, const struct yoke_place *place)
+{
+    const struct yoke_gpt2_config *c = layer->config;
+    return yokei_deal_check(layer, place, c->vocab_size, "words");
+}
 
 static bool parameter(const yoke_layer *layer, const struct yoke_place *place, int index, struct yoke_parameter *out)
 {
     const struct yoke_gpt2_config *c = layer->config;
-    (void)place;
-    if (index == 0)
+    if (index == 0) {
         yokei_parameter(out, NULL, "wte.weight", YOKE_INIT_NORMAL, c->initializer_range, c->vocab_size, c->n_embd);
-    else if (index == 1)
+        yokei_deal(&out->shard[0], place, c->vocab_size, 1, 1);
+    } else if (index == 1) {
         yokei_parameter(out, NULL, "wpe.weight", YOKE_INIT_NORMAL, c->initializer_range, c->n_positions, c->n_embd);
+        yokei_replicate(out, place, false); /* W has dy of all rows, for the words */
+    }
     return index < 2;
-}
-
-static size_t bytes(const yoke_layer *layer, const struct yoke_shape *shape, enum yoke_part part)
-{
-    (void)layer, (void)shape, (void)part;
-    return 0;
 }
 
 static yoke_status forward(const yoke_layer *layer, const struct yoke_layer_call *call)
 {
     const struct yoke_gpt2_config *c = layer->config;
     const struct yoke_shape *s = call->shape;
-    return YOKE_CALL(call, embed_forward, .dtype = s->dtype, .N = s->B * s->T, .T = s->T, .C = c->n_embd,
-                     .V = c->vocab_size, .pos_start = call->pass->token_offset, .tokens = call->tokens,
-                     .wte = call->weights[0], .wpe = call->weights[1], .y = call->y);
+    const struct yoke_range own = words(layer, s->place);
+    const bool adds = !yokei_is_dealt(s->place) || s->place->tensor_rank == 0;
+    struct yokei_rows rows;
+    size_t bytes[YOKE_N_PARTS];
+    lay_out(layer, s, call, &rows, bytes);
+    YOKE_TRY(YOKE_CALL(call, embed_forward, .dtype = s->dtype, .N = rows.N, .T = s->T, .C = c->n_embd, .V = own.end - own.begin,
+                       .vocab_start = own.begin, .vocabulary = c->vocab_size, .pos_start = call->pass->token_offset, .tokens = call->tokens,
+                       .wte = call->weights[0], .wpe = adds ? call->weights[1] : NULL, .y = yokei_rows_partial(&rows, call->y)));
+    return yokei_rows_sum(call, &rows, call->y);
 }
 
 static yoke_status backward_weight(const yoke_layer *layer, const struct yoke_layer_call *call)
 {
     const struct yoke_gpt2_config *c = layer->config;
     const struct yoke_shape *s = call->shape;
-    return YOKE_CALL(call, embed_backward, .dtype = s->dtype, .N = s->B * s->T, .T = s->T, .C = c->n_embd,
-                     .V = c->vocab_size, .pos_start = call->pass->token_offset, .tokens = call->tokens,
-                     .dy = call->dy, .dwte = call->gradients[0], .dwpe = call->gradients[1]);
+    const struct yoke_range own = words(layer, s->place);
+    const void *dy;
+    struct yokei_rows rows;
+    size_t bytes[YOKE_N_PARTS];
+    lay_out(layer, s, call, &rows, bytes);
+    YOKE_TRY(yokei_rows_all(call, &rows, call->dy, &dy));
+    return YOKE_CALL(call, embed_backward, .dtype = s->dtype, .N = rows.N, .T = s->T, .C = c->n_embd, .V = own.end - own.begin,
+                     .vocab_start = own.begin, .vocabulary = c->vocab_size, .pos_start = call->pass->token_offset, .tokens = call->tokens,
+                     .dy = dy, .dwte = call->gradients[0], .dwpe = call->gradients[1]);
 }
 
 const struct yoke_layer_type yoke_layer_embedding = {
@@ -44,8 +84,9 @@ const struct yoke_layer_type yoke_layer_embedding = {
     .input_until = YOKE_UNTIL_F,
     .output_until = YOKE_UNTIL_F,
     .gradient_until = YOKE_UNTIL_W,
+    .check = check,
     .parameter = parameter,
-    .bytes = bytes,
+    .bytes = bytes_of,
     .forward = forward,
     .backward_weight = backward_weight,
 };

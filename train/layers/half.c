@@ -4,28 +4,45 @@
 #include "core/base/base.h"
 #include "train/layers/layers.h"
 
+int64_t yokei_half_units(const struct yokei_half_type *type, const yoke_layer *layer, int64_t *width_out)
+{
+    const struct yoke_gpt2_config *c = layer->config;
+    const int64_t features = type->outer * c->n_embd, units = type->heads ? c->n_head : features;
+    *width_out = features / units;
+    return units;
+}
+
 void yokei_half_lay_out(const struct yokei_half_type *type, const yoke_layer *layer, const struct yoke_shape *shape,
                         const struct yoke_layer_call *call, struct yokei_half *h, size_t bytes[YOKE_N_PARTS])
 {
     const struct yoke_gpt2_config *c = layer->config;
-    const int64_t N = shape->B * shape->T, C = c->n_embd;
-    const size_t narrow = yoke_dtype_bytes(shape->dtype), wide = yoke_dtype_bytes(yoke_dtype_wide(shape->dtype));
-    h->in = (struct yokei_linear){ N, C, type->inner * C };
-    h->out = (struct yokei_linear){ N, type->outer * C, C };
+    const int64_t C = c->n_embd;
+    const yoke_dtype wide_dtype = yoke_dtype_wide(shape->dtype);
+    const size_t narrow = yoke_dtype_bytes(shape->dtype), wide = yoke_dtype_bytes(wide_dtype);
+    int64_t width;
+    const struct yoke_range units = yoke_place_range(shape->place, yokei_half_units(type, layer, &width));
+    const int64_t features = (units.end - units.begin) * width;
     for (int part = 0; part < YOKE_N_PARTS; part++) bytes[part] = 0;
+    yokei_rows_lay_out(shape, call, C, wide_dtype, &h->rows, bytes);
+    const int64_t N = h->rows.N, own = h->rows.n_own;
+    h->in = (struct yokei_linear){ N, C, type->parts * features };
+    h->out = (struct yokei_linear){ N, features, C };
     h->inner = yoke_part_field(call, bytes, YOKE_F_TO_B, N * h->in.out, narrow);
-    h->ln = yoke_part_field(call, bytes, YOKE_F_TO_W, N * C, narrow);
-    void *mean = yoke_part_field(call, bytes, YOKE_F_TO_W, N, wide), *rstd = yoke_part_field(call, bytes, YOKE_F_TO_W, N, wide);
-    h->norm = (struct yokei_norm){ N, C, (float)c->layer_norm_epsilon, mean, rstd };
+    h->ln = yoke_part_field(call, bytes, YOKE_F_TO_W, own * C, narrow);
+    void *mean = yoke_part_field(call, bytes, YOKE_F_TO_W, own, wide), *rstd = yoke_part_field(call, bytes, YOKE_F_TO_W, own, wide);
+    h->norm = (struct yokei_norm){ own, C, (float)c->layer_norm_epsilon, mean, rstd };
     h->outer = yoke_part_field(call, bytes, YOKE_F_TO_W, N * h->out.in, narrow);
     h->dinner = yoke_part_field(call, bytes, YOKE_B_TO_W, N * h->in.out, narrow);
-    h->dln = yoke_part_field(call, bytes, YOKE_B_TO_W, N * C, narrow);
+    h->dln = yoke_part_field(call, bytes, YOKE_B_TO_W, own * C, narrow);
+    /* Gathered once for B and W; ln, which would have to be kept from F to W, is gathered twice. */
+    h->dy = h->rows.is_cut ? yoke_part_field(call, bytes, YOKE_B_TO_W, N * C, narrow) : NULL;
 }
 
-bool yokei_half_parameter(const struct yokei_half_type *type, const yoke_layer *layer, int index, struct yoke_parameter *out)
+bool yokei_half_parameter(const struct yokei_half_type *type, const yoke_layer *layer, const struct yoke_place *place, int index,
+                          struct yoke_parameter *out)
 {
     const struct yoke_gpt2_config *c = layer->config;
-    const int64_t C = c->n_embd;
+    const int64_t C = c->n_embd, outer = type->outer * C, inner = type->parts * outer;
     const double std = c->initializer_range;
     const struct {
         const char *name, *kind;
@@ -35,52 +52,87 @@ bool yokei_half_parameter(const struct yokei_half_type *type, const yoke_layer *
     } list[] = {
         [YOKEI_HALF_GAMMA] = { type->norm, "weight", YOKE_INIT_ONES, 0, C, 0 },
         [YOKEI_HALF_BETA] = { type->norm, "bias", YOKE_INIT_ZEROS, 0, C, 0 },
-        [YOKEI_HALF_IN_WEIGHT] = { type->in, "weight", YOKE_INIT_NORMAL, std, C, type->inner * C },
-        [YOKEI_HALF_IN_BIAS] = { type->in, "bias", YOKE_INIT_ZEROS, 0, type->inner * C, 0 },
+        [YOKEI_HALF_IN_WEIGHT] = { type->in, "weight", YOKE_INIT_NORMAL, std, C, inner },
+        [YOKEI_HALF_IN_BIAS] = { type->in, "bias", YOKE_INIT_ZEROS, 0, inner, 0 },
         /* GPT-2 draws what ends on the residual narrower, by the number of halves that add to it. */
-        [YOKEI_HALF_OUT_WEIGHT] = { type->out, "weight", YOKE_INIT_NORMAL, std / sqrt(2.0 * (double)c->n_layer), type->outer * C, C },
+        [YOKEI_HALF_OUT_WEIGHT] = { type->out, "weight", YOKE_INIT_NORMAL, std / sqrt(2.0 * (double)c->n_layer), outer, C },
         [YOKEI_HALF_OUT_BIAS] = { type->out, "bias", YOKE_INIT_ZEROS, 0, C, 0 },
     };
     char suffix[64];
     if (index < 0 || index >= (int)YOKE_COUNT(list)) return false;
     yokei_text(suffix, sizeof suffix, "%s.%s", list[index].name, list[index].kind);
     yokei_parameter(out, layer->name, suffix, list[index].init, list[index].std, list[index].rows, list[index].columns);
+    int64_t width;
+    const int64_t units = yokei_half_units(type, layer, &width);
+    if (index == YOKEI_HALF_IN_WEIGHT || index == YOKEI_HALF_IN_BIAS)
+        yokei_deal(&out->shard[index == YOKEI_HALF_IN_WEIGHT], place, units, width, type->parts);
+    else if (index == YOKEI_HALF_OUT_WEIGHT) yokei_deal(&out->shard[0], place, units, width, 1);
+    else yokei_replicate(out, place, true);
     return true;
 }
 
 yoke_status yokei_half_enter(const struct yoke_layer_call *call, const struct yokei_half *h, bool gelu)
 {
-    const void *const *w = call->weights;
+    const void *const *w = call->weights, *ln;
     YOKE_TRY(yokei_norm_forward(call, &h->norm, call->x, w[YOKEI_HALF_GAMMA], w[YOKEI_HALF_BETA], h->ln));
-    return yokei_linear_forward(call, &h->in, h->ln, w[YOKEI_HALF_IN_WEIGHT], w[YOKEI_HALF_IN_BIAS], false, gelu, gelu ? h->inner : NULL,
-                                gelu ? h->outer : h->inner);
+    YOKE_TRY(yokei_rows_all(call, &h->rows, h->ln, &ln));
+    return yokei_linear_forward(call, &h->in, ln, w[YOKEI_HALF_IN_WEIGHT], w[YOKEI_HALF_IN_BIAS], false, gelu, gelu ? h->inner : NULL,
+                                gelu ? h->outer : h->inner, call->shape->dtype);
+}
+
+/* Rows [begin, end) of this rank's part of y; residual: with x and the bias, through the product's beta, so that they are not rounded. */
+static yoke_status leave_rows(const struct yoke_layer_call *call, const struct yokei_half *h, int64_t begin, int64_t end, bool residual)
+{
+    const void *const *w = call->weights;
+    const struct yokei_rows *r = &h->rows;
+    const size_t narrow = yoke_dtype_bytes(call->shape->dtype);
+    const struct yokei_linear some = { end - begin, h->out.in, h->out.out };
+    void *part = yoke_at(yokei_rows_partial(r, call->y), (size_t)(begin * r->C) * yoke_dtype_bytes(r->sum));
+    if (begin >= end) return YOKE_OK;
+    if (residual) {
+        const void *x = yoke_at(call->x, (size_t)((begin - r->own.begin) * r->C) * narrow);
+        const int64_t n = some.N * r->C;
+        YOKE_TRY(r->sum == call->shape->dtype ? yoke_call_copy(call, part, x, (size_t)n * narrow)
+                                              : YOKE_CALL(call, cast, .from = call->shape->dtype, .to = r->sum, .n = n, .x = x, .y = part));
+    }
+    return yokei_linear_forward(call, &some, yoke_at(h->outer, (size_t)(begin * h->out.in) * narrow), w[YOKEI_HALF_OUT_WEIGHT],
+                                residual ? w[YOKEI_HALF_OUT_BIAS] : NULL, residual, false, NULL, part, r->sum);
 }
 
 yoke_status yokei_half_leave(const struct yoke_layer_call *call, const struct yokei_half *h)
 {
-    const void *const *w = call->weights;
-    /* The residual goes through the product's beta: x + out(...) is rounded once. */
-    YOKE_TRY(yoke_call_copy(call, call->y, call->x, (size_t)(h->in.N * h->in.in) * yoke_dtype_bytes(call->shape->dtype)));
-    return yokei_linear_forward(call, &h->out, h->outer, w[YOKEI_HALF_OUT_WEIGHT], w[YOKEI_HALF_OUT_BIAS], true, false, NULL, call->y);
+    const struct yoke_range added = yokei_rows_added(call->shape->place, h->rows.N);
+    YOKE_TRY(leave_rows(call, h, 0, added.begin, false));
+    YOKE_TRY(leave_rows(call, h, added.begin, added.end, true));
+    YOKE_TRY(leave_rows(call, h, added.end, h->rows.N, false));
+    return yokei_rows_sum(call, &h->rows, call->y);
 }
+
+static const void *dy_of(const struct yoke_layer_call *call, const struct yokei_half *h) { return h->dy ? h->dy : call->dy; }
 
 yoke_status yokei_half_backward_leave(const struct yoke_layer_call *call, const struct yokei_half *h, void *douter)
 {
-    return yokei_linear_backward_input(call, &h->out, call->dy, call->weights[YOKEI_HALF_OUT_WEIGHT], douter);
+    if (h->dy) YOKE_TRY(yokei_rows_gather(call, &h->rows, call->dy, h->dy));
+    return yokei_linear_backward_input(call, &h->out, dy_of(call, h), call->weights[YOKEI_HALF_OUT_WEIGHT], douter, call->shape->dtype);
 }
 
 yoke_status yokei_half_backward_enter(const struct yoke_layer_call *call, const struct yokei_half *h)
 {
     const void *const *w = call->weights;
-    YOKE_TRY(yokei_linear_backward_input(call, &h->in, h->dinner, w[YOKEI_HALF_IN_WEIGHT], h->dln));
+    YOKE_TRY(yokei_linear_backward_input(call, &h->in, h->dinner, w[YOKEI_HALF_IN_WEIGHT], yokei_rows_partial(&h->rows, h->dln), h->rows.sum));
+    YOKE_TRY(yokei_rows_sum(call, &h->rows, h->dln));
     return yokei_norm_backward_input(call, &h->norm, h->dln, call->x, w[YOKEI_HALF_GAMMA], call->dy, call->dx);
 }
 
 yoke_status yokei_half_backward_weight(const struct yoke_layer_call *call, const struct yokei_half *h)
 {
     void *const *g = call->gradients;
-    YOKE_TRY(yokei_linear_backward_weight(call, &h->out, h->outer, call->dy, g[YOKEI_HALF_OUT_WEIGHT], g[YOKEI_HALF_OUT_BIAS]));
-    YOKE_TRY(yokei_linear_backward_weight(call, &h->in, h->ln, h->dinner, g[YOKEI_HALF_IN_WEIGHT], g[YOKEI_HALF_IN_BIAS]));
+    const void *ln;
+    YOKE_TRY(yokei_linear_backward_weight(call, &h->out, h->outer, dy_of(call, h), g[YOKEI_HALF_OUT_WEIGHT]));
+    YOKE_TRY(yokei_bias_backward(call, h->rows.n_own, h->rows.C, call->dy, g[YOKEI_HALF_OUT_BIAS]));
+    YOKE_TRY(yokei_rows_all(call, &h->rows, h->ln, &ln));
+    YOKE_TRY(yokei_linear_backward_weight(call, &h->in, ln, h->dinner, g[YOKEI_HALF_IN_WEIGHT]));
+    YOKE_TRY(yokei_bias_backward(call, h->in.N, h->in.out, h->dinner, g[YOKEI_HALF_IN_BIAS]));
     return yokei_norm_backward_weight(call, &h->norm, h->dln, call->x, call->weights[YOKEI_HALF_GAMMA], g[YOKEI_HALF_GAMMA],
                                       g[YOKEI_HALF_BETA]);
 }

@@ -2,69 +2,126 @@
 /*
  * The head: logits = x wte^T, tied to the embedding, and the softmax cross-entropy of each token.
  * The logits are the layer's output y; B turns them into their own gradient in place, and W reads that.
+ * Ranks that share it have the logits of the words that they were dealt, for all tokens; what each makes of them, log-sum-exp and
+ * target, they tell each other, and all come to the same losses.
  */
 #include "train/layers/layers.h"
 
-static void *lay_out(const struct yoke_shape *shape, const struct yoke_layer_call *call, size_t bytes[YOKE_N_PARTS])
+struct fields {
+    struct yokei_rows rows;  /* of x and its gradient */
+    struct yoke_range words; /* of this rank */
+    int64_t V;               /* how many */
+    void *lse;               /* F to B: [N] */
+    void *own, *parts;       /* workspace: log-sum-exp and target's logit [2, N] of own words, and of each rank's in turn */
+};
+
+static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape, const struct yoke_layer_call *call, struct fields *f,
+                    size_t bytes[YOKE_N_PARTS])
 {
+    const struct yoke_gpt2_config *c = layer->config;
+    const yoke_dtype wide = yoke_dtype_wide(shape->dtype);
     for (int part = 0; part < YOKE_N_PARTS; part++) bytes[part] = 0;
-    return yoke_part_field(call, bytes, YOKE_F_TO_B, shape->B * shape->T,
-                           yoke_dtype_bytes(yoke_dtype_wide(shape->dtype))); /* lse [N] */
+    yokei_rows_lay_out(shape, call, c->n_embd, wide, &f->rows, bytes);
+    f->words = yoke_place_range(shape->place, c->vocab_size);
+    f->V = f->words.end - f->words.begin;
+    f->lse = yoke_part_field(call, bytes, YOKE_F_TO_B, f->rows.N, yoke_dtype_bytes(wide));
+    if (!yokei_is_dealt(shape->place)) return;
+    f->own = yoke_part_field(call, bytes, YOKE_WORKSPACE, 2 * f->rows.N, yoke_dtype_bytes(wide));
+    f->parts = yoke_part_field(call, bytes, YOKE_WORKSPACE, shape->place->tensor_size * 2 * f->rows.N, yoke_dtype_bytes(wide));
 }
 
 static size_t bytes_of(const yoke_layer *layer, const struct yoke_shape *shape, enum yoke_part part)
 {
+    struct fields f;
     size_t bytes[YOKE_N_PARTS];
-    (void)layer;
-    lay_out(shape, NULL, bytes);
+    lay_out(layer, shape, NULL, &f, bytes);
     return bytes[part];
+}
+
+static yoke_status check(const yoke_layer *layer, const struct yoke_place *place)
+{
+    const struct yoke_gpt2_config *c = layer->config;
+    return yokei_deal_check(layer, place, c->vocab_size, "words");
+}
+
+static void output(const yoke_layer *layer, const struct yoke_shape *shape, int64_t *rows_out, int64_t *columns_out)
+{
+    const struct yoke_gpt2_config *c = layer->config;
+    const struct yoke_range words = yoke_place_range(shape->place, c->vocab_size);
+    *rows_out = shape->B * shape->T;
+    *columns_out = words.end - words.begin;
 }
 
 static bool parameter(const yoke_layer *layer, const struct yoke_place *place, int index, struct yoke_parameter *out)
 {
     const struct yoke_gpt2_config *c = layer->config;
-    (void)place;
     if (index > 0) return false;
     yokei_parameter(out, NULL, "wte.weight", YOKE_INIT_NORMAL, c->initializer_range, c->vocab_size, c->n_embd);
+    yokei_deal(&out->shard[0], place, c->vocab_size, 1, 1);
     return true;
+}
+
+static yoke_status losses(const yoke_layer *layer, const struct yoke_layer_call *call, const struct fields *f)
+{
+    const struct yoke_gpt2_config *c = layer->config;
+    const struct yoke_shape *s = call->shape;
+    const yoke_dtype wide = yoke_dtype_wide(s->dtype);
+    const int64_t N = f->rows.N;
+    const bool dealt = yokei_is_dealt(s->place);
+    const size_t row = (size_t)N * yoke_dtype_bytes(wide);
+    int64_t counts[YOKE_MAX_TENSOR];
+    YOKE_TRY(YOKE_CALL(call, xent_forward, .dtype = s->dtype, .N = N, .V = f->V, .vocab_start = f->words.begin, .vocabulary = c->vocab_size,
+                       .logits = call->y, .ld = f->V, .targets = call->targets, .lse = dealt ? f->own : f->lse,
+                       .picked = dealt ? yoke_at(f->own, row) : NULL, .losses = dealt ? NULL : call->losses));
+    if (!dealt) return YOKE_OK;
+    for (int r = 0; r < s->place->tensor_size; r++) counts[r] = 2 * N;
+    YOKE_TRY(yoke_call_gather(call, f->own, f->parts, counts, wide));
+    return YOKE_CALL(call, xent_join, .dtype = s->dtype, .P = s->place->tensor_size, .N = N, .lse_parts = f->parts,
+                     .picked_parts = yoke_at(f->parts, row), .ld = 2 * N, .targets = call->targets, .lse = f->lse, .losses = call->losses);
 }
 
 static yoke_status forward(const yoke_layer *layer, const struct yoke_layer_call *call)
 {
-    const struct yoke_gpt2_config *c = layer->config;
     const struct yoke_shape *s = call->shape;
-    int64_t N = s->B * s->T, C = c->n_embd, V = c->vocab_size;
+    const void *x;
+    struct fields f;
     size_t bytes[YOKE_N_PARTS];
-    void *lse = lay_out(s, call, bytes);
-    YOKE_TRY(YOKE_CALL(call, gemm, .dtype = s->dtype, .out_dtype = s->dtype, .trans_b = true, .M = N, .N = V, .K = C,
-                       .batch = 1, .a = call->x, .lda = C, .b = call->weights[0], .ldb = C, .c = call->y, .ldc = V,
-                       .alpha = 1.0f));
-    return YOKE_CALL(call, xent_forward, .dtype = s->dtype, .N = N, .V = V, .logits = call->y, .ld = V,
-                     .targets = call->targets, .lse = lse, .losses = call->losses);
+    lay_out(layer, s, call, &f, bytes);
+    const int64_t C = f.rows.C;
+    YOKE_TRY(yokei_rows_all(call, &f.rows, call->x, &x));
+    YOKE_TRY(YOKE_CALL(call, gemm, .dtype = s->dtype, .out_dtype = s->dtype, .trans_b = true, .M = f.rows.N, .N = f.V, .K = C, .batch = 1,
+                       .a = x, .lda = C, .b = call->weights[0], .ldb = C, .c = call->y, .ldc = f.V, .alpha = 1.0f));
+    return losses(layer, call, &f);
 }
 
 static yoke_status backward_input(const yoke_layer *layer, const struct yoke_layer_call *call)
 {
     const struct yoke_gpt2_config *c = layer->config;
     const struct yoke_shape *s = call->shape;
-    int64_t N = s->B * s->T, C = c->n_embd, V = c->vocab_size;
+    struct fields f;
     size_t bytes[YOKE_N_PARTS];
-    void *lse = lay_out(s, call, bytes);
+    lay_out(layer, s, call, &f, bytes);
+    const int64_t C = f.rows.C, N = f.rows.N;
     float scale = (float)((double)call->pass->loss_scale / (double)call->pass->normaliser);
-    YOKE_TRY(YOKE_CALL(call, xent_backward, .dtype = s->dtype, .N = N, .V = V, .logits = call->y, .ld = V,
-                       .targets = call->targets, .lse = lse, .scale = scale, .dlogits = call->y, .lddlogits = V));
-    return YOKE_CALL(call, gemm, .dtype = s->dtype, .out_dtype = s->dtype, .M = N, .N = C, .K = V, .batch = 1,
-                     .a = call->y, .lda = V, .b = call->weights[0], .ldb = C, .c = call->dx, .ldc = C, .alpha = 1.0f);
+    YOKE_TRY(YOKE_CALL(call, xent_backward, .dtype = s->dtype, .N = N, .V = f.V, .vocab_start = f.words.begin, .vocabulary = c->vocab_size,
+                       .logits = call->y, .ld = f.V, .targets = call->targets, .lse = f.lse, .scale = scale, .dlogits = call->y,
+                       .lddlogits = f.V));
+    YOKE_TRY(YOKE_CALL(call, gemm, .dtype = s->dtype, .out_dtype = f.rows.sum, .M = N, .N = C, .K = f.V, .batch = 1, .a = call->y,
+                       .lda = f.V, .b = call->weights[0], .ldb = C, .c = yokei_rows_partial(&f.rows, call->dx), .ldc = C, .alpha = 1.0f));
+    return yokei_rows_sum(call, &f.rows, call->dx);
 }
 
 static yoke_status backward_weight(const yoke_layer *layer, const struct yoke_layer_call *call)
 {
-    const struct yoke_gpt2_config *c = layer->config;
     const struct yoke_shape *s = call->shape;
-    int64_t N = s->B * s->T, C = c->n_embd, V = c->vocab_size;
-    return YOKE_CALL(call, gemm, .dtype = s->dtype, .out_dtype = yoke_dtype_wide(s->dtype), .trans_a = true, .M = V,
-                     .N = C, .K = N, .batch = 1, .a = call->y, .lda = V, .b = call->x, .ldb = C,
-                     .c = call->gradients[0], .ldc = C, .alpha = 1.0f, .beta = 1.0f);
+    const void *x;
+    struct fields f;
+    size_t bytes[YOKE_N_PARTS];
+    lay_out(layer, s, call, &f, bytes);
+    const int64_t C = f.rows.C;
+    YOKE_TRY(yokei_rows_all(call, &f.rows, call->x, &x));
+    return YOKE_CALL(call, gemm, .dtype = s->dtype, .out_dtype = yoke_dtype_wide(s->dtype), .trans_a = true, .M = f.V, .N = C, .K = f.rows.N,
+                     .batch = 1, .a = call->y, .lda = f.V, .b = x, .ldb = C, .c = call->gradients[0], .ldc = C, .alpha = 1.0f, .beta = 1.0f);
 }
 
 const struct yoke_layer_type yoke_layer_head = {
@@ -74,6 +131,8 @@ const struct yoke_layer_type yoke_layer_head = {
     .input_until = YOKE_UNTIL_W,
     .output_until = YOKE_UNTIL_W,
     .gradient_until = YOKE_UNTIL_F,
+    .check = check,
+    .output = output,
     .parameter = parameter,
     .bytes = bytes_of,
     .forward = forward,

@@ -12,19 +12,51 @@
 void yokei_parameter(struct yoke_parameter *out, const char *scope, const char *suffix, enum yoke_init init, double std,
                      int64_t rows, int64_t columns);
 
+/* ---- tensor.c: what layers do together with the ranks that share their tensors ---- */
+bool yokei_is_dealt(const struct yoke_place *place);
+/** This rank's share of a dimension that is n_parts times `units` units of `width` elements; the whole where the rank is alone. */
+void yokei_deal(struct yoke_ranges *shard, const struct yoke_place *place, int64_t units, int64_t width, int n_parts);
+/** All ranks hold the whole parameter. by_rows: its gradient is made of own rows, so of a part of them under sequence parallelism. */
+void yokei_replicate(struct yoke_parameter *parameter, const struct yoke_place *place, bool by_rows);
+/** YOKE_ECONFIG where a rank would get none of n; `what` they are, in the plural. */
+yoke_status yokei_deal_check(const yoke_layer *layer, const struct yoke_place *place, int64_t n, const char *what);
+/** The rows of N to which this rank adds residual and bias, once among the ranks: its own, or without sequence parallelism rank 0 all. */
+struct yoke_range yokei_rows_added(const struct yoke_place *place, int64_t N);
+
+/** Rows [N, C] that the ranks add up or bring together, and of which this rank keeps its own: all without sequence parallelism. */
+struct yokei_rows {
+    int64_t N, C, n_own;
+    struct yoke_range own;
+    bool is_cut;      /* own are some of them: sequence parallelism */
+    yoke_dtype sum;   /* type of what is added up */
+    void *all, *sums; /* workspace: [N, C] and [n_own, C] of that type; NULL where they are not needed */
+};
+/** Fill in, and add to `bytes` what it needs. sum: in which a rank's part is added to the others'; rounded to shape->dtype after. */
+void yokei_rows_lay_out(const struct yoke_shape *shape, const struct yoke_layer_call *call, int64_t C, yoke_dtype sum,
+                        struct yokei_rows *rows_out, size_t bytes[YOKE_N_PARTS]);
+/** all [N, C] = the ranks' own rows. */
+yoke_status yokei_rows_gather(const struct yoke_layer_call *call, const struct yokei_rows *rows, const void *own, void *all);
+/** The same where own rows are some; they lie in the workspace until the next sum. */
+yoke_status yokei_rows_all(const struct yoke_layer_call *call, const struct yokei_rows *rows, const void *own, const void **all_out);
+/** Where this rank's part [N, C] of type rows->sum goes; then target [n_own, C] = own rows of the sum of all parts. */
+void *yokei_rows_partial(const struct yokei_rows *rows, void *target);
+yoke_status yokei_rows_sum(const struct yoke_layer_call *call, const struct yokei_rows *rows, void *target);
+
 /* ---- linear.c: y = x W + b with W [in, out], as Hugging Face's GPT-2 stores it ---- */
 struct yokei_linear {
     int64_t N, in, out; /* rows, features */
 };
-/** y [N, out] = x W + b, with `add` on top of what y holds; with `gelu`, aux = x W + b and y = gelu(aux). */
-yoke_status yokei_linear_forward(const struct yoke_layer_call *call, const struct yokei_linear *l, const void *x,
-                                 const void *weight, const void *bias, bool add, bool gelu, void *aux, void *y);
+/** y [N, out] = x W + b, with `add` on top of what y holds; with `gelu`, aux = x W + b and y = gelu(aux). bias NULL: none. */
+yoke_status yokei_linear_forward(const struct yoke_layer_call *call, const struct yokei_linear *l, const void *x, const void *weight,
+                                 const void *bias, bool add, bool gelu, void *aux, void *y, yoke_dtype y_dtype);
 /** dx [N, in] = dy W^T */
 yoke_status yokei_linear_backward_input(const struct yoke_layer_call *call, const struct yokei_linear *l,
-                                        const void *dy, const void *weight, void *dx);
-/** dweight += x^T dy, dbias += column sums of dy */
+                                        const void *dy, const void *weight, void *dx, yoke_dtype dx_dtype);
+/** dweight += x^T dy */
 yoke_status yokei_linear_backward_weight(const struct yoke_layer_call *call, const struct yokei_linear *l,
-                                         const void *x, const void *dy, void *dweight, void *dbias);
+                                         const void *x, const void *dy, void *dweight);
+/** dbias += column sums of dy [N, C] */
+yoke_status yokei_bias_backward(const struct yoke_layer_call *call, int64_t N, int64_t C, const void *dy, void *dbias);
 
 /* ---- linear.c: layer norm over the rows of x [N, C] ---- */
 struct yokei_norm {
@@ -46,23 +78,29 @@ enum {
 };
 struct yokei_half_type {
     const char *norm, *in, *out; /* names of the parameters, without ".weight" and ".bias" */
-    int inner, outer;            /* features that the body takes and gives, in units of C */
+    int parts, outer;            /* the body takes `parts` times the features that it gives, which are outer * C */
+    bool heads;                  /* ranks that share the half are dealt whole heads; else single features */
 };
+/* Of the features of inner and outer a rank that shares the half has its own: `in` is dealt by columns, `out` by rows. */
 struct yokei_half {
-    struct yokei_norm norm;
+    struct yokei_norm norm;     /* own rows */
     struct yokei_linear in, out;
-    void *inner;        /* F to B: the body's input [N, inner C] */
-    void *ln, *outer;   /* F to W: the norm's output [N, C], the body's output [N, outer C] */
-    void *dinner, *dln; /* B to W: the gradients of inner and ln */
+    struct yokei_rows rows;
+    void *inner;                /* F to B: the body's input [N, in.out] */
+    void *ln, *outer;           /* F to W: the norm's output [n_own, C], the body's output [N, out.in] */
+    void *dinner, *dln, *dy;    /* B to W: the gradients of inner and ln, and dy of all rows where it must be gathered */
 };
+/** Features of inner and outer that are dealt as one, and how many of these there are. */
+int64_t yokei_half_units(const struct yokei_half_type *type, const yoke_layer *layer, int64_t *width_out);
 /** Fill in the half; `bytes` begins at 0, and what the body needs besides is added after it. */
 void yokei_half_lay_out(const struct yokei_half_type *type, const yoke_layer *layer, const struct yoke_shape *shape,
                         const struct yoke_layer_call *call, struct yokei_half *half_out, size_t bytes[YOKE_N_PARTS]);
-bool yokei_half_parameter(const struct yokei_half_type *type, const yoke_layer *layer, int index, struct yoke_parameter *out);
+bool yokei_half_parameter(const struct yokei_half_type *type, const yoke_layer *layer, const struct yoke_place *place, int index,
+                          struct yoke_parameter *out);
 /** inner = in(norm(x)); with `gelu`, outer = gelu(inner) too. Then y = x + out(outer). */
 yoke_status yokei_half_enter(const struct yoke_layer_call *call, const struct yokei_half *half, bool gelu);
 yoke_status yokei_half_leave(const struct yoke_layer_call *call, const struct yokei_half *half);
-/** douter [N, outer C] from dy; then, with dinner computed by the body, dln and dx. */
+/** douter [N, out.in] from dy; then, with dinner computed by the body, dln and dx. */
 yoke_status yokei_half_backward_leave(const struct yoke_layer_call *call, const struct yokei_half *half, void *douter);
 yoke_status yokei_half_backward_enter(const struct yoke_layer_call *call, const struct yokei_half *half);
 yoke_status yokei_half_backward_weight(const struct yoke_layer_call *call, const struct yokei_half *half);

@@ -22,34 +22,38 @@ void yokei_parameter(struct yoke_parameter *out, const char *scope, const char *
     out->matrix = out->decay = columns != 0;
 }
 
-yoke_status yokei_linear_forward(const struct yoke_layer_call *call, const struct yokei_linear *l, const void *x,
-                                 const void *weight, const void *bias, bool add, bool gelu, void *aux, void *y)
+yoke_status yokei_linear_forward(const struct yoke_layer_call *call, const struct yokei_linear *l, const void *x, const void *weight,
+                                 const void *bias, bool add, bool gelu, void *aux, void *y, yoke_dtype y_dtype)
 {
     yoke_dtype dtype = call->shape->dtype;
-    return YOKE_CALL(call, gemm, .dtype = dtype, .out_dtype = dtype, .M = l->N, .N = l->out, .K = l->in, .batch = 1,
+    return YOKE_CALL(call, gemm, .dtype = dtype, .out_dtype = y_dtype, .M = l->N, .N = l->out, .K = l->in, .batch = 1,
                      .a = x, .lda = l->in, .b = weight, .ldb = l->out, .c = y, .ldc = l->out, .alpha = 1.0f,
-                     .beta = add ? 1.0f : 0.0f, .epilogue = gelu ? YOKE_EPILOGUE_BIAS_GELU : YOKE_EPILOGUE_BIAS,
+                     .beta = add ? 1.0f : 0.0f,
+                     .epilogue = gelu ? YOKE_EPILOGUE_BIAS_GELU : bias ? YOKE_EPILOGUE_BIAS : YOKE_EPILOGUE_NONE,
                      .bias = bias, .aux = aux, .ldaux = l->out);
 }
 
 yoke_status yokei_linear_backward_input(const struct yoke_layer_call *call, const struct yokei_linear *l,
-                                        const void *dy, const void *weight, void *dx)
+                                        const void *dy, const void *weight, void *dx, yoke_dtype dx_dtype)
 {
     yoke_dtype dtype = call->shape->dtype;
-    return YOKE_CALL(call, gemm, .dtype = dtype, .out_dtype = dtype, .trans_b = true, .M = l->N, .N = l->in,
+    return YOKE_CALL(call, gemm, .dtype = dtype, .out_dtype = dx_dtype, .trans_b = true, .M = l->N, .N = l->in,
                      .K = l->out, .batch = 1, .a = dy, .lda = l->out, .b = weight, .ldb = l->out, .c = dx,
                      .ldc = l->in, .alpha = 1.0f);
 }
 
 yoke_status yokei_linear_backward_weight(const struct yoke_layer_call *call, const struct yokei_linear *l,
-                                         const void *x, const void *dy, void *dweight, void *dbias)
+                                         const void *x, const void *dy, void *dweight)
 {
     yoke_dtype dtype = call->shape->dtype;
-    YOKE_TRY(YOKE_CALL(call, gemm, .dtype = dtype, .out_dtype = yoke_dtype_wide(dtype), .trans_a = true, .M = l->in,
-                       .N = l->out, .K = l->N, .batch = 1, .a = x, .lda = l->in, .b = dy, .ldb = l->out, .c = dweight,
-                       .ldc = l->out, .alpha = 1.0f, .beta = 1.0f));
-    return YOKE_CALL(call, bias_backward, .dtype = dtype, .N = l->N, .C = l->out, .dy = dy, .ld = l->out,
-                     .dbias = dbias);
+    return YOKE_CALL(call, gemm, .dtype = dtype, .out_dtype = yoke_dtype_wide(dtype), .trans_a = true, .M = l->in,
+                     .N = l->out, .K = l->N, .batch = 1, .a = x, .lda = l->in, .b = dy, .ldb = l->out, .c = dweight,
+                     .ldc = l->out, .alpha = 1.0f, .beta = 1.0f);
+}
+
+yoke_status yokei_bias_backward(const struct yoke_layer_call *call, int64_t N, int64_t C, const void *dy, void *dbias)
+{
+    return YOKE_CALL(call, bias_backward, .dtype = call->shape->dtype, .N = N, .C = C, .dy = dy, .ld = C, .dbias = dbias);
 }
 
 yoke_status yokei_norm_forward(const struct yoke_layer_call *call, const struct yokei_norm *n, const void *x,

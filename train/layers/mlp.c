@@ -5,7 +5,7 @@
  */
 #include "train/layers/layers.h"
 
-static const struct yokei_half_type half_type = { "ln_2", "mlp.c_fc", "mlp.c_proj", 4, 4 };
+static const struct yokei_half_type half_type = { "ln_2", "mlp.c_fc", "mlp.c_proj", 1, 4, false };
 
 static size_t bytes_of(const yoke_layer *layer, const struct yoke_shape *shape, enum yoke_part part)
 {
@@ -17,8 +17,7 @@ static size_t bytes_of(const yoke_layer *layer, const struct yoke_shape *shape, 
 
 static bool parameter(const yoke_layer *layer, const struct yoke_place *place, int index, struct yoke_parameter *out)
 {
-    (void)place;
-    return yokei_half_parameter(&half_type, layer, index, out);
+    return yokei_half_parameter(&half_type, layer, place, index, out);
 }
 
 static yoke_status forward(const yoke_layer *layer, const struct yoke_layer_call *call)
@@ -49,6 +48,12 @@ static yoke_status backward_weight(const yoke_layer *layer, const struct yoke_la
     return yokei_half_backward_weight(call, &h);
 }
 
+static yoke_status check(const yoke_layer *layer, const struct yoke_place *place)
+{
+    int64_t width;
+    return yokei_deal_check(layer, place, yokei_half_units(&half_type, layer, &width), "hidden features");
+}
+
 const struct yoke_layer_type yoke_layer_mlp = {
     .size = sizeof(struct yoke_layer_type),
     .name = "mlp",
@@ -56,6 +61,7 @@ const struct yoke_layer_type yoke_layer_mlp = {
     .input_until = YOKE_UNTIL_W,
     .output_until = YOKE_UNTIL_F,
     .gradient_until = YOKE_UNTIL_W,
+    .check = check,
     .parameter = parameter,
     .bytes = bytes_of,
     .forward = forward,

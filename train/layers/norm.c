@@ -3,15 +3,18 @@
 #include "train/layers/layers.h"
 
 struct fields {
+    int64_t N;         /* own rows */
     void *mean, *rstd; /* F to W: [N] */
 };
 
 static void lay_out(const struct yoke_shape *shape, const struct yoke_layer_call *call, struct fields *f,
                     size_t bytes[YOKE_N_PARTS])
 {
-    int64_t N = shape->B * shape->T;
+    const struct yoke_range own = yoke_place_rows(shape->place, shape->B * shape->T);
+    const int64_t N = own.end - own.begin;
     size_t wide = yoke_dtype_bytes(yoke_dtype_wide(shape->dtype));
     for (int part = 0; part < YOKE_N_PARTS; part++) bytes[part] = 0;
+    f->N = N;
     f->mean = yoke_part_field(call, bytes, YOKE_F_TO_W, N, wide);
     f->rstd = yoke_part_field(call, bytes, YOKE_F_TO_W, N, wide);
 }
@@ -28,9 +31,9 @@ static size_t bytes_of(const yoke_layer *layer, const struct yoke_shape *shape, 
 static bool parameter(const yoke_layer *layer, const struct yoke_place *place, int index, struct yoke_parameter *out)
 {
     const struct yoke_gpt2_config *c = layer->config;
-    (void)place;
     if (index == 0) yokei_parameter(out, NULL, "ln_f.weight", YOKE_INIT_ONES, 0, c->n_embd, 0);
     else if (index == 1) yokei_parameter(out, NULL, "ln_f.bias", YOKE_INIT_ZEROS, 0, c->n_embd, 0);
+    if (index < 2) yokei_replicate(out, place, true);
     return index < 2;
 }
 
@@ -40,8 +43,7 @@ static struct yokei_norm norm_of(const yoke_layer *layer, const struct yoke_laye
     struct fields f;
     size_t bytes[YOKE_N_PARTS];
     lay_out(call->shape, call, &f, bytes);
-    return (struct yokei_norm){ call->shape->B * call->shape->T, c->n_embd, (float)c->layer_norm_epsilon, f.mean,
-                                f.rstd };
+    return (struct yokei_norm){ f.N, c->n_embd, (float)c->layer_norm_epsilon, f.mean, f.rstd };
 }
 
 static yoke_status forward(const yoke_layer *layer, const struct yoke_layer_call *call)

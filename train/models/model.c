@@ -70,7 +70,7 @@ yoke_status yoke_model_add(yoke_model *model, const struct yoke_layer_type *type
     if (type->config_bytes) memcpy(copy, config, type->config_bytes);
     *layer = (yoke_layer){ .size = sizeof *layer, .type = type, .in = in, .out = out, .config = copy };
     yokei_text(layer->name, sizeof layer->name, "%s", name);
-    if (type->check) YOKE_TRY_GOTO(type->check(layer), free_layer);
+    if (type->check) YOKE_TRY_GOTO(type->check(layer, NULL), free_layer);
     model->layer[model->n_layers++] = layer;
     return YOKE_OK;
 free_layer:
