@@ -116,6 +116,7 @@ static yoke_status run_one(const struct yokei_machine *k, const struct yokei_ins
     case YOKEI_RECEIVE_ACTIVATION:
     case YOKEI_SEND_GRADIENT:
     case YOKEI_RECEIVE_GRADIENT: return runs ? run_message(k, i) : YOKE_OK;
+    case YOKEI_REPLICATED: return runs && k->replicated ? k->replicated(k->context, k->stream[i->stream]) : YOKE_OK;
     case YOKEI_TIED: return runs && k->tied ? k->tied(k->context, k->stream[i->stream]) : YOKE_OK;
     case YOKEI_REDUCE:
         b = &k->job->state->bucket[i->bucket];

@@ -59,7 +59,7 @@ static void take_over(struct ordering *o, int at, int buffer)
 
 static bool works_on_gradients(const struct yokei_instruction *i)
 {
-    return i->kind == YOKEI_REDUCE || i->kind == YOKEI_TIED || i->kind == YOKEI_NORMS || i->kind == YOKEI_STEP || i->kind == YOKEI_AGREE;
+    return i->kind == YOKEI_REDUCE || i->kind == YOKEI_TIED || i->kind == YOKEI_REPLICATED || i->kind == YOKEI_NORMS || i->kind == YOKEI_STEP || i->kind == YOKEI_AGREE;
 }
 
 static void order(struct ordering *o, int at)

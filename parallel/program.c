@@ -6,7 +6,8 @@
 #include "parallel/program.h"
 
 const char *const yokei_instruction_names[YOKEI_N_INSTRUCTIONS] = { "zero", "F", "B", "W", "send activation", "receive activation",
-                                                                     "send gradient", "receive gradient", "tied", "reduce", "norms",
+                                                                     "send gradient", "receive gradient", "tied", "replicated",
+                                                                     "reduce", "norms",
                                                                      "agree", "step" };
 
 enum { NONE = -1 };
@@ -93,10 +94,13 @@ static size_t part_bytes(struct lowering *w, int layer, int micro_batch, enum yo
     return bytes;
 }
 
-static size_t boundary_bytes(struct lowering *w, int micro_batch, int64_t features)
+/* What this rank holds of the output of a layer, which is the next one's input. */
+static size_t boundary_bytes(struct lowering *w, int micro_batch, int layer)
 {
-    struct yoke_shape shape = shape_of(w, micro_batch);
-    return (size_t)(shape.B * shape.T * features) * yoke_dtype_bytes(shape.dtype);
+    const struct yoke_shape shape = shape_of(w, micro_batch);
+    int64_t rows, columns;
+    yoke_layer_output(w->job->layers[layer], &shape, &rows, &columns);
+    return (size_t)(rows * columns) * yoke_dtype_bytes(shape.dtype);
 }
 
 static struct live *live_of(struct lowering *w, int micro_batch, int layer)
@@ -116,13 +120,12 @@ static void lower_forward(struct lowering *w, int m, int c, bool again)
 {
     const struct yokei_chunk *chunk = chunk_of(w, c);
     for (int l = chunk->first; l < chunk->end; l++) {
-        const yoke_layer *layer = w->job->layers[l];
         struct live *live = live_of(w, m, l);
         if (again && !is_recomputed(w, l)) continue;
         struct yokei_instruction i = *emit(w, YOKEI_FORWARD);
         i.layer = l, i.micro_batch = m, i.chunk = c, i.recomputes = again;
         if (l > 0) i.x = touch(w, live_of(w, m, l - 1)->y);
-        i.y = live->y = buffer(w, boundary_bytes(w, m, layer->out));
+        i.y = live->y = buffer(w, boundary_bytes(w, m, l));
         for (int part = 0; part < YOKE_B_TO_W; part++)
             i.stash[part] = live->stash[part] = buffer(w, part_bytes(w, l, m, (enum yoke_part)part));
         i.workspace = buffer(w, part_bytes(w, l, m, YOKE_WORKSPACE));
@@ -132,13 +135,13 @@ static void lower_forward(struct lowering *w, int m, int c, bool again)
 
 /* ---- messages of a pipeline ---- */
 
-/* What is received goes into a buffer of its own. */
-static int lower_receive(struct lowering *w, enum yokei_instruction_kind kind, const struct yokei_action *a, int64_t features)
+/* What is received goes into a buffer of its own: the output of `layer`, or its gradient. */
+static int lower_receive(struct lowering *w, enum yokei_instruction_kind kind, const struct yokei_action *a, int layer)
 {
     struct yokei_instruction i = *emit(w, kind);
     i.micro_batch = a->index, i.chunk = a->chunk;
     i.stream = kind == YOKEI_RECEIVE_ACTIVATION ? YOKEI_RECEIVES_ACTIVATIONS : YOKEI_RECEIVES_GRADIENTS;
-    const int b = i.y = buffer(w, boundary_bytes(w, a->index, features));
+    const int b = i.y = buffer(w, boundary_bytes(w, a->index, layer));
     if (b != NONE) w->p->buffer[b].is_received = true;
     if (!w->status) w->p->instruction[w->p->n - 1] = i;
     return b;
@@ -159,8 +162,8 @@ static void lower_message(struct lowering *w, const struct yokei_action *a)
     switch (a->kind) {
     case YOKEI_ACTION_SA: lower_send(w, YOKEI_SEND_ACTIVATION, a, live_of(w, m, last)->y); break;
     case YOKEI_ACTION_SG: lower_send(w, YOKEI_SEND_GRADIENT, a, live_of(w, m, before)->dy); break;
-    case YOKEI_ACTION_RA: live_of(w, m, before)->y = lower_receive(w, YOKEI_RECEIVE_ACTIVATION, a, w->job->layers[chunk->first]->in); break;
-    default: live_of(w, m, last)->dy = lower_receive(w, YOKEI_RECEIVE_GRADIENT, a, w->job->layers[last]->out); break;
+    case YOKEI_ACTION_RA: live_of(w, m, before)->y = lower_receive(w, YOKEI_RECEIVE_ACTIVATION, a, before); break;
+    default: live_of(w, m, last)->dy = lower_receive(w, YOKEI_RECEIVE_GRADIENT, a, last); break;
     }
 }
 
@@ -184,7 +187,7 @@ static void lower_backward_input(struct lowering *w, int l, int m, int chunk)
     struct yokei_instruction i = *emit(w, YOKEI_BACKWARD_INPUT);
     operands(w, &i, l, m, YOKE_UNTIL_B);
     i.chunk = chunk;
-    if (l > 0) i.dx = live_of(w, m, l - 1)->dy = buffer(w, boundary_bytes(w, m, layer->in));
+    if (l > 0) i.dx = live_of(w, m, l - 1)->dy = buffer(w, boundary_bytes(w, m, l - 1));
     live->stash[YOKE_B_TO_W] = buffer(w, part_bytes(w, l, m, YOKE_B_TO_W));
     for (int part = 0; part < YOKE_N_STASHES; part++) i.stash[part] = touch(w, live->stash[part]);
     if (!w->status) w->p->instruction[w->p->n - 1] = i;
@@ -246,6 +249,7 @@ static void lower_action(struct lowering *w)
     case YOKEI_ACTION_W: lower_backward(w, a, false, true); break;
     case YOKEI_ACTION_REDUCE: lower_reduce(w, a->index); break;
     case YOKEI_ACTION_AGREE:
+        if (w->job->place.tensor_size > 1) emit(w, YOKEI_REPLICATED)->stream = YOKEI_COMMUNICATION;
         emit(w, YOKEI_NORMS);
         w->p->agree = w->p->n;
         emit(w, YOKEI_AGREE);

@@ -22,6 +22,7 @@ enum yokei_instruction_kind {
     YOKEI_SEND_GRADIENT,   /* to the stage before */
     YOKEI_RECEIVE_GRADIENT,
     YOKEI_TIED,            /* sum the gradients of parameters that first and last stage share */
+    YOKEI_REPLICATED,      /* make gradients of what all ranks of a tensor group hold the same on all */
     YOKEI_REDUCE,          /* sum a bucket over the ranks */
     YOKEI_NORMS,           /* sums of squares and non-finite elements of all gradients */
     YOKEI_AGREE,           /* what the ranks tell each other at the end of a step */
@@ -140,6 +141,7 @@ struct yokei_machine {
     /* the two things that need other ranks; NULL: alone */
     yoke_status (*reduce)(void *context, void *gradients, int64_t n, yoke_stream *stream);
     yoke_status (*tied)(void *context, yoke_stream *stream);
+    yoke_status (*replicated)(void *context, yoke_stream *stream);
     yoke_status (*agree)(void *context);
     /* one message of a pipeline: to or from the neighbour that the kind of instruction says */
     yoke_status (*message)(void *context, enum yokei_instruction_kind kind, void *data, int64_t n, yoke_stream *stream);

@@ -98,7 +98,8 @@ static yoke_status note_micro_batch(struct yokei_trainer_plan *p, int r, const d
         return yoke_fail(YOKE_EMISMATCH, "trainer: ranks %d and %d of one replica have micro-batches of %.0f and %.0f sequences: give them the same",
                          first, r, its, own);
     p->n_micro_batches[d] = yokei_n_micro_batches(p->shares[d], (int64_t)own);
-    p->n_buckets[yokei_mesh_at(&p->mesh, r).s] = p->mesh.data > 1 ? (int)all[r * SAID + SAID_BUCKETS] : 0;
+    const struct yokei_mesh at = yokei_mesh_at(&p->mesh, r); /* shards of different sizes may have different buckets */
+    if (at.t == p->mesh.t) p->n_buckets[at.s] = p->mesh.data > 1 ? (int)all[r * SAID + SAID_BUCKETS] : 0;
     return YOKE_OK;
 }
 
@@ -250,7 +251,10 @@ static yoke_status cut(const yoke_model *model, const struct yoke_trainer_config
         for (int k = 0; k < at.chunks; k++)
             for (int l = p->chunk[k].first; l < p->chunk[k].end; l++) p->stage_of[l] = at.s;
     }
-    for (int l = 0; l < model->n_layers; l++) p->held[l] = p->stage_of[l] == p->mesh.s;
+    for (int l = 0; l < model->n_layers; l++) {
+        p->held[l] = p->stage_of[l] == p->mesh.s;
+        YOKE_TRY(yoke_layer_check(model->layer[l], &p->place)); /* alike on all ranks */
+    }
     return choose_recomputed(model, c, p);
 }
 

@@ -48,10 +48,7 @@ yoke_status yokei_ranks_sum_on_host(const struct yoke_trainer_config *config, fl
     return config->control ? yoke_all_reduce(values, values, (size_t)n, YOKE_F32, YOKE_SUM, config->control, NULL) : YOKE_OK;
 }
 
-yoke_status yokei_ranks_tell(const struct yoke_trainer_config *config, float *values, int64_t n, int from)
-{
-    return config->control ? yoke_broadcast(values, values, (size_t)n, YOKE_F32, from, config->control, NULL) : YOKE_OK;
-}
+yoke_status yokei_ranks_group(bool begin) { return begin ? yoke_group_start() : yoke_group_end(); }
 
 /* ---- the ranks that share a layer's tensors ---- */
 

@@ -32,6 +32,27 @@ static yoke_status tied(void *context, yoke_stream *stream)
     return YOKE_OK;
 }
 
+/*
+ * Gradients of what all ranks of a tensor group hold: where each has a part (sequence parallelism), the sum of the parts; else the first
+ * rank's, since ranks of different devices have them in slightly different bits, and their weights must not drift apart.
+ */
+static yoke_status replicated(void *context, yoke_stream *stream)
+{
+    struct yoke_trainer *t = context;
+    const struct yokei_state *s = &t->plan.state;
+    const struct yoke_parameter *item = t->plan.parameters.item;
+    yoke_status status = YOKE_OK;
+    for (int i = 0; i < s->n; i++)
+        if (item[i].replicated_axes & YOKE_AXIS_TENSOR && !(item[i].partial_axes & YOKE_AXIS_TENSOR) && t->plan.mesh.t > 0)
+            YOKE_TRY(yoke_fill(stream, yoke_at(t->base, s->slot[i].gradient), 0, (size_t)s->slot[i].n * yoke_dtype_bytes(s->wide)));
+    YOKE_TRY(yokei_ranks_group(true));
+    for (int i = 0; i < s->n && !status; i++)
+        if (item[i].replicated_axes & YOKE_AXIS_TENSOR)
+            status = yokei_ranks_sum(t->groups.tensor, yoke_at(t->base, s->slot[i].gradient), s->slot[i].n, s->wide, stream);
+    const yoke_status ended = yokei_ranks_group(false);
+    return status ? status : ended;
+}
+
 static yoke_status reduce(void *context, void *gradients, int64_t n, yoke_stream *stream)
 {
     struct yoke_trainer *t = context;
@@ -123,7 +144,7 @@ static void set_up(struct yoke_trainer *t, const struct yokei_job *job, const st
 static int end_of_compute(const struct yokei_program *p)
 {
     int n = p->agree;
-    while (n > 0 && (p->instruction[n - 1].kind == YOKEI_NORMS || p->instruction[n - 1].kind == YOKEI_TIED ||
+    while (n > 0 && (p->instruction[n - 1].kind == YOKEI_NORMS || p->instruction[n - 1].kind == YOKEI_TIED || p->instruction[n - 1].kind == YOKEI_REPLICATED ||
                      p->instruction[n - 1].kind == YOKEI_REDUCE))
         n--;
     return n;
@@ -153,6 +174,7 @@ yoke_status yoke_trainer_backward(yoke_trainer *t, const int32_t *tokens, const 
     set_up(t, &t->plan.train_job, p);
     t->machine.reduce = t->plan.mesh.data > 1 ? reduce : NULL;
     t->machine.tied = t->groups.tied ? tied : NULL;
+    t->machine.replicated = t->groups.tensor ? replicated : NULL;
     t->machine.agree = agree;
     t->gradient_scale = t->loss_scale.scale;
     t->result = (struct yoke_step_result){ .size = sizeof t->result, .step = t->step, .loss_scale = t->loss_scale.scale,
@@ -236,24 +258,28 @@ yoke_status yoke_trainer_evaluate(yoke_trainer *t, const int32_t *tokens, const 
     return YOKE_OK;
 }
 
-/* On the last stage into logits_out. */
+/* On the last stage, this rank's words of them into logits_out. */
 static yoke_status run_logits(yoke_trainer *t, const int32_t *tokens, int64_t position, int64_t V, float *logits_out)
 {
     const struct yokei_state *s = &t->plan.state;
     const struct yokei_program *p = &t->plan.logits;
+    const struct yoke_shape shape = { sizeof shape, s->dtype, 1, t->config.sequence, YOKE_EVALUATE, &t->plan.place };
     yoke_stream *stream = t->stream[YOKEI_COMPUTE];
-    size_t bytes = (size_t)V * yoke_dtype_bytes(s->dtype);
+    int64_t rows, columns;
     set_up(t, &t->plan.logits_job, p);
     YOKE_TRY(load_tokens(t, tokens, tokens, t->config.sequence));
     YOKE_TRY(yokei_run(&t->machine, 0, p->n));
     YOKE_TRY(drain(t));
     if (t->plan.mesh.s < t->plan.mesh.pipeline - 1) return YOKE_OK;
+    yoke_layer_output(yoke_model_layer(t->model, t->model->n_layers - 1), &shape, &rows, &columns);
+    const int64_t first = columns < V ? yoke_place_range(&t->plan.place, V).begin : 0;
+    const size_t bytes = (size_t)columns * yoke_dtype_bytes(s->dtype);
     void *row = malloc(bytes);
     if (!row) return yoke_fail(YOKE_ENOMEM, "yoke_trainer_logits: no host memory");
     const struct yokei_buffer *y = &p->buffer[p->instruction[p->n - 1].y];
     yoke_status status = yoke_copy_to_host(stream, row, yoke_at(t->base, s->bytes + y->offset + (size_t)position * bytes), bytes);
     if (!status) status = yoke_stream_sync(stream);
-    if (!status) yoke_convert(s->dtype, row, YOKE_F32, logits_out, (size_t)V);
+    if (!status && (columns < V || t->plan.mesh.t == 0)) yoke_convert(s->dtype, row, YOKE_F32, logits_out + first, (size_t)columns);
     free(row);
     return status;
 }
@@ -267,8 +293,9 @@ yoke_status yoke_trainer_logits(yoke_trainer *t, const int32_t *tokens, int64_t 
                          (long long)T);
     t->ready = false;
     const bool is_whole = t->plan.mesh.data == t->plan.n_ranks;
+    memset(logits_out, 0, (size_t)V * sizeof *logits_out);
     yoke_status status = is_whole || t->plan.mesh.d == 0 ? run_logits(t, tokens, position, V, logits_out) : YOKE_OK;
     if (is_whole) return status;
-    const yoke_status told = yokei_ranks_tell(&t->config, logits_out, V, yokei_mesh_rank(&t->plan.mesh, 0, t->plan.mesh.pipeline - 1, 0));
+    const yoke_status told = yokei_ranks_sum_on_host(&t->config, logits_out, V); /* of each word one rank's, and zeros */
     return status ? status : told;
 }

@@ -99,8 +99,8 @@ struct yoke_tensor_group yokei_ranks_tensor(yoke_comm *comm);
 
 /** The same of f32 in host memory, over all ranks. Blocks. */
 yoke_status yokei_ranks_sum_on_host(const struct yoke_trainer_config *config, float *values, int64_t n);
-/** values of rank `from` on all ranks. Blocks. */
-yoke_status yokei_ranks_tell(const struct yoke_trainer_config *config, float *values, int64_t n, int from);
+/** Sums between begin and end go together. */
+yoke_status yokei_ranks_group(bool begin);
 /** This rank works on something of its own until its next collective: the others wait without calling it late. */
 void yokei_ranks_busy(const struct yoke_trainer_config *config, const char *what);
 

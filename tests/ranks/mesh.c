@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The same numbers on every mesh: a GPT-2 of four blocks, divided into pipeline stages, chunks and replicas in all kinds of schedules
- * and with stashes recomputed, is held against one host rank by the gates of parity.h. What differs in nothing but schedule and
+ * The same numbers on every mesh: a GPT-2 of four blocks, divided into pipeline stages, chunks, tensors and replicas, in all kinds of
+ * schedules and with stashes recomputed, is held against one host rank by the gates of parity.h. What differs in nothing but schedule and
  * recomputation gives the same bits. With a number as argument: that case alone.
  */
 enum { N_BLOCKS = 4, QUICK = 1 };
@@ -29,6 +29,16 @@ static const struct {
     { { HOSTS4, { 8 }, 1, .pipeline = 4, .kind = "zb-h1", .recompute = "none,full,attention,full" }, true },
     { { HOSTS4, { 5, 3 }, 2, .pipeline = 2, .kind = "1f1b" }, false },
     { { HOSTS4, { 5, 3 }, 2, .pipeline = 2, .kind = "gpipe", .recompute = "attention" }, true },
+    { { HOSTS2, { 8 }, 4, .tensor = 2 }, false },
+    { { HOSTS2, { 8 }, 4, .tensor = 2, .recompute = "full" }, true },
+    { { HOSTS2, { 8 }, 4, .tensor = 2, .sequence_parallel = true }, false },
+    { { HOSTS2, { 8 }, 4, .tensor = 2, .sequence_parallel = true, .recompute = "full", .kind = "1f1b" }, true },
+    { { HOSTS2, { 8 }, 3, .tensor = 2, .tensor_shares = { 3, 1 } }, false },
+    { { HOSTS4, { 8 }, 2, .tensor = 2, .pipeline = 2, .kind = "1f1b", .sequence_parallel = true }, false },
+    { { HOSTS4, { 8 }, 2, .tensor = 2, .pipeline = 2, .kind = "zb-h1", .sequence_parallel = true, .recompute = "full" }, true },
+    { { HOSTS4, { 5, 3 }, 2, .tensor = 2, .tensor_shares = { 1, 3 }, .sequence_parallel = true }, false },
+    { { HOSTS4, { 8 }, 4, .tensor = 4 }, false },
+    { { { "host", "opencl:0" }, { 8 }, 4, .tensor = 2, .sequence_parallel = true }, false },
     { { { "host", "opencl:0" }, { 8 }, 2, .pipeline = 2, .kind = "1f1b" }, false },
     { { { "opencl:0", "host" }, { 8 }, 2, .pipeline = 2, .kind = "zb-h1", .recompute = "full" }, false },
 };
