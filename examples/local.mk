@@ -8,3 +8,5 @@ check_PROGRAMS += examples/own_layer
 examples_own_layer_SOURCES = examples/own_layer.c
 examples_own_layer_LDADD = libyoke-train.la libyoke.la -lm
 YOKE_TESTS += 'OMP_NUM_THREADS=1 examples/own_layer host'
+EXTRA_DIST += examples/training/model.json examples/training/data.yaml examples/training/layerwise.yaml examples/training/pipeline.yaml \
+	examples/training/interleaved.yaml examples/training/tensor.yaml examples/training/hybrid.yaml examples/training/mixed.yaml
