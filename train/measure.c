@@ -93,10 +93,8 @@ static bool fits(const struct yokei_run_state *s)
 static void forget_ranks(struct yokei_run_state *s)
 {
     struct yokei_plan *p = &s->t->plan;
-    yokei_run_note(s, "the checkpoint is of %lld ranks on other devices: shares are measured anew, and bits will differ", (long long)p->n_ranks);
-    free(p->ranks);
-    p->ranks = NULL;
-    p->n_ranks = 0;
+    yokei_run_note(s, "the checkpoint is of other devices: shares are measured anew, and bits will differ");
+    yokei_plan_forget_ranks(p);
 }
 
 static yoke_status fill_probe(const struct yokei_run_state *s, int64_t n, int32_t *inputs, int32_t *targets)

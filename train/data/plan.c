@@ -2,6 +2,7 @@
 #include "train/data/plan.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/base.h"
@@ -152,3 +153,10 @@ yoke_status yokei_plan_text(const struct yokei_plan *plan, char **text_out)
 }
 
 void yokei_plan_free(struct yokei_plan *plan) { yokei_json_free(&yokei_plan_schema, plan); }
+
+void yokei_plan_forget_ranks(struct yokei_plan *plan)
+{
+    free(plan->ranks);
+    plan->ranks = NULL;
+    plan->n_ranks = 0;
+}

@@ -77,5 +77,7 @@ yoke_status yokei_plan_write(const char *path, const struct yokei_plan *plan);
 yoke_status yokei_plan_text(const struct yokei_plan *plan, char **text_out);
 yoke_status yokei_plan_parse(const char *where, const char *text, size_t bytes, struct yokei_plan *plan_out);
 void yokei_plan_free(struct yokei_plan *plan);
+/** The plan for other ranks: their shares are not known. */
+void yokei_plan_forget_ranks(struct yokei_plan *plan);
 
 #endif
