@@ -211,8 +211,8 @@ const struct cli_option cli_option_table[] = {
     { "test-only", CLI_LIBRARY, CLI_TEXT, .help = "Tests: run only the commands that contain this word" },
     { "inject", CLI_LIBRARY, CLI_TEXT, .help = "Tests: delay, drop, duplicate or flip messages, such as rank=1,delay=0.01:5ms,drop=0.001" },
     { "save-fault", CLI_LIBRARY, CLI_TEXT,
-      .help = "Tests: kill=K kills the process in the Kth write, fsync, rename or removal of its checkpoints; full=K: from there on a save finds "
-              "the disk full" },
+      .help = "Tests: kill=K kills the process in the Kth write, fsync, rename or removal of its checkpoints; full=K: from there on that save "
+              "finds the disk full; full=0: every save does" },
     { "expect-size", CLI_LIBRARY, CLI_INT, .help = "Set by yoke run: the number of ranks that must come up" },
     { "supervisor", CLI_LIBRARY, CLI_INT, .help = "Set by yoke run: its process id and host" },
     { "terminal", CLI_LIBRARY, CLI_FLAG, .help = "Set by yoke run: its stderr is a terminal" },

@@ -21,6 +21,10 @@ train_unit_programs = tests/unit/train_layers tests/unit/train_program tests/uni
 	tests/unit/train_simulate
 check_PROGRAMS += $(train_unit_programs)
 YOKE_TESTS += $(train_unit_programs)
+# These fsync a thousand times; what is shown does not depend on the disk.
+checkpoint_unit_programs = tests/unit/checkpoint tests/unit/train_resume
+check_PROGRAMS += $(checkpoint_unit_programs)
+YOKE_TESTS += 'TMPDIR=/dev/shm tests/unit/checkpoint' 'TMPDIR=/dev/shm tests/unit/train_resume'
 TRAIN_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 TRAIN_TEST_LDADD = libyoke-train.la libyoke.la $(CMOCKA_LIBS) -lm
 tests_unit_train_layers_CFLAGS = $(TRAIN_TEST_CFLAGS)
@@ -33,6 +37,10 @@ tests_unit_train_simulate_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_train_simulate_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_train_loop_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_train_loop_LDADD = $(TRAIN_TEST_LDADD)
+tests_unit_checkpoint_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
+tests_unit_checkpoint_LDADD = $(TRAIN_TEST_LDADD) $(JANSSON_LIBS) -lpthread
+tests_unit_train_resume_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
+tests_unit_train_resume_LDADD = $(TRAIN_TEST_LDADD)
 
 # Layouts against one host rank. Ranks share two cores: one thread each.
 train_ranks_programs = tests/ranks/parity tests/ranks/parity_planted tests/ranks/mesh

@@ -73,8 +73,8 @@ int yokei_disk_remove(const char *path);
 yoke_status yokei_disk_sync_folder(const char *path);
 /**
  * From here to yokei_disk_unwatch the calls above count, over the whole process, and YOKE_SAVE_FAULT says what happens: kill=K
- * kills the process in the Kth, in the middle of its data where it writes; full=K makes the Kth and all writes that follow fail for
- * want of room. The variable is read here.
+ * kills the process in the Kth, in the middle of its data where it writes; full=K makes the Kth and all writes that follow in that
+ * save fail for want of room, full=0 those of every save. The variable is read here.
  */
 void yokei_disk_watch(void);
 void yokei_disk_unwatch(void);

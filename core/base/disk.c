@@ -20,9 +20,9 @@ void yokei_disk_watch(void)
 {
     const char *text = getenv("YOKE_SAVE_FAULT");
     char kind[8] = "";
-    fault.full = false;
     fault.watched = text && sscanf(text, "%4[a-z]=%lld", kind, &fault.at) == 2;
     fault.kills = strcmp(kind, "kill") == 0;
+    fault.full = fault.watched && !fault.kills && fault.at == 0;
 }
 
 void yokei_disk_unwatch(void) { fault.watched = fault.full = false; }
