@@ -91,3 +91,13 @@ YOKE_TESTS += \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/tensor_planted_counted' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/tensor_planted_bias' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/tensor_planted_dropped'
+
+# Checkpoints of divided models, and of runs as a user has them.
+check_PROGRAMS += tests/ranks/checkpoint
+tests_ranks_checkpoint_SOURCES = tests/ranks/ranks.h tests/ranks/checkpoint.c
+tests_ranks_checkpoint_CFLAGS = $(TRAIN_RANKS_CFLAGS) $(JANSSON_CFLAGS)
+tests_ranks_checkpoint_LDADD = $(TRAIN_RANKS_LDADD)
+YOKE_TESTS += \
+	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 4 tests/ranks/checkpoint' \
+	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/checkpoint_command'
+EXTRA_DIST += tests/ranks/checkpoint_command

@@ -24,9 +24,10 @@ static double part_of(const struct yoke_parameter *p)
 static void say(const struct yokei_layout *l, double *said)
 {
     const struct yoke_trainer *t = l->trainer;
-    for (int i = 0; i < l->whole.n; i++) {
-        int local = yokei_parameter_find(&t->plan.parameters, l->whole.item[i].name);
-        l->items[i] = (struct yokei_save_item){ .parameter = &l->whole.item[i], .local = local };
+    for (int i = 0; i < l->n_items; i++) {
+        const struct yoke_parameter *whole = &t->plan.logical.item[i];
+        int local = yokei_parameter_find(&t->plan.parameters, whole->name);
+        l->items[i] = (struct yokei_save_item){ .parameter = whole, .local = local };
         said[i * SAID + SAID_PART] = local < 0 ? 0 : part_of(&t->plan.parameters.item[local]);
         said[i * SAID + SAID_COUNT] = local < 0 ? 0 : (double)yokei_local_count(&t->plan.parameters.item[local]);
     }
@@ -50,14 +51,14 @@ static yoke_status settle(struct yokei_layout *l, const double *all, int i, doub
     int whole = -1, part = -1;
     double covered = 0;
     for (int r = 0; r < t->plan.n_ranks; r++) {
-        const double *said = all + ((size_t)r * (size_t)l->whole.n + (size_t)i) * SAID;
+        const double *said = all + ((size_t)r * (size_t)l->n_items + (size_t)i) * SAID;
         if (said[SAID_PART] == 1 && (whole < 0 || load[r] < load[whole])) whole = r;
         if (said[SAID_PART] > 0 && (part < 0 || load[r] < load[part])) part = r;
-        if (is_first(all, l->whole.n, i, r)) covered += said[SAID_COUNT];
+        if (is_first(all, l->n_items, i, r)) covered += said[SAID_COUNT];
     }
     item->spread = whole < 0;
     item->owner = item->spread ? part : whole;
-    item->contributes = item->spread && is_first(all, l->whole.n, i, t->plan.rank);
+    item->contributes = item->spread && is_first(all, l->n_items, i, t->plan.rank);
     if (item->owner < 0 || (item->spread && covered != (double)count))
         return yoke_fail(YOKE_EINTERNAL, "saving %s: all ranks together hold %.0f of its %lld elements", item->parameter->name, covered,
                          (long long)count);
@@ -69,12 +70,12 @@ static yoke_status settle(struct yokei_layout *l, const double *all, int i, doub
 static yoke_status deal(struct yokei_layout *l, const double *all)
 {
     double *load = calloc((size_t)l->trainer->plan.n_ranks, sizeof *load);
-    bool *done = calloc((size_t)l->whole.n + 1, sizeof *done);
+    bool *done = calloc((size_t)l->n_items + 1, sizeof *done);
     yoke_status status = load && done ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "saving: no host memory");
-    for (int k = 0; k < l->whole.n && !status; k++) {
+    for (int k = 0; k < l->n_items && !status; k++) {
         int longest = -1;
-        for (int i = 0; i < l->whole.n; i++)
-            if (!done[i] && (longest < 0 || yokei_logical_count(&l->whole.item[i]) > yokei_logical_count(&l->whole.item[longest]))) longest = i;
+        for (int i = 0; i < l->n_items; i++)
+            if (!done[i] && (longest < 0 || yokei_logical_count(l->items[i].parameter) > yokei_logical_count(l->items[longest].parameter))) longest = i;
         done[longest] = true;
         status = settle(l, all, longest, load);
     }
@@ -85,10 +86,8 @@ static yoke_status deal(struct yokei_layout *l, const double *all)
 
 yoke_status yokei_layout_create(yoke_trainer *t, struct yokei_layout *layout_out)
 {
-    struct yoke_place everywhere = { .size = sizeof everywhere, .tensor_size = 1 };
-    struct yokei_layout l = { .trainer = t };
-    YOKE_TRY(yokei_parameters_create((const yoke_layer *const *)t->model->layer, t->model->n_layers, NULL, &everywhere, &l.whole));
-    size_t n = (size_t)l.whole.n;
+    struct yokei_layout l = { .trainer = t, .n_items = t->plan.logical.n };
+    size_t n = (size_t)l.n_items;
     double *said = calloc(n * SAID + 1, sizeof *said), *all = calloc(n * SAID * (size_t)t->plan.n_ranks + 1, sizeof *all);
     l.items = calloc(n + 1, sizeof *l.items);
     yoke_status status = said && all && l.items ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "saving: no host memory");
@@ -109,7 +108,6 @@ yoke_status yokei_layout_create(yoke_trainer *t, struct yokei_layout *layout_out
 
 void yokei_layout_free(struct yokei_layout *l)
 {
-    yokei_parameters_free(&l->whole);
     free(l->items);
     free(l->mine);
     memset(l, 0, sizeof *l);

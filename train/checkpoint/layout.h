@@ -11,8 +11,8 @@
 
 struct yokei_layout {
     yoke_trainer *trainer;
-    struct yokei_parameters whole;    /* all parameters of the model, of whatever rank */
-    struct yokei_save_item *items;    /* one each */
+    struct yokei_save_item *items;    /* of all parameters of the model, of whatever rank */
+    int n_items;
     float *mine;                      /* a piece: this rank's part of a spread tensor; NULL where none is spread */
 };
 

@@ -79,7 +79,7 @@ static yoke_status save(struct yokei_run_state *s, int64_t step, double clock)
     yokei_text(m.yoke, sizeof m.yoke, "%s", yoke_version());
     YOKE_TRY(yokei_layout_create(s->trainer, &layout));
     yokei_ranks_busy(&s->config, "writing a checkpoint");
-    struct yokei_save what = { .dir = t->save, .keep = t->keep, .rank = s->rank, .items = layout.items, .n_items = layout.whole.n,
+    struct yokei_save what = { .dir = t->save, .keep = t->keep, .rank = s->rank, .items = layout.items, .n_items = layout.n_items,
                                .manifest = &m, .context = &layout, .get = yokei_layout_get, .agree = yokei_layout_agree };
     yoke_status status = yokei_checkpoint_save(&what);
     memset(&m.plan, 0, sizeof m.plan); /* the run's, not ours to free */
