@@ -239,6 +239,34 @@ static void by_time(void **state)
     assert_ok(yoke_device_close(device));
 }
 
+/* A budget of time goes on with what is left of it. */
+static void rest_of_a_budget(void **state)
+{
+    yoke_device *device;
+    struct yokei_training_result first, second;
+    struct yokei_manifest m;
+    char folder[700];
+    (void)state;
+    assert_ok(yoke_device_open("host", NULL, &device));
+    struct yokei_training t = training_of(device, "fp32");
+    t.plan.steps = 0;
+    t.plan.budget_seconds = 1;
+    t.save = in_folder("budget");
+    t.stop = &stop;
+    t.progress = stop_at_three;
+    stop = 0;
+    assert_fails(YOKE_EPREEMPTED, "saved behind step 4", run(&t, &first));
+    stop = 0;
+    snprintf(folder, sizeof folder, "%s/step-0000004", in_folder("budget"));
+    assert_ok(yokei_manifest_read(folder, &m));
+    assert_true(m.seconds > 0 && m.seconds < 1 && m.plan.n_progress >= 1);
+    t = resumed(device, folder);
+    assert_ok(run(&t, &second));
+    assert_true(second.steps > 4 && second.seconds > 0.5 * (1 - m.seconds) && second.seconds < 1.5);
+    yokei_manifest_free(&m);
+    assert_ok(yoke_device_close(device));
+}
+
 static void refused(void **state)
 {
     yoke_device *device;
@@ -268,6 +296,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bit_for_bit), cmocka_unit_test(asked_to_stop), cmocka_unit_test(full_disk), cmocka_unit_test(by_time),
+        cmocka_unit_test(rest_of_a_budget),
         cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests_name("runs that go on", tests, make_folder, remove_test_folder);

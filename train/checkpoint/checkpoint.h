@@ -10,6 +10,7 @@
 #define TRAIN_CHECKPOINT_CHECKPOINT_H
 
 #include "train/checkpoint/manifest.h"
+#include "train/data/problems.h"
 #include "train/data/safetensors_header.h"
 
 /* ---- folder.c: the checkpoints of a folder ---- */
@@ -87,16 +88,6 @@ struct yokei_checkpoint {
     struct yokei_safetensors_file *files; /* the shards */
     size_t n_files;
 };
-/** What is wrong with a checkpoint, all of it: one line each in `text`, as many as there is room for. */
-struct yokei_problems {
-    int n;
-    size_t used;
-    char text[3500];
-};
-void yokei_problem(struct yokei_problems *p, const char *format, ...) YOKE_PRINTF(2, 3);
-/** YOKE_OK, or YOKE_EDATA "<path>: n problems: …". */
-yoke_status yokei_problems_end(const struct yokei_problems *p, const char *path);
-
 /**
  * Open the checkpoint in `folder` and check it: sizes, headers, and with flags 0 the checksum of every tensor (NO_HASH leaves that
  * out); and that it holds weights and moments of the model of its plan, no more and no less, as f32. All problems are listed at
