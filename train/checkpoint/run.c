@@ -36,7 +36,7 @@ static yoke_status restore(struct yokei_run_state *s, const struct yokei_checkpo
 {
     const struct yokei_manifest *m = &c->manifest;
     uint64_t hash = strtoull(m->xxh3, NULL, 16);
-    YOKE_TRY(yokei_ranks_agree(&s->config, hash, "resume from different checkpoints: give all hosts the same folder"));
+    YOKE_TRY(yokei_ranks_agree(&s->config, hash, NULL, "resume from different checkpoints: give all hosts the same folder"));
     yokei_ranks_busy(&s->config, "reading a checkpoint");
     YOKE_TRY(yokei_checkpoint_load(c, s->trainer));
     yokei_trainer_restore(s->trainer, m->step, m->optimizer_step, m->loss_scale, m->good_steps, (int)m->skipped_steps);
