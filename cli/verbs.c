@@ -103,7 +103,7 @@ const struct cli_verb cli_verb_table[] = {
           "With --save DIR, checkpoints are folders DIR/step-0000123, there whole or not at all. SIGTERM or SIGINT (to yoke run also "
           "SIGUSR1 and SIGHUP) saves at the end of the step and ends with exit code 75. --resume DIR goes on from the newest complete "
           "one by the checkpoint's plan: on the same ranks and devices bit for bit as if the run had never stopped; on others with the "
-          "same data in the same order. Beside it only --steps, --shares, --micro-batch and what is no part of a plan may be given. A "
+          "same data in the same order. Beside it only --steps, --shares, --micro-batch, the layout (--pp and its like) and what is no part of a plan may be given. A "
           "disk that is full is a warning while the run goes on, and exit code 13 for the last checkpoint.",
       .run = cli_train },
     { "ckpt ls", CLI_CKPT_LS, .arguments = "DIR", .summary = "List the checkpoints of a folder",
