@@ -47,6 +47,11 @@ yoke_status cli_train(const struct cli_context *context);
 yoke_status cli_trace(const struct cli_context *context);
 yoke_status cli_schedule_show(const struct cli_context *context);
 yoke_status cli_schedule_check(const struct cli_context *context);
+yoke_status cli_ckpt_ls(const struct cli_context *context);
+yoke_status cli_ckpt_show(const struct cli_context *context);
+yoke_status cli_ckpt_verify(const struct cli_context *context);
+yoke_status cli_ckpt_diff(const struct cli_context *context);
+yoke_status cli_ckpt_convert(const struct cli_context *context);
 yoke_status cli_hello(const struct cli_context *context);
 yoke_status cli_manual(const struct cli_context *context);
 

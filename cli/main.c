@@ -136,7 +136,11 @@ static int run_as_rank(const struct cli_verb *verb, int argc, char **argv)
         status = verb->run(&context);
     }
     if (fflush(stdout) && !status) status = yoke_fail(YOKE_EIO, "stdout: cannot write the results");
-    if (!status) status = cli_job_end();
+    const bool preempted = status == YOKE_EPREEMPTED; /* all ranks end alike, in order: MPI is ended as after success */
+    if (!status || preempted) {
+        const yoke_status end = cli_job_end();
+        if (end) status = end;
+    }
     if (status) {
         /* After a fault nobody calls MPI_Finalize, and no destructor may wait for a library's threads. */
         int code = ended(status, heard);

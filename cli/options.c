@@ -10,7 +10,7 @@
 
 #define COLLECTIVES (CLI_BENCH_COLLECTIVES | CLI_BENCH_ALLREDUCE)
 #define BENCH (CLI_BENCH_GEMM | COLLECTIVES)
-#define RESULTS (CLI_INFO | CLI_VERIFY | CLI_TRACE | CLI_SCHEDULE_SHOW | BENCH)
+#define RESULTS (CLI_INFO | CLI_VERIFY | CLI_TRACE | CLI_SCHEDULE_SHOW | BENCH | CLI_CKPT_LS | CLI_CKPT_SHOW | CLI_CKPT_VERIFY | CLI_CKPT_DIFF)
 #define DTYPES "f32|bf16|f16"
 
 const struct cli_option cli_option_table[] = {
@@ -161,8 +161,15 @@ const struct cli_option cli_option_table[] = {
     { "evaluate-every", CLI_TRAIN, CLI_INT, .metavar = "STEPS", .least = 1, .most = 1e9, .help = "Measure the validation loss so often; default: at the end" },
     { "validation-share", CLI_TRAIN, CLI_REAL, .least = 1e-6, .most = 0.5, .help = "Part of the tokens, at the file's end, that is held out; default 0.05" },
     { "validation-tokens", CLI_TRAIN, CLI_INT, .value = "200k", .metavar = "N", .least = 1, .most = 1e12, .help = "Evaluate at most so many held-out tokens" },
-    { "init", CLI_TRAIN, CLI_TEXT, .metavar = "FILE|DIR", .help = "Start from these weights: safetensors with Hugging Face's GPT-2 names" },
-    { "save", CLI_TRAIN, CLI_TEXT, .metavar = "DIR", .help = "Write model.safetensors and config.json at the end" },
+    { "init", CLI_TRAIN, CLI_TEXT, .metavar = "FILE|DIR", .help = "Start from these weights: safetensors with Hugging Face's GPT-2 names, sharded or not, or a checkpoint" },
+    { "save", CLI_TRAIN, CLI_TEXT, .metavar = "DIR",
+      .help = "Write checkpoints to this folder: at the end, as often as the next two say, and when asked to stop (SIGTERM, SIGINT)" },
+    { "save-every", CLI_TRAIN, CLI_INT, .metavar = "STEPS", .least = 1, .most = 1e9, .help = "Write a checkpoint every so many steps; needs --save" },
+    { "save-every-seconds", CLI_TRAIN, CLI_TIME, .metavar = "TIME", .least = 0.001, .most = 1e8,
+      .help = "Write a checkpoint at the end of a step when so much time has passed since the last; needs --save" },
+    { "keep", CLI_TRAIN, CLI_INT, .value = "3", .metavar = "N", .least = 0, .most = 1e9, .help = "Keep the newest N checkpoints; 0: all" },
+    { "resume", CLI_TRAIN, CLI_TEXT, .metavar = "DIR|CKPT", .help = "Go on from this checkpoint, or from the newest complete one of a folder, by its plan" },
+    { "export", CLI_TRAIN, CLI_TEXT, .metavar = "DIR", .help = "Write model.safetensors and config.json for other programs at the end" },
     { "dump-grads", CLI_TRAIN, CLI_TEXT, .metavar = "FILE", .help = "Write the summed gradients of the first step as safetensors" },
     { "plan", CLI_TRAIN, CLI_TEXT, .metavar = "FILE", .help = "Replay the plan.json of an earlier run, bit for bit on the same devices" },
     { "memory-limit", CLI_TRAIN, CLI_BYTES, .least = 1, .most = 1e18, .help = "Refuse a run that needs more device memory on a rank; default: what is free" },
@@ -170,6 +177,10 @@ const struct cli_option cli_option_table[] = {
     { "prompt", CLI_TRAIN, CLI_TEXT, .metavar = "TEXT", .help = "What the generated text follows; default: a new line" },
     { "temperature", CLI_TRAIN, CLI_REAL, .value = "0.7", .least = 0, .most = 100, .help = "Of the sample; 0 takes the likeliest token" },
     { "top-k", CLI_TRAIN, CLI_INT, .value = "0", .metavar = "K", .least = 0, .most = 1e9, .help = "Sample among the K likeliest tokens; 0: all" },
+
+    /* ---- ckpt: cli/ckpt.c ---- */
+    { "dtype", CLI_CKPT_CONVERT, CLI_CHOICE, .value = "f32", .choices = DTYPES, .help = "Type of the weights that are written" },
+    { "single-file", CLI_CKPT_CONVERT, CLI_FLAG, .help = "One model.safetensors instead of as many shards as the checkpoint has" },
 
     /* ---- hidden: cli/manual.c ---- */
     { "name", CLI_MANUAL, CLI_TEXT, .no_key = true, .help = "Verb whose page is written; default: the page of yoke itself" },
@@ -199,6 +210,9 @@ const struct cli_option cli_option_table[] = {
     { "seed", CLI_LIBRARY, CLI_INT, .help = "Tests: the seed of what is drawn at random" },
     { "test-only", CLI_LIBRARY, CLI_TEXT, .help = "Tests: run only the commands that contain this word" },
     { "inject", CLI_LIBRARY, CLI_TEXT, .help = "Tests: delay, drop, duplicate or flip messages, such as rank=1,delay=0.01:5ms,drop=0.001" },
+    { "save-fault", CLI_LIBRARY, CLI_TEXT,
+      .help = "Tests: kill=K kills the process in the Kth write, fsync, rename or removal of its checkpoints; full=K: from there on that save "
+              "finds the disk full; full=0: every save does" },
     { "expect-size", CLI_LIBRARY, CLI_INT, .help = "Set by yoke run: the number of ranks that must come up" },
     { "supervisor", CLI_LIBRARY, CLI_INT, .help = "Set by yoke run: its process id and host" },
     { "terminal", CLI_LIBRARY, CLI_FLAG, .help = "Set by yoke run: its stderr is a terminal" },

@@ -32,6 +32,11 @@ enum cli_verb_bit {
     CLI_TRACE = 1 << 11,
     CLI_SCHEDULE_SHOW = 1 << 12,
     CLI_SCHEDULE_CHECK = 1 << 13,
+    CLI_CKPT_LS = 1 << 16,
+    CLI_CKPT_SHOW = 1 << 17,
+    CLI_CKPT_VERIFY = 1 << 18,
+    CLI_CKPT_DIFF = 1 << 19,
+    CLI_CKPT_CONVERT = 1 << 20,
     CLI_HIDDEN = CLI_RANK | CLI_MANUAL | CLI_HELLO, /* verbs that are not listed */
     CLI_LIBRARY = 1 << 30, /* no option: a variable that the libraries read, listed so that typing errors are found */
     CLI_EVERY = CLI_LIBRARY - 1,

@@ -2,151 +2,15 @@
 /* yoke train: options to a training run, and what a person sees of it. */
 #include <jansson.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <yoke/comm.h>
 
 #include "cli/cli.h"
+#include "cli/train_plan.h"
 #include "core/base/base.h"
-#include "parallel/balance.h"
-#include "train/loop.h"
-
-/* What a plan fixes: beside --plan these options would contradict it. */
-static const char *const fixed_by_plan[] = {
-    "model", "precision", "batch", "micro-batch", "sequence", "shares", "seed", "steps", "budget-seconds", "learning-rate",
-    "min-learning-rate", "warmup", "weight-decay", "beta1", "beta2", "clip", "loss-scale", "bucket-bytes", "dp", "pp", "tp", "schedule",
-    "chunks", "layers", "recompute", "tensor-shares", "sequence-parallel",
-};
-
-static bool is_file(const char *path)
-{
-    struct stat s;
-    return stat(path, &s) == 0;
-}
-
-static yoke_status read_model(const char *name, struct yoke_gpt2_config *out)
-{
-    if (strchr(name, '/') || is_file(name)) return yokei_gpt2_config_read(name, out);
-    return yoke_gpt2_preset(name, out);
-}
-
-/* Shares as sequences or as ratios: "24,8", "3:1"; one for each of n replicas. */
-static yoke_status read_weights(const char *text, int n_wanted, const char *who, double *weights)
-{
-    double sum = 0;
-    int n = 0;
-    for (const char *at = text; *at; n++) {
-        char *end;
-        double w = strtod(at, &end);
-        if (end == at || !(w >= 0) || !isfinite(w) || (*end && *end != ':' && *end != ','))
-            return yoke_fail(YOKE_ECONFIG, "--shares %s: \"%s\" is no share; write auto, or one number per %s, such as 3:1", text, at, who);
-        if (n < n_wanted) weights[n] = w;
-        sum += w;
-        at = *end ? end + 1 : end;
-    }
-    if (n != n_wanted || !(sum > 0))
-        return yoke_fail(YOKE_ECONFIG, "--shares %s: %d shares for %d %ss, not all of them 0: give one per %s", text, n, n_wanted, who, who);
-    for (int d = 0; d < n_wanted; d++) weights[d] /= sum;
-    return YOKE_OK;
-}
-
-static yoke_status read_shares(const char *text, const struct yokei_mesh *mesh, struct yokei_plan *plan, int64_t micro_batch)
-{
-    const int n_ranks = yokei_mesh_size(mesh);
-    double *weights = calloc((size_t)mesh->data, sizeof *weights);
-    int64_t *shares = calloc((size_t)mesh->data, sizeof *shares);
-    plan->ranks = calloc((size_t)n_ranks, sizeof *plan->ranks);
-    yoke_status status = weights && shares && plan->ranks ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "--shares: no host memory for %d ranks", n_ranks);
-    if (!status) status = read_weights(text, mesh->data, mesh->data == n_ranks ? "rank" : "replica", weights);
-    if (!status) yokei_balance(weights, mesh->data, plan->batch, shares);
-    for (int r = 0; r < n_ranks && !status; r++) {
-        const int d = yokei_mesh_at(mesh, r).d;
-        plan->ranks[r].share = weights[d];
-        plan->ranks[r].samples = shares[d];
-        plan->ranks[r].micro_batch = shares[d] ? yokei_mesh_micro_batch(mesh, shares[d], micro_batch) : 0;
-    }
-    plan->n_ranks = n_ranks;
-    free(weights);
-    free(shares);
-    if (status) {
-        free(plan->ranks);
-        plan->ranks = NULL;
-        plan->n_ranks = 0;
-    }
-    return status;
-}
-
-static yoke_status read_mesh(const struct cli_context *context, struct yokei_plan *p, int64_t micro_batch)
-{
-    const struct cli_options *o = context->options;
-    const struct {
-        const char *option;
-        char *place;
-        size_t bytes;
-    } texts[] = { { "schedule", p->schedule, sizeof p->schedule }, { "layers", p->layers, sizeof p->layers },
-                  { "recompute", p->recompute, sizeof p->recompute }, { "tensor-shares", p->tensor_shares, sizeof p->tensor_shares } };
-    struct yokei_mesh mesh;
-    p->data = cli_is_set(o, "dp") ? cli_int(o, "dp") : 0;
-    p->pipeline = cli_int(o, "pp");
-    p->tensor = cli_int(o, "tp");
-    p->chunks = cli_int(o, "chunks");
-    p->sequence_parallel = cli_flag(o, "sequence-parallel");
-    for (size_t i = 0; i < YOKE_COUNT(texts); i++) {
-        const char *text = cli_is_set(o, texts[i].option) ? cli_text(o, texts[i].option) : "";
-        if (strlen(text) >= texts[i].bytes)
-            return yoke_fail(YOKE_ECONFIG, "--%s: %zu characters; at most %zu are taken", texts[i].option, strlen(text), texts[i].bytes - 1);
-        yokei_text(texts[i].place, texts[i].bytes, "%s", strcmp(text, "auto") && strcmp(text, "none") ? text : "");
-    }
-    YOKE_TRY(yokei_mesh_create(context->size, context->rank, (int)p->data, (int)p->pipeline, (int)p->tensor, (int)p->chunks, &mesh));
-    p->data = mesh.data;
-    return strcmp(cli_text(o, "shares"), "auto") ? read_shares(cli_text(o, "shares"), &mesh, p, micro_batch) : YOKE_OK;
-}
-
-static yoke_status plan_from_options(const struct cli_context *context, struct yokei_training *t)
-{
-    const struct cli_options *o = context->options;
-    struct yokei_plan *p = &t->plan;
-    YOKE_TRY(read_model(cli_text(o, "model"), &p->model));
-    yokei_text(p->precision, sizeof p->precision, "%s", cli_text(o, "precision"));
-    yokei_text(p->all_reduce, sizeof p->all_reduce, "auto"); /* by size, the same in every run */
-    p->seed = (uint64_t)cli_int(o, "seed");
-    p->batch = cli_int(o, "batch");
-    p->sequence = cli_int(o, "sequence") ? cli_int(o, "sequence") : p->model.n_positions;
-    p->bucket_bytes = (int64_t)cli_bytes(o, "bucket-bytes");
-    p->learning_rate = cli_real(o, "learning-rate");
-    p->min_learning_rate = cli_is_set(o, "min-learning-rate") ? cli_real(o, "min-learning-rate") : p->learning_rate / 10;
-    p->warmup = cli_int(o, "warmup");
-    p->weight_decay = cli_real(o, "weight-decay");
-    p->beta1 = cli_real(o, "beta1");
-    p->beta2 = cli_real(o, "beta2");
-    p->clip = cli_real(o, "clip");
-    p->loss_scale = cli_real(o, "loss-scale");
-    p->budget_seconds = cli_real(o, "budget-seconds");
-    p->steps = p->budget_seconds > 0 ? 0 : cli_int(o, "steps");
-    if (p->budget_seconds > 0 && strcmp(cli_origin(o, "steps"), "default") != 0)
-        return yoke_fail(YOKE_ECONFIG, "--steps and --budget-seconds are both given: a run ends by one of them, leave one out");
-    t->micro_batch = cli_int(o, "micro-batch");
-    if (t->micro_batch > p->batch)
-        return yoke_fail(YOKE_ECONFIG, "--micro-batch %lld is more than --batch %lld: lower it to at most the batch",
-                         (long long)t->micro_batch, (long long)p->batch);
-    if (p->sequence > p->model.n_positions)
-        return yoke_fail(YOKE_ECONFIG, "--sequence %lld is longer than the model's %lld positions: lower it, or raise n_positions in its config.json",
-                         (long long)p->sequence, (long long)p->model.n_positions);
-    return read_mesh(context, p, t->micro_batch);
-}
-
-static yoke_status plan_from_file(const struct cli_context *context, const char *path, struct yokei_training *t)
-{
-    for (size_t i = 0; i < YOKE_COUNT(fixed_by_plan); i++)
-        if (strcmp(cli_origin(context->options, fixed_by_plan[i]), "default") != 0 && cli_is_set(context->options, fixed_by_plan[i]))
-            return yoke_fail(YOKE_ECONFIG, "%s and --plan are both given: the plan fixes %s, leave the option (%s) out", fixed_by_plan[i],
-                             fixed_by_plan[i], cli_origin(context->options, fixed_by_plan[i]));
-    t->replay = true;
-    t->plan_path = path;
-    return yokei_plan_read(path, &t->plan);
-}
 
 static void show_progress(void *context, const struct yokei_training_progress *p)
 {
@@ -202,6 +66,7 @@ static yoke_status show_json(const struct yokei_training *t, const struct yokei_
     for (int64_t i = 0; i < t->plan.n_ranks; i++)
         json_array_append_new(ranks, json_pack("{s:s,s:I}", "device", t->plan.ranks[i].device, "samples",
                                                (json_int_t)t->plan.ranks[i].samples));
+    json_object_set_new(root, "saved_step", r->saved_step >= 0 ? json_integer((json_int_t)r->saved_step) : json_null());
     if (r->sample) {
         /* The sample may hold any bytes; JSON only text. */
         json_t *text = json_stringn(r->sample, r->sample_bytes);
@@ -228,7 +93,7 @@ static void show_text(const struct yokei_training *t, const struct yokei_trainin
         printf("\n---\n");
     }
     printf("steps            %lld (%lld tokens in %.1f s, %.1f k tokens/s)\n", (long long)r->steps, (long long)r->tokens, r->seconds,
-           (double)r->tokens / r->seconds * 1e-3);
+           r->seconds > 0 ? (double)r->tokens / r->seconds * 1e-3 : 0.0);
     for (int64_t i = 0; i < t->plan.n_ranks; i++)
         printf("rank %-2lld %-9s %lld of %lld sequences a step\n", (long long)i, t->plan.ranks[i].device, (long long)t->plan.ranks[i].samples,
                (long long)t->plan.batch);
@@ -238,6 +103,7 @@ static void show_text(const struct yokei_training *t, const struct yokei_trainin
         printf("validation loss  %.4f %s on %lld held-out tokens\n", r->validation_loss, unit, (long long)r->validation_tokens);
     if (isfinite(r->baseline_loss))
         printf("yardstick        %.4f nats per byte by an order-3 byte-count model of the same text, on the same bytes\n", r->baseline_loss);
+    if (r->saved_step >= 0) printf("checkpoint       step %lld in %s\n", (long long)r->saved_step, t->save);
     printf("run directory    %s\n", t->run_dir);
 }
 
@@ -254,7 +120,13 @@ static yoke_status files_and_sample(const struct cli_context *context, struct yo
     t->evaluate_every = cli_int(o, "evaluate-every");
     t->memory_limit = cli_bytes(o, "memory-limit");
     t->init = cli_text(o, "init");
+    t->export_to = cli_text(o, "export");
     t->save = cli_text(o, "save");
+    t->save_every = cli_int(o, "save-every");
+    t->save_every_seconds = cli_real(o, "save-every-seconds");
+    t->keep = cli_int(o, "keep");
+    if (!t->save && (t->save_every || t->save_every_seconds > 0))
+        return yoke_fail(YOKE_EINVAL, "train: --save-every needs a folder to save to: give --save DIR");
     t->dump_gradients = cli_text(o, "dump-grads");
     t->prompt = cli_text(o, "prompt");
     t->sample_tokens = cli_int(o, "sample");
@@ -283,14 +155,36 @@ static yoke_status open_communicators(const struct cli_context *context, struct 
     return YOKE_OK;
 }
 
+static volatile sig_atomic_t stop_asked;
+
+static void ask_to_stop(int signal)
+{
+    (void)signal;
+    stop_asked = 1;
+}
+
+/* With a folder to save to, being asked to stop means: save, then stop. A second SIGINT ends the process at once. */
+static void take_signals(const struct cli_context *context, struct yokei_training *t)
+{
+    struct sigaction action = { .sa_handler = ask_to_stop, .sa_flags = SA_RESTART };
+    if (!t->save) return;
+    t->stop = &stop_asked;
+    sigaction(SIGTERM, &action, NULL);
+    if (context->size == 1) sigaction(SIGUSR1, &action, NULL); /* among ranks MPICH takes it for itself; yoke run passes it on as SIGTERM */
+    action.sa_flags |= (int)SA_RESETHAND;
+    sigaction(SIGINT, &action, NULL);
+}
+
 static yoke_status train(const struct cli_context *context, struct yokei_training *t)
 {
     const struct cli_options *o = context->options;
     struct yokei_training_result result = { 0 };
-    char run_dir[4096];
+    char run_dir[4096], resume[4096];
     YOKE_TRY(files_and_sample(context, t));
-    if (cli_text(o, "plan")) YOKE_TRY(plan_from_file(context, cli_text(o, "plan"), t));
-    else YOKE_TRY(plan_from_options(context, t));
+    take_signals(context, t);
+    if (cli_text(o, "resume")) YOKE_TRY(cli_plan_from_checkpoint(context, cli_text(o, "resume"), resume, sizeof resume, t));
+    else if (cli_text(o, "plan")) YOKE_TRY(cli_plan_from_file(context, cli_text(o, "plan"), t));
+    else YOKE_TRY(cli_plan_from_options(context, t));
     YOKE_TRY(yoke_device_open(context->device ? context->device : cli_text(o, "device"), NULL, &t->device));
     YOKE_TRY(open_communicators(context, t));
     YOKE_TRY(choose_run_dir(context, run_dir, sizeof run_dir));
@@ -301,7 +195,7 @@ static yoke_status train(const struct cli_context *context, struct yokei_trainin
     if (context->rank == 0 && cli_flag(o, "json")) status = show_json(t, &result);
     else if (context->rank == 0) show_text(t, &result);
     free(result.sample);
-    t->run_dir = NULL;
+    t->run_dir = t->resume = t->plan_path = NULL;
     return status;
 }
 
@@ -310,9 +204,10 @@ yoke_status cli_train(const struct cli_context *context)
     struct yokei_training t = { .plan = YOKEI_PLAN_INIT };
     yoke_status status = train(context, &t);
     /* After a fault the other ranks may be gone: nothing that waits for them is called, the process ends anyway. */
-    if (!status && t.control) status = yoke_comm_destroy(t.control);
-    if (!status && t.comm) status = yoke_comm_destroy(t.comm);
-    if (!status) status = yoke_device_close(t.device);
+    yoke_status end = status == YOKE_EPREEMPTED ? YOKE_OK : status;
+    if (!end && t.control) end = yoke_comm_destroy(t.control);
+    if (!end && t.comm) end = yoke_comm_destroy(t.comm);
+    if (!end) end = yoke_device_close(t.device);
     yokei_plan_free(&t.plan);
-    return status;
+    return end ? end : status;
 }

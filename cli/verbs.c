@@ -99,8 +99,53 @@ const struct cli_verb cli_verb_table[] = {
           "plan.json and metrics.jsonl to the run directory; prints the validation loss, for text beside that of an "
           "order-3 byte-count model, and a sample.\n\n"
           "The memory is known before the start: a run that does not fit is refused with what to lower (exit code 13). "
-          "A loss that is no number ends the run with rank and step (exit code 17).",
+          "A loss that is no number ends the run with rank and step (exit code 17).\n\n"
+          "With --save DIR, checkpoints are folders DIR/step-0000123, there whole or not at all. SIGTERM or SIGINT (to yoke run also "
+          "SIGUSR1 and SIGHUP) saves at the end of the step and ends with exit code 75. --resume DIR goes on from the newest complete "
+          "one by the checkpoint's plan: on the same ranks and devices bit for bit as if the run had never stopped; on others with the "
+          "same data in the same order. Beside it only --steps, --shares, --micro-batch, the layout (--pp and its like) and what is no part of a plan may be given. A "
+          "disk that is full is a warning while the run goes on, and exit code 13 for the last checkpoint.",
       .run = cli_train },
+    { "ckpt ls", CLI_CKPT_LS, .arguments = "DIR", .summary = "List the checkpoints of a folder",
+      .example = "yoke ckpt ls checkpoints\nyoke ckpt ls checkpoints --json",
+      .description =
+          "A line for each step-… folder: step, tokens, size, and whether it is complete: its manifest is in order, and all its files "
+          "are there with the right sizes. Checksums of tensors are left to yoke ckpt verify. What a save that was killed left behind is "
+          "listed as leftover; the next save removes it.\n\n"
+          "JSON: schema (1), folder, newest (a name or null), checkpoints [{name, step, state (complete, incomplete, leftover), tokens, bytes, "
+          "seconds, why}].",
+      .run = cli_ckpt_ls },
+    { "ckpt show", CLI_CKPT_SHOW, .arguments = "CKPT|DIR", .summary = "Show what a checkpoint holds",
+      .example = "yoke ckpt show checkpoints                 # the newest complete one\n"
+                 "yoke ckpt show checkpoints/step-0000100 --json",
+      .description = "Step, tokens, position in the data, loss scale, model, plan and layout, files and tensors. --json prints the manifest as it "
+                     "stands in checkpoint.json (docs/CHECKPOINTS.md). Exit code 11 where there is no checkpoint, or its manifest is damaged.",
+      .run = cli_ckpt_show },
+    { "ckpt verify", CLI_CKPT_VERIFY, .arguments = "CKPT|DIR", .summary = "Check every byte of a checkpoint",
+      .example = "yoke ckpt verify checkpoints/step-0000100",
+      .description =
+          "Checks the manifest, every file's size, every header, every tensor's checksum, and that weights and moments of the model are all there "
+          "in their shapes and nothing else is. Exit code 11 when anything is wrong; missing, extra, misshaped and damaged tensors are "
+          "listed all at once.\n\nJSON: schema (1), checkpoint, step, tensors, bytes; only of a good one.",
+      .run = cli_ckpt_verify },
+    { "ckpt diff", CLI_CKPT_DIFF, .arguments = "A B", .summary = "Compare two checkpoints, or two runs' folders of them",
+      .example = "yoke ckpt diff run1/step-0000100 run2/step-0000100\n"
+                 "yoke ckpt diff run1 run2     # at the first step that both have and that differs",
+      .description =
+          "Prints, for each tensor whose bits differ, the number of elements that do, the largest absolute and the largest relative difference "
+          "|a - b| / max(|a|, |b|), and what the manifests say differently (layout, files and times aside). Of two folders of checkpoints "
+          "it compares the first step that both have and at which tensors or manifests differ, else the last; and names the first step "
+          "whose manifests differ. The exit code is 0 whether they differ or not; 11 where one cannot be read or tensors cannot be "
+          "compared.\n\nJSON: schema (1), a, b, step, identical, first_step_of_different_metadata (or null), metadata [text], tensors [{name, "
+          "different, largest, relative, at, problem}].",
+      .run = cli_ckpt_diff },
+    { "ckpt convert", CLI_CKPT_CONVERT, .arguments = "CKPT|DIR OUT", .summary = "Write a checkpoint's weights as a folder for Hugging Face's readers",
+      .example = "yoke ckpt convert checkpoints gpt --dtype bf16 --single-file",
+      .description =
+          "Writes config.json and the weights under Hugging Face's names to the new folder OUT, which is there whole or not at all. Each number "
+          "is rounded once, to nearest, ties to even; a finite one that the type cannot hold is refused (exit code 11). The source may "
+          "also be a folder or file of safetensors beside a config.json.",
+      .run = cli_ckpt_convert },
     { "trace", CLI_TRACE, .arguments = "DIR", .summary = "Read the flight records of a run: who failed first, and who waited for whom",
       .example = "yoke trace runs/20240131-120000                            # a run that failed, or still runs\n"
                  "yoke trace runs/20240131-120000 --format chrome -o t.json  # open it in ui.perfetto.dev\n"

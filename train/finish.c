@@ -133,7 +133,7 @@ yoke_status yokei_run_finish(struct yokei_run_state *s, struct yokei_training_re
     /* Where the model is divided, all ranks give their parts of the weights and the logits. */
     if (s->rank != 0 && !yokei_run_is_divided(s)) return YOKE_OK;
     if (s->rank == 0) yokei_ranks_busy(&s->config, "writing weights and a sample");
-    if (s->t->save) YOKE_TRY(yokei_weights_save(s->trainer, &s->t->plan.model, s->rank == 0 ? s->t->save : NULL));
+    if (s->t->export_to) YOKE_TRY(yokei_weights_save(s->trainer, &s->t->plan.model, s->rank == 0 ? s->t->export_to : NULL));
     if (s->t->sample_tokens > 0) YOKE_TRY(sample(s, result));
     if (s->rank == 0 && result->bytes && result->validation_tokens > 0) YOKE_TRY(yardstick(s, result));
     return YOKE_OK;

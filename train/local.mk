@@ -6,7 +6,10 @@ libyoke_train_la_SOURCES += \
 	train/layers/layers.h train/layers/tensor.c train/layers/linear.c train/layers/half.c train/layers/embedding.c train/layers/attention.c train/layers/mlp.c \
 	train/layers/norm.c train/layers/head.c train/models/model.h train/models/model.c train/models/gpt2.c \
 	train/trainer.h train/trainer.c train/plan.c train/step.c train/weights.c train/ranks.c train/loss_scale.c \
-	train/loop.h train/loop.c train/rate.c train/measure.c train/report.c train/finish.c train/weights_file.c
+	train/loop.h train/loop.c train/rate.c train/measure.c train/report.c train/finish.c train/weights_file.c \
+	train/checkpoint/checkpoint.h train/checkpoint/manifest.h train/checkpoint/manifest.c train/checkpoint/folder.c \
+	train/checkpoint/shards.h train/checkpoint/save.c train/checkpoint/open.c train/checkpoint/convert.c train/checkpoint/compare.c \
+	train/checkpoint/layout.h train/checkpoint/layout.c train/checkpoint/run.c
 libyoke_train_la_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
 libyoke_train_la_LIBADD = libyoke-comm.la libyoke.la $(JANSSON_LIBS) $(XXHASH_LIBS)
 libyoke_train_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -Wl,--version-script=$(top_srcdir)/train/libyoke-train.map
@@ -18,6 +21,10 @@ train_unit_programs = tests/unit/train_layers tests/unit/train_program tests/uni
 	tests/unit/train_simulate
 check_PROGRAMS += $(train_unit_programs)
 YOKE_TESTS += $(train_unit_programs)
+# These fsync a thousand times; what is shown does not depend on the disk.
+checkpoint_unit_programs = tests/unit/checkpoint tests/unit/train_resume
+check_PROGRAMS += $(checkpoint_unit_programs)
+YOKE_TESTS += 'TMPDIR=/dev/shm tests/unit/checkpoint' 'TMPDIR=/dev/shm tests/unit/train_resume'
 TRAIN_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 TRAIN_TEST_LDADD = libyoke-train.la libyoke.la $(CMOCKA_LIBS) -lm
 tests_unit_train_layers_CFLAGS = $(TRAIN_TEST_CFLAGS)
@@ -30,6 +37,10 @@ tests_unit_train_simulate_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_train_simulate_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_train_loop_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_train_loop_LDADD = $(TRAIN_TEST_LDADD)
+tests_unit_checkpoint_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
+tests_unit_checkpoint_LDADD = $(TRAIN_TEST_LDADD) $(JANSSON_LIBS) -lpthread
+tests_unit_train_resume_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
+tests_unit_train_resume_LDADD = $(TRAIN_TEST_LDADD)
 
 # Layouts against one host rank. Ranks share two cores: one thread each.
 train_ranks_programs = tests/ranks/parity tests/ranks/parity_planted tests/ranks/mesh
@@ -80,3 +91,13 @@ YOKE_TESTS += \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/tensor_planted_counted' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/tensor_planted_bias' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/tensor_planted_dropped'
+
+# Checkpoints of divided models, and of runs as a user has them.
+check_PROGRAMS += tests/ranks/checkpoint
+tests_ranks_checkpoint_SOURCES = tests/ranks/ranks.h tests/ranks/checkpoint.c
+tests_ranks_checkpoint_CFLAGS = $(TRAIN_RANKS_CFLAGS) $(JANSSON_CFLAGS)
+tests_ranks_checkpoint_LDADD = $(TRAIN_RANKS_LDADD)
+YOKE_TESTS += \
+	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 4 tests/ranks/checkpoint' \
+	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/checkpoint_command'
+EXTRA_DIST += tests/ranks/checkpoint_command

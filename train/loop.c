@@ -22,7 +22,7 @@ static yoke_status open_data(struct yokei_run_state *s)
     YOKE_TRY(yokei_tokens_check_length(s->tokens, t->plan.sequence));
     char hash[24];
     yokei_text(hash, sizeof hash, "%016" PRIx64, yokei_tokens_hash(s->tokens));
-    if (t->replay && t->plan.data_hash[0] && strcmp(hash, t->plan.data_hash) != 0)
+    if ((t->replay || t->resume) && t->plan.data_hash[0] && strcmp(hash, t->plan.data_hash) != 0)
         return yoke_fail(YOKE_ECONFIG, "%s was made for other data (hash %s) than %s (%s): give the plan's own data", t->plan_path,
                          t->plan.data_hash, t->tokens, hash);
     yokei_text(t->plan.data_hash, sizeof t->plan.data_hash, "%s", hash);
@@ -38,14 +38,13 @@ static yoke_status warm_up(struct yokei_run_state *s)
     return yoke_trainer_draw(s->trainer, s->t->plan.seed);
 }
 
-static yoke_status read_batch(struct yokei_run_state *s, int64_t step)
+static yoke_status read_batch(struct yokei_run_state *s)
 {
     const struct yokei_plan *p = &s->t->plan;
     int64_t first, count, T = p->sequence;
     yoke_trainer_range(s->trainer, &first, &count);
     for (int64_t i = 0; i < count; i++)
-        YOKE_TRY(yokei_tokens_sample(s->tokens, p->seed, (step - 1) * p->batch + first + i, T, s->inputs + i * T,
-                                     s->targets + i * T));
+        YOKE_TRY(yokei_tokens_sample(s->tokens, p->seed, s->next_sample + first + i, T, s->inputs + i * T, s->targets + i * T));
     return YOKE_OK;
 }
 
@@ -62,17 +61,32 @@ static yoke_status write_plan(const struct yokei_run_state *s)
     return yokei_plan_write(path, &s->t->plan);
 }
 
+static yoke_status allocate(struct yokei_run_state *s)
+{
+    size_t n = (size_t)s->n_ranks;
+    s->ranks = calloc(n, sizeof *s->ranks);
+    s->shares = calloc(n, sizeof *s->shares);
+    s->threads = calloc(n, sizeof *s->threads);
+    if (!s->ranks || !s->shares || !s->threads) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
+    return YOKE_OK;
+}
+
+static yoke_status open_metrics(struct yokei_run_state *s)
+{
+    char path[4096];
+    if (s->rank != 0 || !s->t->run_dir) return YOKE_OK;
+    path_in(s, "metrics.jsonl", path, sizeof path);
+    return yokei_metrics_open(path, s->t->resume ? s->first_step : -1, &s->metrics);
+}
+
 static yoke_status set_up(struct yokei_run_state *s)
 {
     struct yokei_training *t = s->t;
-    char path[4096];
     struct yoke_trainer_config ranks = { .comm = t->comm, .control = t->control };
     yokei_ranks(&ranks, &s->rank, &s->n_ranks);
     s->validation_loss = NAN;
-    s->ranks = calloc((size_t)s->n_ranks, sizeof *s->ranks);
-    s->shares = calloc((size_t)s->n_ranks, sizeof *s->shares);
-    s->threads = calloc((size_t)s->n_ranks, sizeof *s->threads);
-    if (!s->ranks || !s->shares || !s->threads) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
+    s->saved_step = -1;
+    YOKE_TRY(allocate(s));
     YOKE_TRY(open_data(s));
     YOKE_TRY(yokei_ranks_agree(&ranks, yokei_tokens_hash(s->tokens), NULL, "read different data: give all hosts the same files"));
     YOKE_TRY(yoke_model_gpt2(&t->plan.model, &s->model));
@@ -83,17 +97,15 @@ static yoke_status set_up(struct yokei_run_state *s)
     s->inputs = malloc(n + 4);
     s->targets = malloc(n + 4);
     if (!s->inputs || !s->targets) return yoke_fail(YOKE_ENOMEM, "train: no host memory for a batch");
-    YOKE_TRY(read_batch(s, 1));
+    YOKE_TRY(read_batch(s));
     yokei_ranks_busy(&s->config, "compiling kernels");
     YOKE_TRY(warm_up(s));
-    if (t->init) YOKE_TRY(yokei_weights_load(s->trainer, &t->plan.model, t->init));
+    if (t->resume) YOKE_TRY(yokei_run_restore(s));
+    else if (t->init) YOKE_TRY(yokei_weights_load(s->trainer, &t->plan.model, t->init));
     if (s->n_ranks > 1) YOKE_TRY(yokei_weights_compare(s->trainer));
+    YOKE_TRY(yokei_run_check_save(s));
     YOKE_TRY(write_plan(s));
-    if (s->rank == 0 && t->run_dir) {
-        path_in(s, "metrics.jsonl", path, sizeof path);
-        YOKE_TRY(yokei_metrics_open(path, -1, &s->metrics));
-    }
-    return YOKE_OK;
+    return open_metrics(s);
 }
 
 /* The step from which on so much of the budget was spent: a replay of the plan goes by it. */
@@ -115,35 +127,63 @@ static bool is_over(const struct yokei_plan *p, bool replay, int64_t step, int64
     return replay && p->n_progress ? step >= p->steps : permille >= 1000;
 }
 
-static yoke_status run_steps(struct yokei_run_state *s, struct yokei_training_result *result)
+/* A checkpoint of a run's last step has nothing to go on to. */
+static bool was_over(const struct yokei_run_state *s)
+{
+    const struct yokei_plan *p = &s->t->plan;
+    return s->first_step > 0 && is_over(p, s->t->replay, s->first_step, yokei_rate_permille(p, s->t->replay, s->first_step + 1, s->seconds_before));
+}
+
+static yoke_status preempted(const struct yokei_run_state *s, int64_t step)
+{
+    if (!s->t->save) return yoke_fail(YOKE_EABORTED, "asked to stop: the run ended behind step %lld; nothing was saved, as --save was not given", (long long)step);
+    return yoke_fail(YOKE_EPREEMPTED, "asked to stop: the run was saved behind step %lld; go on with --resume %s", (long long)step, s->t->save);
+}
+
+/* One step, and what is due behind it. */
+static yoke_status run_step(struct yokei_run_state *s, int64_t n, struct yokei_training_result *result, bool *over_out)
 {
     struct yokei_training *t = s->t;
     struct yokei_plan *p = &t->plan;
     struct yoke_step_result step;
-    bool over = false;
+    bool stop = false;
+    YOKE_TRY(read_batch(s));
+    if (t->stop && *t->stop) yoke_trainer_ask_to_stop(s->trainer);
+    YOKE_TRY(yoke_trainer_backward(s->trainer, s->inputs, s->targets, s->seconds_before + seconds_since(s->begun_ns), &step));
+    if (n == s->first_step + 1 && t->dump_gradients && (s->rank == 0 || yokei_run_is_divided(s)))
+        YOKE_TRY(yokei_weights_dump(s->trainer, YOKE_TENSOR_GRADIENT, s->rank == 0 ? t->dump_gradients : NULL));
+    double clock = step.ranks[0].clock;
+    int64_t permille = yokei_rate_permille(p, t->replay, n, clock);
+    double rate = yokei_rate(p, n, permille);
+    YOKE_TRY(note_progress(s, n, permille));
+    YOKE_TRY(yoke_trainer_apply(s->trainer, rate, &step));
+    *over_out = is_over(p, t->replay, n, permille);
+    for (int r = 0; r < s->n_ranks; r++) stop = stop || step.ranks[r].asked_to_stop;
+    s->tokens_seen += p->batch * p->sequence;
+    s->next_sample += p->batch;
+    result->steps = n;
+    result->tokens += p->batch * p->sequence;
+    result->loss = step.loss;
+    if (n == s->first_step + 1) result->first_loss = step.loss;
+    if (t->evaluate_every > 0 && n % t->evaluate_every == 0)
+        YOKE_TRY(yokei_run_validate(s, &s->validation_loss, &result->validation_tokens));
+    YOKE_TRY(yokei_run_report(s, &step, rate, s->seconds_before + seconds_since(s->begun_ns)));
+    stop = stop && !*over_out;
+    if (t->save && (stop || *over_out || yokei_run_save_is_due(s, n, clock))) YOKE_TRY(yokei_run_save(s, n, clock, stop || *over_out));
+    return stop ? preempted(s, n) : YOKE_OK;
+}
+
+static yoke_status run_steps(struct yokei_run_state *s, struct yokei_training_result *result)
+{
+    struct yokei_training *t = s->t;
+    bool over = was_over(s);
     s->begun_ns = yokei_now_ns();
-    for (int64_t n = 1; !over; n++) {
-        YOKE_TRY(read_batch(s, n));
-        YOKE_TRY(yoke_trainer_backward(s->trainer, s->inputs, s->targets, seconds_since(s->begun_ns), &step));
-        if (n == 1 && t->dump_gradients && (s->rank == 0 || yokei_run_is_divided(s)))
-            YOKE_TRY(yokei_weights_dump(s->trainer, YOKE_TENSOR_GRADIENT, s->rank == 0 ? t->dump_gradients : NULL));
-        int64_t permille = yokei_rate_permille(p, t->replay, n, step.ranks[0].clock);
-        double rate = yokei_rate(p, n, permille);
-        YOKE_TRY(note_progress(s, n, permille));
-        YOKE_TRY(yoke_trainer_apply(s->trainer, rate, &step));
-        over = is_over(p, t->replay, n, permille);
-        s->tokens_seen += p->batch * p->sequence;
-        result->steps = n;
-        result->loss = step.loss;
-        if (n == 1) result->first_loss = step.loss;
-        if (t->evaluate_every > 0 && n % t->evaluate_every == 0)
-            YOKE_TRY(yokei_run_validate(s, &s->validation_loss, &result->validation_tokens));
-        YOKE_TRY(yokei_run_report(s, &step, rate, seconds_since(s->begun_ns)));
-    }
+    result->steps = s->first_step;
+    for (int64_t n = s->first_step + 1; !over; n++) YOKE_TRY(run_step(s, n, result, &over));
     result->seconds = seconds_since(s->begun_ns);
-    result->tokens = s->tokens_seen;
-    if (p->budget_seconds > 0 && !t->replay) {
-        p->steps = result->steps;
+    result->saved_step = s->saved_step;
+    if (t->plan.budget_seconds > 0 && !t->replay) {
+        t->plan.steps = result->steps;
         YOKE_TRY(write_plan(s));
     }
     return YOKE_OK;
@@ -164,7 +204,7 @@ static yoke_status run(struct yokei_run_state *s, struct yokei_training_result *
 
 yoke_status yokei_training_run(struct yokei_training *t, struct yokei_training_result *result_out)
 {
-    struct yokei_training_result result = { .loss = NAN, .validation_loss = NAN, .baseline_loss = NAN, .first_loss = NAN };
+    struct yokei_training_result result = { .loss = NAN, .validation_loss = NAN, .baseline_loss = NAN, .first_loss = NAN, .saved_step = -1 };
     struct yokei_run_state s = { .t = t };
     yoke_status status = run(&s, &result);
     yoke_trainer_destroy(s.trainer);

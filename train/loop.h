@@ -3,6 +3,7 @@
 #ifndef TRAIN_LOOP_H
 #define TRAIN_LOOP_H
 
+#include <signal.h>
 #include <yoke/train.h>
 #include "parallel/mesh.h"
 #include "train/data/metrics.h"
@@ -29,7 +30,14 @@ struct yokei_training {
     int64_t evaluate_every;      /* steps; 0: only at the end */
     int64_t micro_batch;         /* 0: the whole share */
     uint64_t memory_limit;       /* 0: what the device has free */
-    const char *init, *save, *dump_gradients; /* NULL: not wanted */
+    const char *init, *dump_gradients; /* NULL: not wanted */
+    const char *export_to;       /* folder for model.safetensors and config.json at the end; NULL: none */
+    const char *save;            /* folder for checkpoints, one at the end included; NULL: none */
+    int64_t save_every;          /* steps; 0: not by steps */
+    double save_every_seconds;   /* of rank 0's clock; 0: not by time */
+    int64_t keep;                /* newest checkpoints that are kept; 0: all */
+    const char *resume;          /* a checkpoint's folder whose plan is `plan`; NULL: a new run */
+    const volatile sig_atomic_t *stop; /* not 0: save at the end of the step, and end; NULL: never */
     const char *run_dir;         /* plan.json and metrics.jsonl go there; NULL: they are not written */
     const char *prompt;
     int64_t sample_tokens;       /* 0: no sample */
@@ -43,8 +51,10 @@ struct yokei_training {
 };
 
 struct yokei_training_result {
-    int64_t steps, tokens;
-    double seconds;              /* of the steps */
+    int64_t steps;               /* done, those before a resumed checkpoint included */
+    int64_t tokens;              /* of this process's steps */
+    double seconds;              /* of these steps */
+    int64_t saved_step;          /* of the newest checkpoint that was written; -1: none */
     double loss, validation_loss, baseline_loss; /* NaN: none */
     int64_t validation_tokens;
     double first_loss;
@@ -58,7 +68,7 @@ struct yokei_training_result {
 
 /**
  * Run. Collective over t->comm; results are the same on all ranks but for the sample. t->plan is completed (shares,
- * progress). Errors: YOKE_ECONFIG, YOKE_EDATA, YOKE_ENOMEM, YOKE_ENUMERIC, YOKE_EIO, those of the devices and of comm.h.
+ * progress). YOKE_EPREEMPTED: t->stop was set on some rank, and a checkpoint was saved. Errors: YOKE_ECONFIG, YOKE_EDATA, YOKE_ENOMEM, YOKE_ENUMERIC, YOKE_EIO, those of the devices and of comm.h.
  */
 yoke_status yokei_training_run(struct yokei_training *t, struct yokei_training_result *result_out);
 
@@ -81,6 +91,11 @@ struct yokei_run_state {
     int32_t *inputs, *targets;        /* of this rank's share of a step */
     uint64_t begun_ns;
     int64_t tokens_seen;
+    int64_t first_step;               /* steps done before this process */
+    double seconds_before;            /* of the run's clock, before this process */
+    int64_t next_sample;              /* of the training data: the first of the next step */
+    int64_t saved_step;               /* of the newest checkpoint; -1: none */
+    double saved_clock;               /* when it was written */
     double validation_loss;           /* the newest; NaN: none since the last row */
 };
 
@@ -101,6 +116,7 @@ int64_t yokei_rate_permille(const struct yokei_plan *plan, bool replay, int64_t 
 double yokei_rate(const struct yokei_plan *plan, int64_t step, int64_t permille);
 
 /* weights_file.c */
+/** From a file of safetensors, an index, a folder with one of them, a checkpoint, or a folder of checkpoints (the newest). */
 yoke_status yokei_weights_load(yoke_trainer *trainer, const struct yoke_gpt2_config *config, const char *path);
 /** All ranks hold the same weights, or YOKE_EMISMATCH: two hosts may have read different files. Collective. */
 yoke_status yokei_weights_compare(yoke_trainer *trainer);
@@ -108,6 +124,18 @@ yoke_status yokei_weights_compare(yoke_trainer *trainer);
 yoke_status yokei_weights_save(yoke_trainer *trainer, const struct yoke_gpt2_config *config, const char *dir);
 /** One kind of tensor under the parameters' names; the same. */
 yoke_status yokei_weights_dump(yoke_trainer *trainer, enum yoke_tensor_kind kind, const char *path);
+
+/* checkpoint/run.c */
+/** The checkpoint that `path` means, the plan of its run, and whether that replays one. YOKE_EDATA. */
+yoke_status yokei_run_resume_plan(const char *path, char *folder_out, size_t bytes, struct yokei_plan *plan_out, bool *replay_out);
+/** Refuse a folder with checkpoints of later steps than this run begins with: they would count as newer. Collective. YOKE_ECONFIG. */
+yoke_status yokei_run_check_save(struct yokei_run_state *s);
+/** Weights, moments, loss scale, step and position in the data as t->resume has them. Collective. YOKE_EDATA, YOKE_EMISMATCH. */
+yoke_status yokei_run_restore(struct yokei_run_state *s);
+/** Whether to save behind `step`; `clock` is rank 0's, so all ranks say the same. */
+bool yokei_run_save_is_due(const struct yokei_run_state *s, int64_t step, double clock);
+/** Save, unless that step is saved. Collective. A disk that is full or fails is a warning, unless `must`: then YOKE_EIO. */
+yoke_status yokei_run_save(struct yokei_run_state *s, int64_t step, double clock, bool must);
 
 /* finish.c */
 /** Validation loss over all ranks; NaN where the data has no such part. */

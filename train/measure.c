@@ -81,6 +81,22 @@ static yoke_status check_devices(const struct yokei_run_state *s)
     return YOKE_OK;
 }
 
+/* A checkpoint's run goes on with other ranks or devices: the plan's shares are not theirs. */
+static bool fits(const struct yokei_run_state *s)
+{
+    const struct yokei_plan *p = &s->t->plan;
+    bool same = p->n_ranks == s->n_ranks;
+    for (int r = 0; r < s->n_ranks && same; r++) same = !p->ranks[r].device[0] || strcmp(p->ranks[r].device, s->ranks[r].device) == 0;
+    return same;
+}
+
+static void forget_ranks(struct yokei_run_state *s)
+{
+    struct yokei_plan *p = &s->t->plan;
+    yokei_run_note(s, "the checkpoint is of other devices: shares are measured anew, and bits will differ");
+    yokei_plan_forget_ranks(p);
+}
+
 static yoke_status fill_probe(const struct yokei_run_state *s, int64_t n, int32_t *inputs, int32_t *targets)
 {
     int64_t T = s->t->plan.sequence;
@@ -244,13 +260,14 @@ yoke_status yokei_run_shares(struct yokei_run_state *s)
     YOKE_TRY(check_size(s));
     YOKE_TRY(place_ranks(s));
     YOKE_TRY(gather_devices(s));
+    if (s->t->resume && p->n_ranks && !fits(s)) forget_ranks(s);
     if (!p->n_ranks) {
         YOKE_TRY(yokei_run_is_divided(s) ? equally(s) : by_speed(s));
     } else {
         YOKE_TRY(check_devices(s));
         for (int r = 0; r < s->n_ranks; r++) {
             s->shares[r] = p->ranks[r].samples;
-            if (s->t->replay && p->ranks[r].threads && p->ranks[r].threads != s->threads[r])
+            if ((s->t->replay || s->t->resume) && p->ranks[r].threads && p->ranks[r].threads != s->threads[r])
                 yokei_run_note(s, "rank %d has %lld host threads, the plan's run had %lld: bits may differ", r,
                                (long long)s->threads[r], (long long)p->ranks[r].threads);
             p->ranks[r].threads = s->threads[r];

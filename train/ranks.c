@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <yoke/comm.h>
+#include "core/base/base.h"
 #include "train/trainer.h"
 
 void yokei_ranks(const struct yoke_trainer_config *config, int *rank_out, int *n_ranks_out)
@@ -36,6 +37,35 @@ yoke_status yokei_ranks_agree(const struct yoke_trainer_config *config, uint64_t
     }
     free(all);
     return status;
+}
+
+yoke_status yokei_ranks_all_well(const struct yoke_trainer_config *config, yoke_status mine)
+{
+    enum { TEXT = 512 / sizeof(double), WORDS = TEXT + 1 };
+    int rank, n_ranks;
+    yokei_ranks(config, &rank, &n_ranks);
+    if (n_ranks == 1) return mine;
+    double said[WORDS] = { 0 }, *all = calloc((size_t)n_ranks * WORDS, sizeof *all);
+    if (!all) return yoke_fail(YOKE_ENOMEM, "no host memory for %d ranks", n_ranks);
+    said[0] = (double)mine;
+    char text[TEXT * sizeof(double)] = "";
+    if (mine) yokei_text(text, sizeof text, "%s", yoke_last_error());
+    memcpy(said + 1, text, sizeof text);
+    yoke_status status = yokei_ranks_gather(config, said, WORDS, all);
+    for (int r = 0; r < n_ranks && !status; r++) {
+        const double *his = all + (size_t)r * WORDS;
+        memcpy(text, his + 1, sizeof text);
+        text[sizeof text - 1] = 0;
+        if (his[0] > 0) status = yoke_fail((yoke_status)his[0], "rank %d: %s", r, text);
+    }
+    free(all);
+    return status;
+}
+
+yoke_status yokei_ranks_join(const struct yoke_trainer_config *config, const float *mine, int64_t n, int root, float *out)
+{
+    /* Bits are added as integers: adding 0 leaves them alone, also those of -0 and NaN, which sums of floats do not. */
+    return yoke_reduce(mine, out, (size_t)n, YOKE_I32, YOKE_SUM, root, config->control, NULL);
 }
 
 yoke_status yokei_ranks_sum(yoke_comm *comm, void *gradients, int64_t n, yoke_dtype dtype, yoke_stream *stream)

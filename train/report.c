@@ -40,8 +40,9 @@ yoke_status yokei_run_report(struct yokei_run_state *s, const struct yoke_step_r
                                             .learning_rate = learning_rate, .tokens_per_second = rate, .seconds = seconds,
                                             .n_ranks = s->n_ranks, .ranks = s->ranks };
     told.seconds_left = p->budget_seconds > 0 ? fmax(p->budget_seconds - seconds, 0)
-                        : step->step > 0      ? seconds / (double)step->step * (double)(p->steps - step->step)
-                                              : NAN;
+                        : step->step > s->first_step
+                            ? (seconds - s->seconds_before) / (double)(step->step - s->first_step) * (double)(p->steps - step->step)
+                            : NAN;
     if (s->t->progress) s->t->progress(s->t->context, &told);
     return YOKE_OK;
 }

@@ -7,7 +7,7 @@
 #include "train/trainer.h"
 
 /* What a rank tells the others at the agreement. */
-enum { SAID_LOSS, SAID_COMPUTE, SAID_CLOCK, SAID_OVERFLOW, SAID_SQUARES, SAID };
+enum { SAID_LOSS, SAID_COMPUTE, SAID_CLOCK, SAID_OVERFLOW, SAID_SQUARES, SAID_STOP, SAID };
 
 static int64_t own_share(const struct yoke_trainer *t) { return t->plan.shares[t->plan.mesh.d]; }
 
@@ -93,6 +93,7 @@ static yoke_status agree(void *context)
     mine[SAID_CLOCK] = t->clock;
     mine[SAID_OVERFLOW] = overflow;
     mine[SAID_SQUARES] = squares;
+    mine[SAID_STOP] = t->asked_to_stop;
     int n = t->plan.n_ranks;
     double *all = malloc((size_t)n * SAID * sizeof *all);
     if (!all) return yoke_fail(YOKE_ENOMEM, "step %lld: no host memory for %d ranks", (long long)t->step, n);
@@ -101,7 +102,8 @@ static yoke_status agree(void *context)
     bool any = false;
     for (int r = 0; r < n && !status; r++) {
         const double *said = all + r * SAID;
-        t->reports[r] = (struct yoke_rank_report){ said[SAID_LOSS], said[SAID_COMPUTE], said[SAID_CLOCK], said[SAID_OVERFLOW] != 0 };
+        t->reports[r] = (struct yoke_rank_report){ said[SAID_LOSS], said[SAID_COMPUTE], said[SAID_CLOCK], said[SAID_OVERFLOW] != 0,
+                                                   said[SAID_STOP] != 0 };
         loss += said[SAID_LOSS];
         any = any || said[SAID_OVERFLOW] != 0;
     }
@@ -213,6 +215,8 @@ yoke_status yoke_trainer_apply(yoke_trainer *t, double learning_rate, struct yok
     result->seconds += seconds_since(begun);
     return yokei_loss_scale_update(&t->loss_scale, t->result.overflow, t->step);
 }
+
+void yoke_trainer_ask_to_stop(yoke_trainer *t) { t->asked_to_stop = true; }
 
 /* Messages may still be read by their receivers: nothing may be written where they come from. */
 static yoke_status drain(struct yoke_trainer *t)

@@ -74,6 +74,7 @@ struct yoke_trainer {
     struct yoke_rank_report *reports;
     void *host_losses, *host_norms;     /* wide */
     bool ready;                         /* a backward whose apply is due */
+    bool asked_to_stop;                 /* to be said at the next agreement */
 };
 
 /* ---- ranks.c: the only file of the trainer that talks to other ranks ---- */
@@ -101,8 +102,21 @@ struct yoke_tensor_group yokei_ranks_tensor(yoke_comm *comm);
 yoke_status yokei_ranks_sum_on_host(const struct yoke_trainer_config *config, float *values, int64_t n);
 /** Sums between begin and end go together. */
 yoke_status yokei_ranks_group(bool begin);
+/** YOKE_OK where `mine` is on all ranks; else, on all alike, the error of the first rank that has one, named. Collective. */
+yoke_status yokei_ranks_all_well(const struct yoke_trainer_config *config, yoke_status mine);
+/** On `root` out = the ranks' pieces put together, bit for bit: of each element, all ranks but one hold 0. Collective. */
+yoke_status yokei_ranks_join(const struct yoke_trainer_config *config, const float *mine, int64_t n, int root, float *out);
+
 /** This rank works on something of its own until its next collective: the others wait without calling it late. */
 void yokei_ranks_busy(const struct yoke_trainer_config *config, const char *what);
+
+/* ---- weights.c: elements [first, first + n) of what this rank holds of a parameter ---- */
+yoke_status yokei_trainer_get_piece(yoke_trainer *trainer, enum yoke_tensor_kind kind, int index, int64_t first, int64_t n, float *out);
+/** Weights also in their working copy. */
+yoke_status yokei_trainer_set_piece(yoke_trainer *trainer, enum yoke_tensor_kind kind, int index, int64_t first, int64_t n,
+                                    const float *values);
+/** As after `step` steps, of which `optimizer_step` were taken; the loss scale as struct yokei_loss_scale has it. */
+void yokei_trainer_restore(yoke_trainer *trainer, int64_t step, int64_t optimizer_step, double scale, int64_t good_steps, int skipped);
 
 /* ---- plan.c ---- */
 yoke_status yokei_trainer_plan(const yoke_model *model, yoke_device *device, struct yoke_trainer_config *config,

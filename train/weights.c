@@ -26,44 +26,69 @@ const struct yoke_parameter *yoke_trainer_parameter(const yoke_trainer *t, int i
     return t && index >= 0 && index < t->plan.parameters.n ? &t->plan.parameters.item[index] : NULL;
 }
 
+static yoke_status check_piece(const yoke_trainer *t, int index, int64_t first, int64_t n)
+{
+    if (first < 0 || n < 0 || first > t->plan.state.slot[index].n - n)
+        return yoke_fail(YOKE_EINVAL, "trainer: parameter %d has no elements %lld to %lld", index, (long long)first, (long long)(first + n));
+    return YOKE_OK;
+}
+
+yoke_status yokei_trainer_get_piece(yoke_trainer *t, enum yoke_tensor_kind kind, int index, int64_t first, int64_t n, float *out)
+{
+    size_t offset = 0;
+    YOKE_TRY(slot_of(t, kind, index, &offset));
+    YOKE_TRY(check_piece(t, index, first, n));
+    yoke_dtype wide = t->plan.state.wide;
+    size_t width = yoke_dtype_bytes(wide);
+    yoke_stream *stream = t->stream[YOKEI_COMPUTE];
+    void *values = wide == YOKE_F32 ? out : malloc((size_t)n * width + 1);
+    if (!values) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory");
+    yoke_status status = yoke_copy_to_host(stream, values, yoke_at(t->base, offset + (size_t)first * width), (size_t)n * width);
+    if (!status) status = yoke_stream_sync(stream);
+    double scale = kind == YOKE_TENSOR_GRADIENT && t->gradient_scale > 0 ? t->gradient_scale : 1.0;
+    if (wide != YOKE_F32 || scale != 1.0)
+        for (int64_t i = 0; i < n && !status; i++) out[i] = (float)(yokei_load(wide, values, i) / scale);
+    if (values != out) free(values);
+    return status;
+}
+
 yoke_status yoke_trainer_get(yoke_trainer *t, enum yoke_tensor_kind kind, int index, float *out)
 {
     size_t offset = 0;
     YOKE_TRY(slot_of(t, kind, index, &offset));
-    yoke_dtype wide = t->plan.state.wide;
-    int64_t n = t->plan.state.slot[index].n;
-    yoke_stream *stream = t->stream[YOKEI_COMPUTE];
-    void *values = malloc((size_t)n * yoke_dtype_bytes(wide) + 1);
-    if (!values) return yoke_fail(YOKE_ENOMEM, "yoke_trainer_get: no host memory");
-    yoke_status status = yoke_copy_to_host(stream, values, yoke_at(t->base, offset), (size_t)n * yoke_dtype_bytes(wide));
-    if (!status) status = yoke_stream_sync(stream);
-    double scale = kind == YOKE_TENSOR_GRADIENT && t->gradient_scale > 0 ? t->gradient_scale : 1.0;
-    for (int64_t i = 0; i < n && !status; i++) out[i] = (float)(yokei_load(wide, values, i) / scale);
-    free(values);
-    return status;
+    return yokei_trainer_get_piece(t, kind, index, 0, t->plan.state.slot[index].n, out);
 }
 
-static yoke_status put(yoke_trainer *t, size_t offset, yoke_dtype dtype, const float *values, int64_t n, void *scratch)
+static yoke_status put(yoke_trainer *t, size_t offset, yoke_dtype dtype, int64_t first, const float *values, int64_t n, void *scratch)
 {
     yoke_stream *stream = t->stream[YOKEI_COMPUTE];
+    size_t width = yoke_dtype_bytes(dtype);
     yoke_convert(YOKE_F32, values, dtype, scratch, (size_t)n);
-    YOKE_TRY(yoke_copy_to_device(stream, yoke_at(t->base, offset), scratch, (size_t)n * yoke_dtype_bytes(dtype)));
+    YOKE_TRY(yoke_copy_to_device(stream, yoke_at(t->base, offset + (size_t)first * width), scratch, (size_t)n * width));
     return yoke_stream_sync(stream);
+}
+
+yoke_status yokei_trainer_set_piece(yoke_trainer *t, enum yoke_tensor_kind kind, int index, int64_t first, int64_t n, const float *values)
+{
+    size_t offset = 0;
+    YOKE_TRY(slot_of(t, kind, index, &offset));
+    YOKE_TRY(check_piece(t, index, first, n));
+    const struct yokei_state *s = &t->plan.state;
+    const struct yokei_slot *slot = &s->slot[index];
+    void *scratch = malloc((size_t)n * yoke_dtype_bytes(s->wide) + 1);
+    if (!scratch) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory");
+    yoke_status status = put(t, offset, s->wide, first, values, n, scratch);
+    if (!status && kind == YOKE_TENSOR_WEIGHT && slot->has_copy)
+        status = put(t, slot->weight, s->dtype, first, values, n, scratch);
+    free(scratch);
+    return status;
 }
 
 yoke_status yoke_trainer_set(yoke_trainer *t, enum yoke_tensor_kind kind, int index, const float *values)
 {
     size_t offset = 0;
     YOKE_TRY(slot_of(t, kind, index, &offset));
-    const struct yokei_state *s = &t->plan.state;
-    const struct yokei_slot *slot = &s->slot[index];
-    void *scratch = malloc((size_t)slot->n * yoke_dtype_bytes(s->wide) + 1);
-    if (!scratch) return yoke_fail(YOKE_ENOMEM, "yoke_trainer_set: no host memory");
-    yoke_status status = put(t, offset, s->wide, values, slot->n, scratch);
-    if (!status && kind == YOKE_TENSOR_WEIGHT && slot->has_copy)
-        status = put(t, slot->weight, s->dtype, values, slot->n, scratch);
-    free(scratch);
-    return status;
+    return yokei_trainer_set_piece(t, kind, index, 0, t->plan.state.slot[index].n, values);
 }
 
 yoke_status yoke_trainer_draw(yoke_trainer *t, uint64_t seed)
@@ -88,6 +113,17 @@ yoke_status yoke_trainer_draw(yoke_trainer *t, uint64_t seed)
     t->ready = false;
     yokei_loss_scale_init(&t->loss_scale, t->config.precision, t->config.loss_scale, t->config.scale_interval);
     return YOKE_OK;
+}
+
+void yokei_trainer_restore(yoke_trainer *t, int64_t step, int64_t optimizer_step, double scale, int64_t good_steps, int skipped)
+{
+    t->step = step;
+    t->optimizer_step = optimizer_step;
+    t->gradient_scale = 0;
+    t->ready = false;
+    t->loss_scale.scale = scale;
+    t->loss_scale.good_steps = good_steps;
+    t->loss_scale.skipped = skipped;
 }
 
 /* ---- whole tensors of divided models ---- */

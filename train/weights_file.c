@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/base.h"
-#include "train/data/safetensors.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/loop.h"
 #include "train/trainer.h"
 
@@ -24,7 +24,15 @@ static yoke_status load_one(yoke_trainer *trainer, const char *name, const struc
 yoke_status yokei_weights_load(yoke_trainer *trainer, const struct yoke_gpt2_config *config, const char *path)
 {
     struct yokei_safetensors *file = NULL;
+    struct yokei_checkpoint *checkpoint = NULL;
+    char folder[4096];
     int64_t n = yokei_gpt2_n_tensors(config);
+    if (yokei_checkpoint_is(path)) {
+        YOKE_TRY(yokei_checkpoint_locate(path, folder, sizeof folder));
+        YOKE_TRY(yokei_checkpoint_open(folder, YOKEI_SAFETENSORS_NO_HASH, &checkpoint)); /* the weights' checksums follow below */
+        yokei_checkpoint_close(checkpoint);
+        path = folder;
+    }
     const struct yokei_tensor **found = calloc((size_t)n, sizeof(const struct yokei_tensor *));
     if (!found) return yoke_fail(YOKE_ENOMEM, "%s: no host memory", path);
     yoke_status status = yokei_safetensors_open(path, 0, &file);

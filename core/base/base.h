@@ -57,8 +57,27 @@ yoke_status yokei_file_write(const char *path, const void *data, size_t bytes);
 int yokei_file_reserve(int fd, size_t bytes);
 /** Make a folder and its parents (mode 0777 & ~umask). */
 yoke_status yokei_make_folder(const char *path);
+/** Whether `path` is a folder. */
+bool yokei_is_folder(const char *path);
 /** XXH3, 64 bits. */
 uint64_t yokei_hash(const void *data, size_t bytes, uint64_t seed);
+
+/* ---- disk.c: what changes files that must not be lost; each is a place where a test may kill the process or fill the disk ---- */
+/** All of the data, or false with errno. */
+bool yokei_disk_write(int fd, const void *data, size_t bytes);
+/** fsync, rename, and unlink or rmdir: 0, or -1 with errno. */
+int yokei_disk_sync(int fd);
+int yokei_disk_rename(const char *from, const char *to);
+int yokei_disk_remove(const char *path);
+/** fsync of a folder. YOKE_EIO; file systems that offer none are passed over. */
+yoke_status yokei_disk_sync_folder(const char *path);
+/**
+ * From here to yokei_disk_unwatch the calls above count, over the whole process, and YOKE_SAVE_FAULT says what happens: kill=K
+ * kills the process in the Kth, in the middle of its data where it writes; full=K makes the Kth and all writes that follow in that
+ * save fail for want of room, full=0 those of every save. The variable is read here.
+ */
+void yokei_disk_watch(void);
+void yokei_disk_unwatch(void);
 
 /* ---- dl.c: libraries found at run time ---- */
 struct yokei_symbol { const char *name; void *slot; }; /* slot: address of the function pointer to fill */

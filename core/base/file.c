@@ -55,26 +55,11 @@ yoke_status yokei_file_read(const char *path, size_t limit, void **data_out, siz
     return YOKE_OK;
 }
 
-static bool write_all(int fd, const char *data, size_t bytes)
-{
-    while (bytes) {
-        const ssize_t put = write(fd, data, bytes);
-        if (put < 0 && errno == EINTR) continue;
-        if (put <= 0) return false;
-        data += put;
-        bytes -= (size_t)put;
-    }
-    return true;
-}
-
 static void sync_folder_of(const char *path)
 {
     char copy[PATH_MAX];
     yokei_text(copy, sizeof copy, "%s", path);
-    const int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return; /* the file itself is safe; some file systems cannot sync a folder */
-    fsync(fd);
-    close(fd);
+    (void)yokei_disk_sync_folder(dirname(copy)); /* the file itself is safe */
 }
 
 yoke_status yokei_file_write(const char *path, const void *data, size_t bytes)
@@ -84,10 +69,10 @@ yoke_status yokei_file_write(const char *path, const void *data, size_t bytes)
     if (n < 0 || (size_t)n >= sizeof temporary) return yoke_fail(YOKE_EIO, "cannot write '%s': the name is too long", path);
     const int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (fd < 0) return yoke_fail(YOKE_EIO, "cannot create '%s': %s", temporary, strerror(errno));
-    bool good = write_all(fd, data, bytes) && fsync(fd) == 0;
+    bool good = yokei_disk_write(fd, data, bytes) && yokei_disk_sync(fd) == 0;
     int why = errno;
     if (close(fd) && good) good = false, why = errno;
-    if (good && rename(temporary, path)) good = false, why = errno;
+    if (good && yokei_disk_rename(temporary, path)) good = false, why = errno;
     if (!good) {
         unlink(temporary);
         return yoke_fail(YOKE_EIO, "cannot write '%s' (%zu bytes): %s; what was there before is unchanged", path, bytes,
@@ -112,6 +97,12 @@ yoke_status yokei_make_folder(const char *path)
         *p = end;
         if (!end) return YOKE_OK;
     }
+}
+
+bool yokei_is_folder(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
 int yokei_file_reserve(int fd, size_t bytes)

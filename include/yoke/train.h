@@ -125,6 +125,7 @@ struct yoke_rank_report {
     double compute_seconds; /* its forward and backward passes */
     double clock;           /* what its caller passed as `clock` */
     bool overflow;
+    bool asked_to_stop;     /* yoke_trainer_ask_to_stop was called there */
 };
 /** What a step came to. The same on all ranks but for `seconds`. */
 struct yoke_step_result {
@@ -151,6 +152,8 @@ yoke_status yoke_trainer_backward(yoke_trainer *trainer, const int32_t *tokens, 
  * then halved). Errors: YOKE_ENUMERIC after too many skipped steps in a row.
  */
 yoke_status yoke_trainer_apply(yoke_trainer *trainer, double learning_rate, struct yoke_step_result *result);
+/** Tell all ranks, at the agreement of this rank's next step and of those after it, that it was asked to stop. */
+void yoke_trainer_ask_to_stop(yoke_trainer *trainer);
 /**
  * Sum of the losses of n_sequences sequences, forward only. Local, but where the model is divided: then the ranks of a replica call it
  * with the same sequences, and one of the last stage gets the sum, the others 0.

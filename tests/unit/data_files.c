@@ -121,6 +121,7 @@ static void weights_are_found_under_either_name(void **state)
         deeper.n_layer = 3;
         const struct yokei_tensor *more[40] = { NULL };
         assert_fails(YOKE_EDATA, "\"h.2.ln_1.weight\" is missing", yokei_gpt2_find(file, &deeper, more));
+        assert_non_null(strstr(yoke_last_error(), "\"h.2.mlp.c_proj.bias\" is missing")); /* all at once */
         assert_null(more[0]);
         deeper.n_layer = 1;
         assert_fails(YOKE_EDATA, "does not belong to a GPT-2 of 1 layers", yokei_gpt2_find(file, &deeper, found));

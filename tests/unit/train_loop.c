@@ -43,7 +43,7 @@ static struct yokei_training training_of(yoke_device *device)
 static struct yokei_training_result run(struct yokei_training *t, const char *save)
 {
     struct yokei_training_result result;
-    t->save = in_folder(save);
+    t->export_to = in_folder(save);
     assert_ok(yokei_training_run(t, &result));
     yokei_plan_free(&t->plan);
     return result;

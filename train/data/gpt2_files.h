@@ -37,7 +37,7 @@ yoke_status yokei_gpt2_tensor(const struct yoke_gpt2_config *config, int64_t ind
  * Find all tensors of a GPT-2 in a file: with or without the prefix "transformer."; found_out [yokei_gpt2_n_tensors].
  * Attention masks (h.N.attn.bias, h.N.attn.masked_bias) are passed over; lm_head.weight must equal wte (it is tied).
  * wpe may be longer than n_positions: its first rows are meant (copy them by yokei_tensor_copy). Everything else must match name by name and shape by shape.
- * Errors: YOKE_EDATA with file, tensor and reason (missing, unknown with the nearest name, shape, a type that is no float).
+ * Errors: YOKE_EDATA with file, tensors and reasons, all at once (missing with the nearest name, unknown, shape, a type that is no float).
  */
 yoke_status yokei_gpt2_find(const struct yokei_safetensors *tensors, const struct yoke_gpt2_config *config,
                             const struct yokei_tensor *found_out[]);

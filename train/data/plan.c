@@ -2,6 +2,7 @@
 #include "train/data/plan.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/base.h"
@@ -79,7 +80,7 @@ static const struct yokei_json_field PLAN_FIELDS[] = {
       .count_offset = offsetof(struct yokei_plan, n_progress) },
     { 0 },
 };
-static const struct yokei_json_schema PLAN_SCHEMA = { PLAN_FIELDS, sizeof(struct yokei_plan), false, YOKE_ECONFIG };
+const struct yokei_json_schema yokei_plan_schema = { PLAN_FIELDS, sizeof(struct yokei_plan), false, YOKE_ECONFIG };
 
 static yoke_status check_rank(const struct yokei_plan_rank *rank, int64_t index, const char *where)
 {
@@ -130,25 +131,32 @@ static struct yokei_plan defaults(void)
 yoke_status yokei_plan_read(const char *path, struct yokei_plan *plan_out)
 {
     struct yokei_plan plan = defaults();
-    return check_read(yokei_json_read(path, &PLAN_SCHEMA, &plan), &plan, path, plan_out);
+    return check_read(yokei_json_read(path, &yokei_plan_schema, &plan), &plan, path, plan_out);
 }
 
 yoke_status yokei_plan_parse(const char *where, const char *text, size_t bytes, struct yokei_plan *plan_out)
 {
     struct yokei_plan plan = defaults();
-    return check_read(yokei_json_parse(where, text, bytes, &PLAN_SCHEMA, &plan), &plan, where, plan_out);
+    return check_read(yokei_json_parse(where, text, bytes, &yokei_plan_schema, &plan), &plan, where, plan_out);
 }
 
 yoke_status yokei_plan_write(const char *path, const struct yokei_plan *plan)
 {
     YOKE_TRY(yokei_plan_check(plan, path));
-    return yokei_json_write(path, &PLAN_SCHEMA, plan);
+    return yokei_json_write(path, &yokei_plan_schema, plan);
 }
 
 yoke_status yokei_plan_text(const struct yokei_plan *plan, char **text_out)
 {
     YOKE_TRY(yokei_plan_check(plan, "plan"));
-    return yokei_json_text(&PLAN_SCHEMA, plan, true, false, text_out);
+    return yokei_json_text(&yokei_plan_schema, plan, true, false, text_out);
 }
 
-void yokei_plan_free(struct yokei_plan *plan) { yokei_json_free(&PLAN_SCHEMA, plan); }
+void yokei_plan_free(struct yokei_plan *plan) { yokei_json_free(&yokei_plan_schema, plan); }
+
+void yokei_plan_forget_ranks(struct yokei_plan *plan)
+{
+    free(plan->ranks);
+    plan->ranks = NULL;
+    plan->n_ranks = 0;
+}

@@ -7,6 +7,7 @@
 #define TRAIN_DATA_PLAN_H
 
 #include "train/data/gpt2_files.h"
+#include "train/data/json.h"
 
 #define YOKEI_PLAN_VERSION 1
 
@@ -62,6 +63,8 @@ struct yokei_plan {
                           .min_learning_rate = 1e-4, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.95, .clip = 1, \
                           .warmup = 20, .steps = 1000 }
 
+/** The fields above, for files that contain a plan; what is read by it is still to be held to yokei_plan_check. */
+extern const struct yokei_json_schema yokei_plan_schema;
 /**
  * Read and check: version, schema, the model's shape, sequence <= n_positions, samples of the ranks add up to batch,
  * micro_batch <= samples. Errors: YOKE_ECONFIG (missing, not JSON, or a value: file, path, reason).
@@ -74,5 +77,7 @@ yoke_status yokei_plan_write(const char *path, const struct yokei_plan *plan);
 yoke_status yokei_plan_text(const struct yokei_plan *plan, char **text_out);
 yoke_status yokei_plan_parse(const char *where, const char *text, size_t bytes, struct yokei_plan *plan_out);
 void yokei_plan_free(struct yokei_plan *plan);
+/** The plan for other ranks: their shares are not known. */
+void yokei_plan_forget_ranks(struct yokei_plan *plan);
 
 #endif

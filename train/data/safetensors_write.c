@@ -43,16 +43,9 @@ void yokei_safetensors_abandon(struct yokei_safetensors_writer *writer)
 
 static yoke_status write_all(struct yokei_safetensors_writer *writer, const void *data, size_t bytes)
 {
-    for (const char *p = data; bytes > 0;) {
-        ssize_t n = write(writer->fd, p, YOKE_MIN(bytes, (size_t)1 << 30));
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0)
-            return yoke_fail(YOKE_EIO, "%s: cannot be written at byte offset %zu: %s", writer->temporary,
-                             8 + writer->header_bytes + writer->written, n < 0 ? strerror(errno) : "nothing was written");
-        p += n;
-        bytes -= (size_t)n;
-    }
-    return YOKE_OK;
+    if (yokei_disk_write(writer->fd, data, bytes)) return YOKE_OK;
+    return yoke_fail(YOKE_EIO, "%s: cannot be written at byte offset %zu: %s", writer->temporary,
+                     8 + writer->header_bytes + writer->written, strerror(errno));
 }
 
 static yoke_status add_entry(struct yokei_safetensors_writer *writer, const struct yokei_tensor *tensor)
@@ -213,11 +206,7 @@ static yoke_status sync_folder(const char *path)
     const char *slash = strrchr(path, '/');
     char folder[4096];
     yokei_text(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int failed = fd < 0 || (fsync(fd) && errno != EINVAL); /* some file systems offer no fsync of a folder */
-    yoke_status status = failed ? yoke_fail(YOKE_EIO, "%s: the folder cannot be synchronised: %s", folder, strerror(errno)) : YOKE_OK;
-    if (fd >= 0) close(fd);
-    return status;
+    return yokei_disk_sync_folder(folder);
 }
 
 static yoke_status finish_file(struct yokei_safetensors_writer *writer)
@@ -235,8 +224,8 @@ static yoke_status finish_file(struct yokei_safetensors_writer *writer)
                              : write_all(writer, text, bytes);
     free(text);
     YOKE_TRY(status);
-    if (fsync(writer->fd)) return yoke_fail(YOKE_EIO, "%s: cannot be synchronised: %s", writer->temporary, strerror(errno));
-    if (rename(writer->temporary, writer->path))
+    if (yokei_disk_sync(writer->fd)) return yoke_fail(YOKE_EIO, "%s: cannot be synchronised: %s", writer->temporary, strerror(errno));
+    if (yokei_disk_rename(writer->temporary, writer->path))
         return yoke_fail(YOKE_EIO, "%s: cannot be renamed to %s: %s", writer->temporary, writer->path, strerror(errno));
     close(writer->fd);
     writer->fd = -1;

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* yoke train: where a run's plan comes from: options, a plan's file, or a checkpoint. */
+#include "cli/train_plan.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/base/base.h"
+#include "parallel/balance.h"
+
+/* What a plan fixes: beside --plan these options would contradict it. */
+static const char *const fixed_by_plan[] = {
+    "model", "precision", "batch", "micro-batch", "sequence", "shares", "seed", "steps", "budget-seconds", "learning-rate",
+    "min-learning-rate", "warmup", "weight-decay", "beta1", "beta2", "clip", "loss-scale", "bucket-bytes", "dp", "pp", "tp", "schedule",
+    "chunks", "layers", "recompute", "tensor-shares", "sequence-parallel",
+};
+
+static bool is_file(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0;
+}
+
+static yoke_status read_model(const char *name, struct yoke_gpt2_config *out)
+{
+    if (strchr(name, '/') || is_file(name)) return yokei_gpt2_config_read(name, out);
+    return yoke_gpt2_preset(name, out);
+}
+
+/* Shares as sequences or as ratios: "24,8", "3:1"; one for each of n replicas. */
+static yoke_status read_weights(const char *text, int n_wanted, const char *who, double *weights)
+{
+    double sum = 0;
+    int n = 0;
+    for (const char *at = text; *at; n++) {
+        char *end;
+        double w = strtod(at, &end);
+        if (end == at || !(w >= 0) || !isfinite(w) || (*end && *end != ':' && *end != ','))
+            return yoke_fail(YOKE_ECONFIG, "--shares %s: \"%s\" is no share; write auto, or one number per %s, such as 3:1", text, at, who);
+        if (n < n_wanted) weights[n] = w;
+        sum += w;
+        at = *end ? end + 1 : end;
+    }
+    if (n != n_wanted || !(sum > 0))
+        return yoke_fail(YOKE_ECONFIG, "--shares %s: %d shares for %d %ss, not all of them 0: give one per %s", text, n, n_wanted, who, who);
+    for (int d = 0; d < n_wanted; d++) weights[d] /= sum;
+    return YOKE_OK;
+}
+
+static yoke_status read_shares(const char *text, const struct yokei_mesh *mesh, struct yokei_plan *plan, int64_t micro_batch)
+{
+    const int n_ranks = yokei_mesh_size(mesh);
+    double *weights = calloc((size_t)mesh->data, sizeof *weights);
+    int64_t *shares = calloc((size_t)mesh->data, sizeof *shares);
+    plan->ranks = calloc((size_t)n_ranks, sizeof *plan->ranks);
+    yoke_status status = weights && shares && plan->ranks ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "--shares: no host memory for %d ranks", n_ranks);
+    if (!status) status = read_weights(text, mesh->data, mesh->data == n_ranks ? "rank" : "replica", weights);
+    if (!status) yokei_balance(weights, mesh->data, plan->batch, shares);
+    for (int r = 0; r < n_ranks && !status; r++) {
+        const int d = yokei_mesh_at(mesh, r).d;
+        plan->ranks[r].share = weights[d];
+        plan->ranks[r].samples = shares[d];
+        plan->ranks[r].micro_batch = shares[d] ? yokei_mesh_micro_batch(mesh, shares[d], micro_batch) : 0;
+    }
+    plan->n_ranks = n_ranks;
+    free(weights);
+    free(shares);
+    if (status) {
+        free(plan->ranks);
+        plan->ranks = NULL;
+        plan->n_ranks = 0;
+    }
+    return status;
+}
+
+static yoke_status read_mesh(const struct cli_context *context, struct yokei_plan *p, int64_t micro_batch)
+{
+    const struct cli_options *o = context->options;
+    const struct {
+        const char *option;
+        char *place;
+        size_t bytes;
+    } texts[] = { { "schedule", p->schedule, sizeof p->schedule }, { "layers", p->layers, sizeof p->layers },
+                  { "recompute", p->recompute, sizeof p->recompute }, { "tensor-shares", p->tensor_shares, sizeof p->tensor_shares } };
+    struct yokei_mesh mesh;
+    p->data = cli_is_set(o, "dp") ? cli_int(o, "dp") : 0;
+    p->pipeline = cli_int(o, "pp");
+    p->tensor = cli_int(o, "tp");
+    p->chunks = cli_int(o, "chunks");
+    p->sequence_parallel = cli_flag(o, "sequence-parallel");
+    for (size_t i = 0; i < YOKE_COUNT(texts); i++) {
+        const char *text = cli_is_set(o, texts[i].option) ? cli_text(o, texts[i].option) : "";
+        if (strlen(text) >= texts[i].bytes)
+            return yoke_fail(YOKE_ECONFIG, "--%s: %zu characters; at most %zu are taken", texts[i].option, strlen(text), texts[i].bytes - 1);
+        yokei_text(texts[i].place, texts[i].bytes, "%s", strcmp(text, "auto") && strcmp(text, "none") ? text : "");
+    }
+    YOKE_TRY(yokei_mesh_create(context->size, context->rank, (int)p->data, (int)p->pipeline, (int)p->tensor, (int)p->chunks, &mesh));
+    p->data = mesh.data;
+    return strcmp(cli_text(o, "shares"), "auto") ? read_shares(cli_text(o, "shares"), &mesh, p, micro_batch) : YOKE_OK;
+}
+
+yoke_status cli_plan_from_options(const struct cli_context *context, struct yokei_training *t)
+{
+    const struct cli_options *o = context->options;
+    struct yokei_plan *p = &t->plan;
+    YOKE_TRY(read_model(cli_text(o, "model"), &p->model));
+    yokei_text(p->precision, sizeof p->precision, "%s", cli_text(o, "precision"));
+    yokei_text(p->all_reduce, sizeof p->all_reduce, "auto"); /* by size, the same in every run */
+    p->seed = (uint64_t)cli_int(o, "seed");
+    p->batch = cli_int(o, "batch");
+    p->sequence = cli_int(o, "sequence") ? cli_int(o, "sequence") : p->model.n_positions;
+    p->bucket_bytes = (int64_t)cli_bytes(o, "bucket-bytes");
+    p->learning_rate = cli_real(o, "learning-rate");
+    p->min_learning_rate = cli_is_set(o, "min-learning-rate") ? cli_real(o, "min-learning-rate") : p->learning_rate / 10;
+    p->warmup = cli_int(o, "warmup");
+    p->weight_decay = cli_real(o, "weight-decay");
+    p->beta1 = cli_real(o, "beta1");
+    p->beta2 = cli_real(o, "beta2");
+    p->clip = cli_real(o, "clip");
+    p->loss_scale = cli_real(o, "loss-scale");
+    p->budget_seconds = cli_real(o, "budget-seconds");
+    p->steps = p->budget_seconds > 0 ? 0 : cli_int(o, "steps");
+    if (p->budget_seconds > 0 && strcmp(cli_origin(o, "steps"), "default") != 0)
+        return yoke_fail(YOKE_ECONFIG, "--steps and --budget-seconds are both given: a run ends by one of them, leave one out");
+    t->micro_batch = cli_int(o, "micro-batch");
+    if (t->micro_batch > p->batch)
+        return yoke_fail(YOKE_ECONFIG, "--micro-batch %lld is more than --batch %lld: lower it to at most the batch",
+                         (long long)t->micro_batch, (long long)p->batch);
+    if (p->sequence > p->model.n_positions)
+        return yoke_fail(YOKE_ECONFIG, "--sequence %lld is longer than the model's %lld positions: lower it, or raise n_positions in its config.json",
+                         (long long)p->sequence, (long long)p->model.n_positions);
+    return read_mesh(context, p, t->micro_batch);
+}
+
+/* Options beside something that fixes them; `but` may be given all the same. */
+static yoke_status refuse_fixed(const struct cli_context *context, const char *what, const char *const but[])
+{
+    for (size_t i = 0; i < YOKE_COUNT(fixed_by_plan); i++) {
+        const char *name = fixed_by_plan[i];
+        bool may = false;
+        for (const char *const *b = but; *b && !may; b++) may = strcmp(*b, name) == 0;
+        if (!may && strcmp(cli_origin(context->options, name), "default") != 0 && cli_is_set(context->options, name))
+            return yoke_fail(YOKE_ECONFIG, "%s and --%s are both given: the plan fixes %s, leave the option (%s) out", name, what, name,
+                             cli_origin(context->options, name));
+    }
+    return YOKE_OK;
+}
+
+yoke_status cli_plan_from_file(const struct cli_context *context, const char *path, struct yokei_training *t)
+{
+    static const char *const none[] = { NULL };
+    YOKE_TRY(refuse_fixed(context, "plan", none));
+    t->replay = true;
+    t->plan_path = path;
+    return yokei_plan_read(path, &t->plan);
+}
+
+static bool is_given(const struct cli_options *o, const char *name)
+{
+    return cli_is_set(o, name) && strcmp(cli_origin(o, name), "default") != 0;
+}
+
+/* Ranks in another layout: what the options say, or replicas. Else the plan's layout, with other shares or micro-batches if they are given. */
+static yoke_status lay_out_anew(const struct cli_context *context, struct yokei_training *t)
+{
+    static const char *const mesh_options[] = { "dp", "pp", "tp", "schedule", "chunks", "layers", "recompute", "tensor-shares", "sequence-parallel" };
+    const struct cli_options *o = context->options;
+    struct yokei_plan *p = &t->plan;
+    struct yokei_mesh mesh;
+    bool anew = p->n_ranks != context->size;
+    t->micro_batch = cli_int(o, "micro-batch");
+    if (anew) p->comm_shares[0] = p->comm_costs[0] = 0; /* of other ranks */
+    for (size_t i = 0; i < YOKE_COUNT(mesh_options); i++) anew = anew || is_given(o, mesh_options[i]);
+    if (anew || is_given(o, "shares")) yokei_plan_forget_ranks(p);
+    if (anew) return read_mesh(context, p, t->micro_batch);
+    YOKE_TRY(yokei_mesh_create(context->size, context->rank, (int)p->data, (int)p->pipeline, (int)p->tensor, (int)p->chunks, &mesh));
+    if (is_given(o, "shares")) return strcmp(cli_text(o, "shares"), "auto") ? read_shares(cli_text(o, "shares"), &mesh, p, t->micro_batch) : YOKE_OK;
+    for (int64_t r = 0; r < p->n_ranks && t->micro_batch; r++)
+        p->ranks[r].micro_batch = p->ranks[r].samples ? yokei_mesh_micro_batch(&mesh, p->ranks[r].samples, t->micro_batch) : 0;
+    return YOKE_OK;
+}
+
+yoke_status cli_plan_from_checkpoint(const struct cli_context *context, const char *path, char *folder, size_t bytes, struct yokei_training *t)
+{
+    static const char *const may[] = { "steps", "shares", "micro-batch", "dp", "pp", "tp", "schedule", "chunks", "layers", "recompute",
+                                       "tensor-shares", "sequence-parallel", NULL };
+    const struct cli_options *o = context->options;
+    struct yokei_plan *p = &t->plan;
+    if (cli_text(o, "plan")) return yoke_fail(YOKE_ECONFIG, "--plan and --resume are both given: a checkpoint holds its own plan, leave --plan out");
+    if (cli_text(o, "init")) return yoke_fail(YOKE_ECONFIG, "--init and --resume are both given: a checkpoint holds its own weights, leave --init out");
+    YOKE_TRY(refuse_fixed(context, "resume", may));
+    YOKE_TRY(yokei_run_resume_plan(path, folder, bytes, p, &t->replay));
+    t->resume = t->plan_path = folder;
+    if (is_given(o, "steps")) {
+        if (p->budget_seconds > 0)
+            return yoke_fail(YOKE_ECONFIG, "--steps is given, but the run of %s has a budget of time: leave it out", folder);
+        p->steps = cli_int(o, "steps");
+    }
+    return lay_out_anew(context, t);
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** yoke train: where a run's plan comes from. Each fills t->plan and what goes with it. YOKE_ECONFIG, YOKE_EDATA. */
+#ifndef CLI_TRAIN_PLAN_H
+#define CLI_TRAIN_PLAN_H
+
+#include "cli/cli.h"
+#include "train/loop.h"
+
+yoke_status cli_plan_from_options(const struct cli_context *context, struct yokei_training *t);
+yoke_status cli_plan_from_file(const struct cli_context *context, const char *path, struct yokei_training *t);
+/** The checkpoint that `path` means; its folder goes to `folder`, which t->resume points to from then on. */
+yoke_status cli_plan_from_checkpoint(const struct cli_context *context, const char *path, char *folder, size_t bytes, struct yokei_training *t);
+
+#endif

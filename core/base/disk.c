@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writes, fsyncs and renames of files that must not be lost, with a place in each where a test may strike. */
+#include "core/base/base.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct {
+    bool watched, kills, full;
+    long long at, n;
+} fault;
+
+void yokei_disk_watch(void)
+{
+    const char *text = getenv("YOKE_SAVE_FAULT");
+    char kind[8] = "";
+    fault.watched = text && sscanf(text, "%4[a-z]=%lld", kind, &fault.at) == 2;
+    fault.kills = strcmp(kind, "kill") == 0;
+    fault.full = fault.watched && !fault.kills && fault.at == 0;
+}
+
+void yokei_disk_unwatch(void) { fault.watched = fault.full = false; }
+
+/* Whether this call is the one that shall not succeed. */
+static bool is_due(void)
+{
+    if (!fault.watched) return false;
+    fault.full = fault.full || ++fault.n == fault.at;
+    return fault.full;
+}
+
+/* The end of the process, or of the room. */
+static void strike(void)
+{
+    if (fault.kills) kill(getpid(), SIGKILL);
+    errno = ENOSPC;
+}
+
+static bool write_all(int fd, const char *data, size_t bytes)
+{
+    while (bytes) {
+        const ssize_t put = write(fd, data, YOKE_MIN(bytes, (size_t)1 << 30));
+        if (put < 0 && errno == EINTR) continue;
+        if (put == 0) errno = ENOSPC;
+        if (put <= 0) return false;
+        data += put;
+        bytes -= (size_t)put;
+    }
+    return true;
+}
+
+bool yokei_disk_write(int fd, const void *data, size_t bytes)
+{
+    const bool due = is_due();
+    const bool good = write_all(fd, data, due ? bytes / 2 : bytes);
+    if (due) strike();
+    return good && !due;
+}
+
+int yokei_disk_sync(int fd)
+{
+    if (is_due()) return strike(), -1;
+    return fsync(fd);
+}
+
+int yokei_disk_rename(const char *from, const char *to)
+{
+    if (is_due()) return strike(), -1;
+    return rename(from, to);
+}
+
+int yokei_disk_remove(const char *path)
+{
+    if (is_due() && fault.kills) return strike(), -1; /* a full disk lets go of files */
+    return remove(path);
+}
+
+yoke_status yokei_disk_sync_folder(const char *path)
+{
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool failed = fd < 0 || (yokei_disk_sync(fd) && errno != EINVAL); /* some file systems offer no fsync of a folder */
+    const yoke_status status = failed ? yoke_fail(YOKE_EIO, "%s: the folder cannot be synchronised: %s", path, strerror(errno)) : YOKE_OK;
+    if (fd >= 0) close(fd);
+    return status;
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train/checkpoint/layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/base.h"
+
+/* What a rank says of each parameter: 0 nothing, 1 all of it, else a number that is equal for equal parts; and how many elements. */
+enum { SAID_PART, SAID_COUNT, SAID };
+
+static double part_of(const struct yoke_parameter *p)
+{
+    uint64_t hash = 0;
+    if (yokei_local_count(p) == yokei_logical_count(p)) return 1;
+    for (int d = 0; d < p->n_dims; d++) {
+        hash = yokei_hash(&p->shard[d].n, sizeof p->shard[d].n, hash);
+        for (int i = 0; i < p->shard[d].n; i++)
+            hash = yokei_hash((int64_t[]){ p->shard[d].range[i].begin, p->shard[d].range[i].end }, 2 * sizeof(int64_t), hash);
+    }
+    return (double)(2 + (hash >> 12)); /* below 2^53: exact */
+}
+
+static void say(const struct yokei_layout *l, double *said)
+{
+    const struct yoke_trainer *t = l->trainer;
+    for (int i = 0; i < l->n_items; i++) {
+        const struct yoke_parameter *whole = &t->plan.logical.item[i];
+        int local = yokei_parameter_find(&t->plan.parameters, whole->name);
+        l->items[i] = (struct yokei_save_item){ .parameter = whole, .local = local };
+        said[i * SAID + SAID_PART] = local < 0 ? 0 : part_of(&t->plan.parameters.item[local]);
+        said[i * SAID + SAID_COUNT] = local < 0 ? 0 : (double)yokei_local_count(&t->plan.parameters.item[local]);
+    }
+}
+
+/* Whether no rank before r said the same of its part. */
+static bool is_first(const double *all, int n, int i, int r)
+{
+    const double mine = all[((size_t)r * (size_t)n + (size_t)i) * SAID + SAID_PART];
+    for (int q = 0; q < r; q++)
+        if (all[((size_t)q * (size_t)n + (size_t)i) * SAID + SAID_PART] == mine) return false;
+    return mine > 0;
+}
+
+/* Decide on one tensor; `load` is what each rank writes so far. */
+static yoke_status settle(struct yokei_layout *l, const double *all, int i, double *load)
+{
+    const struct yoke_trainer *t = l->trainer;
+    struct yokei_save_item *item = &l->items[i];
+    const int64_t count = yokei_logical_count(item->parameter);
+    int whole = -1, part = -1;
+    double covered = 0;
+    for (int r = 0; r < t->plan.n_ranks; r++) {
+        const double *said = all + ((size_t)r * (size_t)l->n_items + (size_t)i) * SAID;
+        if (said[SAID_PART] == 1 && (whole < 0 || load[r] < load[whole])) whole = r;
+        if (said[SAID_PART] > 0 && (part < 0 || load[r] < load[part])) part = r;
+        if (is_first(all, l->n_items, i, r)) covered += said[SAID_COUNT];
+    }
+    item->spread = whole < 0;
+    item->owner = item->spread ? part : whole;
+    item->contributes = item->spread && is_first(all, l->n_items, i, t->plan.rank);
+    if (item->owner < 0 || (item->spread && covered != (double)count))
+        return yoke_fail(YOKE_EINTERNAL, "saving %s: all ranks together hold %.0f of its %lld elements", item->parameter->name, covered,
+                         (long long)count);
+    load[item->owner] += (double)count;
+    return YOKE_OK;
+}
+
+/* Long tensors first, so that the shards come out even. */
+static yoke_status deal(struct yokei_layout *l, const double *all)
+{
+    double *load = calloc((size_t)l->trainer->plan.n_ranks, sizeof *load);
+    bool *done = calloc((size_t)l->n_items + 1, sizeof *done);
+    yoke_status status = load && done ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "saving: no host memory");
+    for (int k = 0; k < l->n_items && !status; k++) {
+        int longest = -1;
+        for (int i = 0; i < l->n_items; i++)
+            if (!done[i] && (longest < 0 || yokei_logical_count(l->items[i].parameter) > yokei_logical_count(l->items[longest].parameter))) longest = i;
+        done[longest] = true;
+        status = settle(l, all, longest, load);
+    }
+    free(load);
+    free(done);
+    return status;
+}
+
+yoke_status yokei_layout_create(yoke_trainer *t, struct yokei_layout *layout_out)
+{
+    struct yokei_layout l = { .trainer = t, .n_items = t->plan.logical.n };
+    size_t n = (size_t)l.n_items;
+    double *said = calloc(n * SAID + 1, sizeof *said), *all = calloc(n * SAID * (size_t)t->plan.n_ranks + 1, sizeof *all);
+    l.items = calloc(n + 1, sizeof *l.items);
+    yoke_status status = said && all && l.items ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "saving: no host memory");
+    if (!status) {
+        say(&l, said);
+        status = yokei_ranks_gather(&t->config, said, (int)n * SAID, all);
+    }
+    if (!status) status = deal(&l, all);
+    free(said);
+    free(all);
+    bool spread = false;
+    for (size_t i = 0; i < n && !status; i++) spread = spread || l.items[i].spread;
+    if (!status && spread && !(l.mine = malloc(YOKEI_PIECE * sizeof *l.mine))) status = yoke_fail(YOKE_ENOMEM, "saving: no host memory");
+    if (status) yokei_layout_free(&l);
+    else *layout_out = l;
+    return status;
+}
+
+void yokei_layout_free(struct yokei_layout *l)
+{
+    free(l->items);
+    free(l->mine);
+    memset(l, 0, sizeof *l);
+}
+
+/* ---- pieces of whole tensors ---- */
+
+struct cut {
+    yoke_trainer *trainer;
+    enum yoke_tensor_kind kind;
+    int local;
+    int64_t first, n; /* the window of the whole tensor */
+    float *out;
+    yoke_status status;
+};
+
+static void cut_run(void *context, int64_t logical, int64_t local, int64_t n)
+{
+    struct cut *c = context;
+    const int64_t begin = YOKE_MAX(logical, c->first), end = YOKE_MIN(logical + n, c->first + c->n);
+    if (begin >= end || c->status) return;
+    c->status = yokei_trainer_get_piece(c->trainer, c->kind, c->local, local + begin - logical, end - begin, c->out + (begin - c->first));
+}
+
+yoke_status yokei_layout_get(void *layout, const struct yokei_save_item *item, enum yoke_tensor_kind kind, int64_t first, int64_t n, float *out)
+{
+    struct yokei_layout *l = layout;
+    if (!item->spread) return yokei_trainer_get_piece(l->trainer, kind, item->local, first, n, out);
+    struct cut cut = { l->trainer, kind, item->local, first, n, l->mine, YOKE_OK };
+    memset(l->mine, 0, (size_t)n * sizeof *l->mine);
+    if (item->contributes) yokei_shard_runs(&l->trainer->plan.parameters.item[item->local], cut_run, &cut);
+    YOKE_TRY(cut.status);
+    return yokei_ranks_join(&l->trainer->config, l->mine, n, item->owner, out);
+}
+
+yoke_status yokei_layout_agree(void *layout, yoke_status mine)
+{
+    struct yokei_layout *l = layout;
+    return yokei_ranks_all_well(&l->trainer->config, mine);
+}
+
+/* ---- loading ---- */
+
+/* Held elements in their order, collected until a piece is full. */
+struct pour {
+    yoke_trainer *trainer;
+    enum yoke_tensor_kind kind;
+    int local;
+    const struct yokei_tensor *tensor;
+    float *piece;
+    int64_t first, n; /* where the piece goes, and how much of it is full */
+    yoke_status status;
+};
+
+static void flush(struct pour *p)
+{
+    if (p->n && !p->status) p->status = yokei_trainer_set_piece(p->trainer, p->kind, p->local, p->first, p->n, p->piece);
+    p->first += p->n;
+    p->n = 0;
+}
+
+static void pour_run(void *context, int64_t logical, int64_t local, int64_t n)
+{
+    struct pour *p = context;
+    (void)local; /* runs come in the order of what is held */
+    for (int64_t done = 0; done < n && !p->status;) {
+        const int64_t some = YOKE_MIN(n - done, YOKEI_PIECE - p->n);
+        p->status = yokei_tensor_piece(p->tensor, logical + done, some, YOKE_F32, p->piece + p->n);
+        p->n += some;
+        done += some;
+        if (p->n == YOKEI_PIECE) flush(p);
+    }
+}
+
+yoke_status yokei_checkpoint_load(const struct yokei_checkpoint *checkpoint, yoke_trainer *t)
+{
+    static const enum yoke_tensor_kind kinds[] = { YOKE_TENSOR_WEIGHT, YOKE_TENSOR_MOMENT1, YOKE_TENSOR_MOMENT2 };
+    struct pour p = { .trainer = t, .piece = malloc(YOKEI_PIECE * sizeof *p.piece) };
+    if (!p.piece) return yoke_fail(YOKE_ENOMEM, "%s: no host memory", checkpoint->path);
+    for (int i = 0; i < t->plan.parameters.n && !p.status; i++) {
+        const struct yoke_parameter *parameter = &t->plan.parameters.item[i];
+        for (size_t k = 0; k < YOKE_COUNT(kinds) && !p.status; k++) {
+            p.tensor = yokei_checkpoint_tensor(checkpoint, parameter->name, kinds[k]);
+            p.kind = kinds[k];
+            p.local = i;
+            p.first = p.n = 0;
+            if (!p.tensor || (int64_t)p.tensor->bytes != yokei_logical_count(parameter) * (int64_t)sizeof(float))
+                p.status = yoke_fail(YOKE_EDATA, "%s: tensor %s%s is not there in the size that the run needs", checkpoint->path, parameter->name,
+                                     yokei_saved_suffix(kinds[k]));
+            else yokei_shard_runs(parameter, pour_run, &p);
+            flush(&p);
+        }
+    }
+    free(p.piece);
+    return p.status;
+}
