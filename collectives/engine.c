@@ -169,7 +169,7 @@ static void op_end(struct yokei_op *op, yoke_status status)
     }
     yokei_process.n_async--;
     /* After a failure too: the stream must not wait for ever. The error is reported by the communicator's next call. */
-    if (yoke_event_signal(op->done) && !status)
+    if ((yoke_event_signal(op->done) || (op->tells && yoke_event_signal(op->tells))) && !status)
         yokei_comm_fail(comm, YOKE_EBACKEND, -1, "communicator \"%s\": the stream's event could not be signalled: %s",
                         comm->name, yoke_last_error());
     yokei_op_free(op);
@@ -401,7 +401,7 @@ static void record_progress(struct yokei_op *op)
 static yoke_status begin_when_ready(struct yokei_op *op, bool *ready_out)
 {
     *ready_out = true;
-    if (!op->begun && op->is_async && yoke_event_query(op->ready, ready_out))
+    if (!op->begun && op->is_async && !op->tells && yoke_event_query(op->ready, ready_out))
         return yoke_fail(YOKE_EBACKEND, "the stream's work before it failed: %s", yoke_last_error());
     if (!*ready_out) return YOKE_OK;
     if (!op->begun) op_begin(op);

@@ -207,6 +207,54 @@ static yoke_status pair_call(const char *call, bool is_send, void *data, size_t 
     return status ? yoke_fail_context(status, "%s", call) : YOKE_OK;
 }
 
+/* One operation of a transfer that begins at once and ends by an event. The lock is held. */
+static yoke_status start_pair(yoke_comm *comm, bool is_send, struct yokei_transfer *transfer, yoke_event *done, struct yokei_op **op_out)
+{
+    struct yokei_op *op;
+    YOKE_TRY(pairs_op(comm, is_send ? YOKEI_SEND : YOKEI_RECV, transfer, 1, &op));
+    op->tells = done;
+    yoke_status status = op->done ? YOKE_OK : yoke_event_create(comm->device, &op->done);
+    if (!status && yokei_process.any_thread) status = yoke_event_arm(op->done);
+    if (!status) status = yoke_event_arm(done);
+    op->is_async = !status && yokei_process.any_thread;
+    if (!status) status = yokei_submit(op);
+    if (!status && op->is_async) status = yokei_thread_start();
+    else if (status) yokei_op_free(op);
+    *op_out = op;
+    return status;
+}
+
+static yoke_status pair_at_once(const char *call, bool is_send, void *data, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm,
+                                yoke_event *done)
+{
+    YOKE_TRY(yokei_check_comm(call, comm, NULL));
+    YOKE_TRY(yokei_check_peer(call, comm, peer, "peer"));
+    YOKE_TRY(yokei_check_buffer(call, is_send ? "send" : "recv", data, count, dtype));
+    if (!done || !comm->device || group.depth || peer == comm->rank)
+        return yoke_fail(YOKE_EINVAL, "%s: needs an event, a communicator over a device, another rank, and no group around it", call);
+    struct yokei_transfer *owned = malloc(sizeof *owned);
+    if (!owned) return yoke_fail(YOKE_ENOMEM, "%s: no memory", call);
+    *owned = (struct yokei_transfer){ .is_send = is_send, .peer = peer, .count = count, .dtype = dtype, .data = data };
+    struct yokei_op *op = NULL;
+    pthread_mutex_lock(&yokei_process.lock);
+    yoke_status status = start_pair(comm, is_send, owned, done, &op);
+    pthread_mutex_unlock(&yokei_process.lock);
+    /* Without threads in MPI nobody else can go on with it. */
+    if (!status && !yokei_process.any_thread) status = yokei_wait_for(&op, 1);
+    if (status || !yokei_process.any_thread) yoke_event_signal(done);
+    return status ? yoke_fail_context(status, "%s", call) : YOKE_OK;
+}
+
+yoke_status yoke_isend(const void *send, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm, yoke_event *done)
+{
+    return pair_at_once("yoke_isend", true, (void *)(uintptr_t)send, count, dtype, peer, comm, done);
+}
+
+yoke_status yoke_irecv(void *recv, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm, yoke_event *done)
+{
+    return pair_at_once("yoke_irecv", false, recv, count, dtype, peer, comm, done);
+}
+
 yoke_status yoke_send(const void *send, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm, yoke_stream *stream)
 {
     return pair_call("yoke_send", true, (void *)(uintptr_t)send, count, dtype, peer, comm, stream);

@@ -93,7 +93,7 @@ static yoke_status run_message(const struct yokei_machine *k, const struct yokei
 {
     const int buffer = i->kind == YOKEI_SEND_ACTIVATION || i->kind == YOKEI_SEND_GRADIENT ? i->x : i->y;
     const int64_t n = (int64_t)(k->program->buffer[buffer].bytes / yoke_dtype_bytes(k->job->state->dtype));
-    return k->message(k->context, i->kind, at_buffer(k, buffer), n, k->stream[i->stream]);
+    return k->message(k->context, i->kind, at_buffer(k, buffer), n, k->stream[i->stream], k->event[i->record]);
 }
 
 static yoke_status run_zero(const struct yokei_machine *k)
@@ -142,7 +142,7 @@ yoke_status yokei_run(const struct yokei_machine *k, int from, int to)
         yoke_status status = run_one(k, i);
         if (status && !k->observer) return yoke_fail_context(status, "%s%s%s", name, *layer ? " of " : "", layer);
         YOKE_TRY(status);
-        if (events && i->record >= 0) YOKE_TRY(yoke_event_record(k->event[i->record], k->stream[i->stream]));
+        if (events && i->record >= 0 && !(k->messages_tell && yokei_is_message(i->kind))) YOKE_TRY(yoke_event_record(k->event[i->record], k->stream[i->stream]));
     }
     return YOKE_OK;
 }

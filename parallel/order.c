@@ -75,6 +75,7 @@ static void order(struct ordering *o, int at)
     }
     /* Gradients are written by W, on the stream of computation, summed on that of communication, and read again. */
     if (works_on_gradients(i)) wait_for(o, at, o->newest[i->stream == YOKEI_COMPUTE ? YOKEI_COMMUNICATION : YOKEI_COMPUTE]);
+    if (yokei_is_message(i->kind) && i->record < 0) i->record = o->p->n_events++;
     o->newest[i->stream] = at;
 }
 

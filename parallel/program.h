@@ -32,6 +32,9 @@ enum yokei_instruction_kind {
 extern const char *const yokei_instruction_names[YOKEI_N_INSTRUCTIONS];
 
 /* Each neighbour and direction has a stream: a message that waits for its receiver holds up nothing else. */
+/** Whether it is a message between stages; such an instruction always records an event, by which one can wait until it is over. */
+static inline bool yokei_is_message(enum yokei_instruction_kind kind) { return kind >= YOKEI_SEND_ACTIVATION && kind <= YOKEI_RECEIVE_GRADIENT; }
+
 enum yokei_stream {
     YOKEI_COMPUTE,
     YOKEI_COMMUNICATION,
@@ -144,7 +147,8 @@ struct yokei_machine {
     yoke_status (*replicated)(void *context, yoke_stream *stream);
     yoke_status (*agree)(void *context);
     /* one message of a pipeline: to or from the neighbour that the kind of instruction says */
-    yoke_status (*message)(void *context, enum yokei_instruction_kind kind, void *data, int64_t n, yoke_stream *stream);
+    yoke_status (*message)(void *context, enum yokei_instruction_kind kind, void *data, int64_t n, yoke_stream *stream, yoke_event *done);
+    bool messages_tell;     /* a message completes its event itself: streams run what they are given at once */
     void *context;
 };
 

@@ -173,12 +173,12 @@ void yokei_groups_destroy(struct yokei_groups *g)
 }
 
 yoke_status yokei_groups_message(const struct yokei_groups *g, enum yokei_instruction_kind kind, void *data, int64_t n, yoke_dtype dtype,
-                                 yoke_stream *stream)
+                                 yoke_stream *stream, yoke_event *done)
 {
-    switch (kind) {
-    case YOKEI_SEND_ACTIVATION: return yoke_send(data, (size_t)n, dtype, 1, g->next[0], stream);
-    case YOKEI_RECEIVE_ACTIVATION: return yoke_recv(data, (size_t)n, dtype, 0, g->previous[0], stream);
-    case YOKEI_SEND_GRADIENT: return yoke_send(data, (size_t)n, dtype, 0, g->previous[1], stream);
-    default: return yoke_recv(data, (size_t)n, dtype, 1, g->next[1], stream);
-    }
+    const bool forward = kind == YOKEI_SEND_ACTIVATION || kind == YOKEI_RECEIVE_ACTIVATION, sends = kind == YOKEI_SEND_ACTIVATION || kind == YOKEI_SEND_GRADIENT;
+    const bool to_next = forward == sends; /* activations go to the next stage, gradients come from there */
+    yoke_comm *comm = (to_next ? g->next : g->previous)[!forward];
+    const int peer = to_next;
+    if (sends) return stream ? yoke_send(data, (size_t)n, dtype, peer, comm, stream) : yoke_isend(data, (size_t)n, dtype, peer, comm, done);
+    return stream ? yoke_recv(data, (size_t)n, dtype, peer, comm, stream) : yoke_irecv(data, (size_t)n, dtype, peer, comm, done);
 }

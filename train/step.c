@@ -16,10 +16,17 @@ static bool tells_losses(const struct yoke_trainer *t) { return t->plan.mesh.s =
 
 static double seconds_since(uint64_t begun_ns) { return (double)(yokei_now_ns() - begun_ns) * 1e-9; }
 
-static yoke_status message(void *context, enum yokei_instruction_kind kind, void *data, int64_t n, yoke_stream *stream)
+/* Streams of a host run what they are given at once: a message would hold up everything. */
+static bool is_eager(const struct yoke_trainer *t)
+{
+    const char *backend = yoke_device_info(t->device)->backend;
+    return !strcmp(backend, "host") || !strcmp(backend, "reference");
+}
+
+static yoke_status message(void *context, enum yokei_instruction_kind kind, void *data, int64_t n, yoke_stream *stream, yoke_event *done)
 {
     struct yoke_trainer *t = context;
-    return yokei_groups_message(&t->groups, kind, data, n, t->plan.state.dtype, stream);
+    return yokei_groups_message(&t->groups, kind, data, n, t->plan.state.dtype, is_eager(t) ? NULL : stream, done);
 }
 
 /* The first and the last stage hold a parameter each, and each a part of its gradient. */
@@ -134,6 +141,7 @@ static void set_up(struct yoke_trainer *t, const struct yokei_job *job, const st
     for (int s = 0; s < YOKEI_N_STREAMS; s++) k->stream[s] = t->stream[s];
     k->event = t->event;
     k->message = message;
+    k->messages_tell = is_eager(t);
     k->tensor = t->groups.tensor ? &t->groups.tensor_group : NULL;
     k->observer = t->profiling ? &t->profiler : NULL;
     k->pass = (struct yoke_pass){ .size = sizeof k->pass, .mode = program->mode, .step = t->step,
@@ -150,6 +158,15 @@ static int end_of_compute(const struct yokei_program *p)
                      p->instruction[n - 1].kind == YOKEI_REDUCE))
         n--;
     return n;
+}
+
+/* Messages may still be read by their receivers: nothing may be written where they come from, and no event be used again. */
+static yoke_status drain(struct yoke_trainer *t)
+{
+    const struct yokei_program *p = t->machine.program;
+    for (int i = 0; i < p->n; i++)
+        if (yokei_is_message(p->instruction[i].kind)) YOKE_TRY(yoke_event_sync(t->event[p->instruction[i].record]));
+    return YOKE_OK;
 }
 
 static yoke_status check_losses(const struct yoke_trainer *t)
@@ -187,6 +204,7 @@ yoke_status yoke_trainer_backward(yoke_trainer *t, const int32_t *tokens, const 
     YOKE_TRY(yoke_stream_sync(t->stream[YOKEI_COMPUTE]));
     t->result.seconds = seconds_since(t->begun_ns);
     YOKE_TRY(yokei_run(&t->machine, middle, p->agree + 1));
+    YOKE_TRY(drain(t));
     t->result.seconds = seconds_since(t->begun_ns);
     YOKE_TRY(check_losses(t));
     t->ready = true;
@@ -217,13 +235,6 @@ yoke_status yoke_trainer_apply(yoke_trainer *t, double learning_rate, struct yok
 }
 
 void yoke_trainer_ask_to_stop(yoke_trainer *t) { t->asked_to_stop = true; }
-
-/* Messages may still be read by their receivers: nothing may be written where they come from. */
-static yoke_status drain(struct yoke_trainer *t)
-{
-    for (int s = 0; s < YOKEI_N_STREAMS && t->plan.mesh.pipeline > 1; s++) YOKE_TRY(yoke_stream_sync(t->stream[s]));
-    return YOKE_OK;
-}
 
 /* One evaluation program; missing sequences of the last micro-batch are filled with ignored tokens. */
 static yoke_status evaluate_some(struct yoke_trainer *t, const int32_t *tokens, const int32_t *targets, int64_t count,

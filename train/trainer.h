@@ -82,9 +82,9 @@ struct yoke_trainer {
 yoke_status yokei_groups_create(const struct yoke_trainer_config *config, const struct yokei_mesh *mesh, bool has_tied,
                                 struct yokei_groups *groups_out);
 void yokei_groups_destroy(struct yokei_groups *groups);
-/** One message of a pipeline, in order with `stream`. */
+/** One message of a pipeline, in order with `stream`; stream NULL: begun at once, and over when `done` is complete. */
 yoke_status yokei_groups_message(const struct yokei_groups *groups, enum yokei_instruction_kind kind, void *data, int64_t n,
-                                 yoke_dtype dtype, yoke_stream *stream);
+                                 yoke_dtype dtype, yoke_stream *stream, yoke_event *done);
 void yokei_ranks(const struct yoke_trainer_config *config, int *rank_out, int *n_ranks_out);
 /** all[r * n ...] = rank r's values, over host memory. */
 yoke_status yokei_ranks_gather(const struct yoke_trainer_config *config, const double *mine, int n, double *all);

@@ -215,6 +215,14 @@ yoke_status yoke_all_to_all_v(const void *send, const size_t send_counts[], void
 yoke_status yoke_send(const void *send, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm, yoke_stream *stream);
 yoke_status yoke_recv(void *recv, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm, yoke_stream *stream);
 /**
+ * The same without a stream, for devices whose streams run at once what they are given (host): the data must be there when it is called,
+ * which returns at once, and `done` (of the communicator's device) is complete when the data was taken, or has arrived, or the
+ * communicator has failed, which its next call says. One event per call in flight. A communicator's operations run one after another, so
+ * opposing transfers need one for each direction. Not in a group. Where MPI has no threads (MPI_THREAD_MULTIPLE) they block.
+ */
+yoke_status yoke_isend(const void *send, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm, yoke_event *done);
+yoke_status yoke_irecv(void *recv, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm, yoke_event *done);
+/**
  * Between start and end, calls on any communicator are collected and then progressed together. Small sums (up to 16 KiB) of one
  * communicator, type and reduction that follow each other run as one collective, and count as one where calls are numbered.
  */

@@ -43,6 +43,43 @@ static const struct {
     { { { "opencl:0", "host" }, { 8 }, 2, .pipeline = 2, .kind = "zb-h1", .recompute = "full" }, false },
 };
 
+/* Several long messages in both directions at once, which no rank has received yet: none holds up the caller. */
+static yoke_status exchange(const char *spec, MPI_Comm two, int rank)
+{
+    enum { N = 1 << 20, N_MESSAGES = 3 };
+    yoke_device *device;
+    yoke_comm *comm[2]; /* for what rank 0 sends, and rank 1 */
+    yoke_event *sent[N_MESSAGES], *got[N_MESSAGES];
+    void *out[N_MESSAGES], *in[N_MESSAGES];
+    YOKE_TRY(yoke_device_open(spec, NULL, &device));
+    for (int way = 0; way < 2; way++) YOKE_TRY(yoke_comm_create(two, device, NULL, &comm[way]));
+    for (int k = 0; k < N_MESSAGES; k++) {
+        YOKE_TRY(yoke_event_create(device, &sent[k]));
+        YOKE_TRY(yoke_event_create(device, &got[k]));
+        YOKE_TRY(yoke_alloc(device, N * 4, &out[k]));
+        YOKE_TRY(yoke_alloc(device, N * 4, &in[k]));
+        for (int i = 0; i < N; i++) ((int32_t *)out[k])[i] = i * (k + 2) + rank;
+        YOKE_TRY(yoke_isend(out[k], N, YOKE_I32, !rank, comm[rank], sent[k]));
+    }
+    for (int k = 0; k < N_MESSAGES; k++) YOKE_TRY(yoke_irecv(in[k], N, YOKE_I32, !rank, comm[!rank], got[k]));
+    yoke_status status = YOKE_OK;
+    for (int k = 0; k < N_MESSAGES; k++) {
+        YOKE_TRY(yoke_event_sync(got[k]));
+        YOKE_TRY(yoke_event_sync(sent[k]));
+        for (int i = 0; i < N && !status; i++)
+            if (((int32_t *)in[k])[i] != i * (k + 2) + !rank) status = yoke_fail(YOKE_EDATA, "message %d, element %d", k, i);
+    }
+    for (int k = 0; k < N_MESSAGES; k++) {
+        yoke_free(device, out[k]);
+        yoke_free(device, in[k]);
+        yoke_event_destroy(sent[k]);
+        yoke_event_destroy(got[k]);
+    }
+    for (int way = 0; way < 2; way++) YOKE_TRY(yoke_comm_destroy(comm[way]));
+    yoke_device_close(device);
+    return status;
+}
+
 int main(int argc, char **argv)
 {
     static const yoke_dtype precisions[] = { YOKE_F32, YOKE_BF16, YOKE_F16 };
@@ -56,6 +93,11 @@ int main(int argc, char **argv)
     for (size_t p = 0; p < YOKE_COUNT(precisions) && !status; p++) status = expect(precisions[p], &e[p]);
     if (!ranks_check(!status, "one host rank trains in f32, bf16 and f16")) return ranks_end();
     const bool opencl = ranks_all(is_there("opencl:0"));
+    MPI_Comm two;
+    PMPI_Comm_split(ranks_world, ranks_rank < 2 ? 0 : MPI_UNDEFINED, ranks_rank, &two);
+    status = ranks_rank < 2 ? exchange("host", two, ranks_rank) : YOKE_OK;
+    ranks_check(!status, "long messages in both directions at once");
+    if (two != MPI_COMM_NULL) PMPI_Comm_free(&two);
     const size_t only = argc > 1 ? (size_t)atoi(argv[1]) : YOKE_COUNT(cases);
     for (size_t i = 0; i < YOKE_COUNT(cases); i++) {
         if (only < YOKE_COUNT(cases) && i != only) continue;
