@@ -169,7 +169,7 @@ static void op_end(struct yokei_op *op, yoke_status status)
     }
     yokei_process.n_async--;
     /* After a failure too: the stream must not wait for ever. The error is reported by the communicator's next call. */
-    if ((yoke_event_signal(op->done) || (op->tells && yoke_event_signal(op->tells))) && !status)
+    if (yoke_event_signal(op->tells ? op->tells : op->done) && !status)
         yokei_comm_fail(comm, YOKE_EBACKEND, -1, "communicator \"%s\": the stream's event could not be signalled: %s",
                         comm->name, yoke_last_error());
     yokei_op_free(op);

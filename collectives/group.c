@@ -44,19 +44,13 @@ yoke_status yokei_refuse(yoke_status status)
 
 /* ---- issue ---- */
 
-/* A host stream runs what it is given at once: there is yokei_no_data that could go on beside it. */
-static bool is_eager(const yoke_comm *comm)
-{
-    const char *backend = yoke_device_info(comm->device)->backend;
-    return !strcmp(backend, "host") || !strcmp(backend, "reference");
-}
-
 /* Order the operation with the stream. The lock is held. */
 static yoke_status attach_stream(struct yokei_op *op, yoke_stream *stream)
 {
     yoke_comm *comm = op->comm;
     if (!stream) return YOKE_OK;
-    if (is_eager(comm) || !yokei_process.any_thread) return yoke_stream_sync(stream);
+    /* An eager stream has nothing that could go on beside it. */
+    if (yokei_is_eager(comm->device) || !yokei_process.any_thread) return yoke_stream_sync(stream);
     if (!op->ready) YOKE_TRY(yoke_event_create(comm->device, &op->ready));
     if (!op->done) YOKE_TRY(yoke_event_create(comm->device, &op->done));
     YOKE_TRY(yoke_event_record(op->ready, stream));
@@ -186,19 +180,33 @@ static yoke_status pairs_op(yoke_comm *comm, enum yokei_kind kind, struct yokei_
     return YOKE_OK;
 }
 
+static yoke_status check_pair(const char *call, const struct yokei_transfer *t, yoke_comm *comm, yoke_stream *stream)
+{
+    CHECK(yokei_check_comm(call, comm, stream));
+    CHECK(yokei_check_peer(call, comm, t->peer, "peer"));
+    CHECK(yokei_check_buffer(call, t->is_send ? "send" : "recv", t->data, t->count, t->dtype));
+    if (t->peer == comm->rank && !group.depth)
+        return yoke_fail(YOKE_EINVAL, "%s: to the rank itself only in a group, together with its counterpart", call);
+    return YOKE_OK;
+}
+
+/* The operation owns its transfers. */
+static yoke_status own_pair(const char *call, const struct yokei_transfer *transfer, struct yokei_transfer **owned_out)
+{
+    *owned_out = malloc(sizeof **owned_out);
+    if (!*owned_out) return yoke_fail(YOKE_ENOMEM, "%s: no memory", call);
+    **owned_out = *transfer;
+    return YOKE_OK;
+}
+
 static yoke_status pair_call(const char *call, bool is_send, void *data, size_t count, yoke_dtype dtype, int peer,
                              yoke_comm *comm, yoke_stream *stream)
 {
-    CHECK(yokei_check_comm(call, comm, stream));
-    CHECK(yokei_check_peer(call, comm, peer, "peer"));
-    CHECK(yokei_check_buffer(call, is_send ? "send" : "recv", data, count, dtype));
     const struct yokei_transfer transfer = { .is_send = is_send, .peer = peer, .count = count, .dtype = dtype, .data = data };
+    YOKE_TRY(check_pair(call, &transfer, comm, stream));
     if (group.depth) return group_add(&(struct call){ .transfer = transfer, .comm = comm, .stream = stream });
-    if (peer == comm->rank)
-        return yoke_fail(YOKE_EINVAL, "%s: to the rank itself only in a group, together with its counterpart", call);
-    struct yokei_transfer *owned = malloc(sizeof *owned);
-    if (!owned) return yoke_fail(YOKE_ENOMEM, "%s: no memory", call);
-    *owned = transfer;
+    struct yokei_transfer *owned;
+    YOKE_TRY(own_pair(call, &transfer, &owned));
     struct yokei_op *op;
     pthread_mutex_lock(&yokei_process.lock);
     yoke_status status = pairs_op(comm, is_send ? YOKEI_SEND : YOKEI_RECV, owned, 1, &op);
@@ -213,9 +221,7 @@ static yoke_status start_pair(yoke_comm *comm, bool is_send, struct yokei_transf
     struct yokei_op *op;
     YOKE_TRY(pairs_op(comm, is_send ? YOKEI_SEND : YOKEI_RECV, transfer, 1, &op));
     op->tells = done;
-    yoke_status status = op->done ? YOKE_OK : yoke_event_create(comm->device, &op->done);
-    if (!status && yokei_process.any_thread) status = yoke_event_arm(op->done);
-    if (!status) status = yoke_event_arm(done);
+    yoke_status status = yoke_event_arm(done);
     op->is_async = !status && yokei_process.any_thread;
     if (!status) status = yokei_submit(op);
     if (!status && op->is_async) status = yokei_thread_start();
@@ -227,14 +233,12 @@ static yoke_status start_pair(yoke_comm *comm, bool is_send, struct yokei_transf
 static yoke_status pair_at_once(const char *call, bool is_send, void *data, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm,
                                 yoke_event *done)
 {
-    YOKE_TRY(yokei_check_comm(call, comm, NULL));
-    YOKE_TRY(yokei_check_peer(call, comm, peer, "peer"));
-    YOKE_TRY(yokei_check_buffer(call, is_send ? "send" : "recv", data, count, dtype));
-    if (!done || !comm->device || group.depth || peer == comm->rank)
-        return yoke_fail(YOKE_EINVAL, "%s: needs an event, a communicator over a device, another rank, and no group around it", call);
-    struct yokei_transfer *owned = malloc(sizeof *owned);
-    if (!owned) return yoke_fail(YOKE_ENOMEM, "%s: no memory", call);
-    *owned = (struct yokei_transfer){ .is_send = is_send, .peer = peer, .count = count, .dtype = dtype, .data = data };
+    const struct yokei_transfer transfer = { .is_send = is_send, .peer = peer, .count = count, .dtype = dtype, .data = data };
+    if (group.depth) return yokei_refuse(yoke_fail(YOKE_EINVAL, "%s: not in a group: its event says when it is over", call));
+    YOKE_TRY(check_pair(call, &transfer, comm, NULL));
+    if (!done || !comm->device) return yoke_fail(YOKE_EINVAL, "%s: needs an event, and a communicator over the event's device", call);
+    struct yokei_transfer *owned;
+    YOKE_TRY(own_pair(call, &transfer, &owned));
     struct yokei_op *op = NULL;
     pthread_mutex_lock(&yokei_process.lock);
     yoke_status status = start_pair(comm, is_send, owned, done, &op);

@@ -136,7 +136,7 @@ struct yokei_op {
     bool on_host;           /* the buffers are host memory, whatever the communicator's device */
     bool staged;            /* the buffers are device memory that the host does not see */
     yoke_event *ready, *done; /* of an asynchronous operation: begin when ready, signal done */
-    yoke_event *tells;        /* the caller's event, signalled too; such an operation begins at once. NULL: none */
+    yoke_event *tells;        /* the caller's event, signalled instead; such an operation begins at once. NULL: none */
     bool is_async, begun;
     atomic_bool ended;
     yoke_status status;

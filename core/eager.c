@@ -165,3 +165,5 @@ yoke_status yokei_eager_event_wait(yoke_stream *stream, yoke_event *event)
 }
 
 const struct yoke_stream_ops yokei_eager_stream_ops = YOKEI_EAGER_STREAM_OPS(yokei_eager_copy, yokei_eager_fill);
+
+bool yokei_is_eager(const yoke_device *device) { return device->backend->stream->create == yokei_eager_create; }

@@ -141,25 +141,41 @@ static yoke_status kind_of(const char *name, enum yokei_pipeline_kind *kind_out)
     return yoke_fail(YOKE_ECONFIG, "pipeline schedule \"%s\" is none of naive, gpipe, 1f1b, interleaved, zb-h1", name);
 }
 
-/* The schedule of all stages of this rank's replica, checked; or, where there are no stages, of all ranks. */
+/* Replica d's lines: generated, or those of the user's schedule, which has the replicas' one after the other. Checked. */
+static yoke_status replica_schedule(const struct yokei_pipeline *shape, const struct yokei_schedule *users, int d, struct yokei_schedule *made_out)
+{
+    if (users->n_ranks)
+        return yokei_schedule_check_pipeline(&(struct yokei_schedule){ shape->n_stages, users->rank + d * shape->n_stages }, shape);
+    YOKE_TRY(yokei_schedule_pipeline(shape, made_out));
+    const yoke_status status = yokei_schedule_check_pipeline(made_out, shape);
+    if (status) yokei_schedule_free(made_out);
+    return status;
+}
+
+/* The schedule, and which of its lines is this rank's stage. Every rank looks at all replicas: what is wrong in one, all refuse. */
 static yoke_status make_schedule(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *p, struct yokei_schedule *out, int *own_out)
 {
     const struct yokei_mesh *m = &p->mesh;
-    struct yokei_pipeline shape = { .n_stages = m->pipeline, .n_chunks = m->chunks, .n_micro_batches = p->n_micro_batches[m->d],
-                                    .n_buckets = p->n_buckets, .recompute = p->stage_recomputes, .tied = p->has_tied };
-    int first = 0;
+    struct yokei_pipeline shape = { .n_stages = m->pipeline, .n_chunks = m->chunks, .n_buckets = p->n_buckets,
+                                    .recompute = p->stage_recomputes, .tied = p->has_tied };
+    struct yokei_schedule users = { 0, NULL };
     YOKE_TRY(kind_of(c->pipeline_kind ? c->pipeline_kind : m->chunks > 1 ? "interleaved" : "1f1b", &shape.kind));
-    if (!c->schedule) {
-        YOKE_TRY(yokei_schedule_pipeline(&shape, out));
-    } else {
-        YOKE_TRY(yokei_schedule_parse(c->schedule, "schedule", out));
-        if (out->n_ranks != m->pipeline * m->data)
-            return yoke_fail(YOKE_ECONFIG, "the schedule has %d lines, but there are %d: one line per stage of each replica, replica after replica",
-                             out->n_ranks, m->pipeline * m->data);
-        first = m->d * m->pipeline;
+    if (c->schedule) YOKE_TRY(yokei_schedule_parse(c->schedule, "schedule", &users));
+    yoke_status status = YOKE_OK;
+    if (c->schedule && users.n_ranks != m->pipeline * m->data)
+        status = yoke_fail(YOKE_ECONFIG, "the schedule has %d lines, but there are %d: one line per stage of each replica, replica after replica",
+                           users.n_ranks, m->pipeline * m->data);
+    for (int d = 0; d < m->data && !status; d++) {
+        struct yokei_schedule made = { 0, NULL };
+        shape.n_micro_batches = p->n_micro_batches[d];
+        status = replica_schedule(&shape, &users, d, &made);
+        if (!status && d == m->d) *out = made;
+        else yokei_schedule_free(&made);
     }
-    *own_out = first + m->s;
-    return yokei_schedule_check_pipeline(&(struct yokei_schedule){ m->pipeline, out->rank + first }, &shape);
+    *own_out = c->schedule ? m->d * m->pipeline + m->s : m->s;
+    if (c->schedule && !status) *out = users;
+    else yokei_schedule_free(&users);
+    return status;
 }
 
 static yoke_status lower(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *c,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a trainer asks of the other ranks: two collectives. A rank without communicators is alone. */
+/* What a trainer asks of the other ranks. A rank without communicators is alone. */
 #include <stdlib.h>
 #include <string.h>
 #include <yoke/comm.h>
@@ -62,9 +62,9 @@ yoke_status yokei_ranks_all_well(const struct yoke_trainer_config *config, yoke_
     return status;
 }
 
+/* Where each element is one rank's and 0 on the others: bits are added as integers, which leaves those of -0 and NaN alone, too. */
 yoke_status yokei_ranks_join(const struct yoke_trainer_config *config, const float *mine, int64_t n, int root, float *out)
 {
-    /* Bits are added as integers: adding 0 leaves them alone, also those of -0 and NaN, which sums of floats do not. */
     return yoke_reduce(mine, out, (size_t)n, YOKE_I32, YOKE_SUM, root, config->control, NULL);
 }
 
@@ -73,9 +73,9 @@ yoke_status yokei_ranks_sum(yoke_comm *comm, void *gradients, int64_t n, yoke_dt
     return yoke_all_reduce(gradients, gradients, (size_t)n, dtype, YOKE_SUM, comm, stream);
 }
 
-yoke_status yokei_ranks_sum_on_host(const struct yoke_trainer_config *config, float *values, int64_t n)
+yoke_status yokei_ranks_join_all(const struct yoke_trainer_config *config, float *values, int64_t n)
 {
-    return config->control ? yoke_all_reduce(values, values, (size_t)n, YOKE_F32, YOKE_SUM, config->control, NULL) : YOKE_OK;
+    return config->control ? yoke_all_reduce(values, values, (size_t)n, YOKE_I32, YOKE_SUM, config->control, NULL) : YOKE_OK;
 }
 
 yoke_status yokei_ranks_group(bool begin) { return begin ? yoke_group_start() : yoke_group_end(); }
@@ -162,14 +162,33 @@ yoke_status yokei_groups_create(const struct yoke_trainer_config *config, const 
     return YOKE_OK;
 }
 
-/* In one order on all ranks, border after border: destroying is collective. */
-void yokei_groups_destroy(struct yokei_groups *g)
+enum { N_GROUPS = 7 };
+
+/* In one order on all ranks, border after border. */
+static void list_groups(const struct yokei_groups *g, yoke_comm *list[N_GROUPS])
 {
     yoke_comm *const *const first = g->earlier_is_next ? g->next : g->previous, *const *const second = g->earlier_is_next ? g->previous : g->next;
-    yoke_comm *const all[] = { g->data, g->tensor, first[0], first[1], second[0], second[1], g->tied };
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    yoke_comm *const all[N_GROUPS] = { g->data, g->tensor, first[0], first[1], second[0], second[1], g->tied };
+    memcpy(list, all, sizeof all);
+}
+
+/* Destroying is collective. */
+void yokei_groups_destroy(struct yokei_groups *g)
+{
+    yoke_comm *all[N_GROUPS];
+    list_groups(g, all);
+    for (int i = 0; i < N_GROUPS; i++)
         if (all[i]) yoke_comm_destroy(all[i]);
     memset(g, 0, sizeof *g);
+}
+
+yoke_status yokei_groups_error(const struct yokei_groups *g, const struct yoke_trainer_config *config)
+{
+    yoke_comm *all[N_GROUPS];
+    list_groups(g, all);
+    for (int i = 0; i < N_GROUPS; i++)
+        if (all[i]) YOKE_TRY(yoke_comm_error(all[i]));
+    return config->comm ? yoke_comm_error(config->comm) : YOKE_OK;
 }
 
 yoke_status yokei_groups_message(const struct yokei_groups *g, enum yokei_instruction_kind kind, void *data, int64_t n, yoke_dtype dtype,

@@ -16,17 +16,11 @@ static bool tells_losses(const struct yoke_trainer *t) { return t->plan.mesh.s =
 
 static double seconds_since(uint64_t begun_ns) { return (double)(yokei_now_ns() - begun_ns) * 1e-9; }
 
-/* Streams of a host run what they are given at once: a message would hold up everything. */
-static bool is_eager(const struct yoke_trainer *t)
-{
-    const char *backend = yoke_device_info(t->device)->backend;
-    return !strcmp(backend, "host") || !strcmp(backend, "reference");
-}
-
+/* On an eager stream a message would hold up everything. */
 static yoke_status message(void *context, enum yokei_instruction_kind kind, void *data, int64_t n, yoke_stream *stream, yoke_event *done)
 {
     struct yoke_trainer *t = context;
-    return yokei_groups_message(&t->groups, kind, data, n, t->plan.state.dtype, is_eager(t) ? NULL : stream, done);
+    return yokei_groups_message(&t->groups, kind, data, n, t->plan.state.dtype, yokei_is_eager(t->device) ? NULL : stream, done);
 }
 
 /* The first and the last stage hold a parameter each, and each a part of its gradient. */
@@ -141,7 +135,7 @@ static void set_up(struct yoke_trainer *t, const struct yokei_job *job, const st
     for (int s = 0; s < YOKEI_N_STREAMS; s++) k->stream[s] = t->stream[s];
     k->event = t->event;
     k->message = message;
-    k->messages_tell = is_eager(t);
+    k->messages_tell = yokei_is_eager(t->device);
     k->tensor = t->groups.tensor ? &t->groups.tensor_group : NULL;
     k->observer = t->profiling ? &t->profiler : NULL;
     k->pass = (struct yoke_pass){ .size = sizeof k->pass, .mode = program->mode, .step = t->step,
@@ -166,7 +160,7 @@ static yoke_status drain(struct yoke_trainer *t)
     const struct yokei_program *p = t->machine.program;
     for (int i = 0; i < p->n; i++)
         if (yokei_is_message(p->instruction[i].kind)) YOKE_TRY(yoke_event_sync(t->event[p->instruction[i].record]));
-    return YOKE_OK;
+    return yokei_groups_error(&t->groups, &t->config); /* what failed has ended, too, and left its buffer as it was */
 }
 
 static yoke_status check_losses(const struct yoke_trainer *t)
@@ -311,6 +305,6 @@ yoke_status yoke_trainer_logits(yoke_trainer *t, const int32_t *tokens, int64_t 
     memset(logits_out, 0, (size_t)V * sizeof *logits_out);
     yoke_status status = is_whole || t->plan.mesh.d == 0 ? run_logits(t, tokens, position, V, logits_out) : YOKE_OK;
     if (is_whole) return status;
-    const yoke_status told = yokei_ranks_sum_on_host(&t->config, logits_out, V); /* of each word one rank's, and zeros */
+    const yoke_status told = yokei_ranks_join_all(&t->config, logits_out, V); /* of each word one rank's, and zeros */
     return status ? status : told;
 }

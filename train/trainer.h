@@ -82,6 +82,8 @@ struct yoke_trainer {
 yoke_status yokei_groups_create(const struct yoke_trainer_config *config, const struct yokei_mesh *mesh, bool has_tied,
                                 struct yokei_groups *groups_out);
 void yokei_groups_destroy(struct yokei_groups *groups);
+/** The error of the first communicator of the groups, or of the trainer's own, that has failed. */
+yoke_status yokei_groups_error(const struct yokei_groups *groups, const struct yoke_trainer_config *config);
 /** One message of a pipeline, in order with `stream`; stream NULL: begun at once, and over when `done` is complete. */
 yoke_status yokei_groups_message(const struct yokei_groups *groups, enum yokei_instruction_kind kind, void *data, int64_t n,
                                  yoke_dtype dtype, yoke_stream *stream, yoke_event *done);
@@ -98,8 +100,8 @@ yoke_status yokei_ranks_sum(yoke_comm *comm, void *gradients, int64_t n, yoke_dt
  */
 struct yoke_tensor_group yokei_ranks_tensor(yoke_comm *comm);
 
-/** The same of f32 in host memory, over all ranks. Blocks. */
-yoke_status yokei_ranks_sum_on_host(const struct yoke_trainer_config *config, float *values, int64_t n);
+/** On all ranks each element of host memory from the one rank where it is not 0, bit for bit. Blocks. */
+yoke_status yokei_ranks_join_all(const struct yoke_trainer_config *config, float *values, int64_t n);
 /** Sums between begin and end go together. */
 yoke_status yokei_ranks_group(bool begin);
 /** YOKE_OK where `mine` is on all ranks; else, on all alike, the error of the first rank that has one, named. Collective. */

@@ -160,7 +160,7 @@ yoke_status yoke_trainer_get_whole(yoke_trainer *t, enum yoke_tensor_kind kind, 
     memset(out, 0, (size_t)n * sizeof *out);
     yoke_status status = YOKE_OK;
     if (held >= 0 && t->plan.mesh.d == 0 && t->plan.counted[held]) status = get_and_place(t, kind, held, out);
-    const yoke_status summed = yokei_ranks_sum_on_host(&t->config, out, n);
+    const yoke_status summed = yokei_ranks_join_all(&t->config, out, n);
     return status ? status : summed;
 }
 

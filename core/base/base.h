@@ -138,4 +138,9 @@ void yokei_text(char *target, size_t bytes, const char *format, ...) YOKE_PRINTF
 /** Edit distance, for "did you mean": the entry of `names` (NULL-terminated) nearest to `word`, or NULL when none is near. */
 const char *yokei_nearest(const char *word, const char *const names[]);
 
+/* ---- core/eager.c ---- */
+struct yoke_device;
+/** Whether the device's streams run what they are given at once, on the calling thread (host, reference). */
+bool yokei_is_eager(const struct yoke_device *device);
+
 #endif
