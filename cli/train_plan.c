@@ -9,12 +9,13 @@
 
 #include "core/base/base.h"
 #include "parallel/balance.h"
+#include "parallel/schedule.h"
 
 /* What a plan fixes: beside --plan these options would contradict it. */
 static const char *const fixed_by_plan[] = {
     "model", "precision", "batch", "micro-batch", "sequence", "shares", "seed", "steps", "budget-seconds", "learning-rate",
     "min-learning-rate", "warmup", "weight-decay", "beta1", "beta2", "clip", "loss-scale", "bucket-bytes", "dp", "pp", "tp", "schedule",
-    "chunks", "layers", "recompute", "tensor-shares", "sequence-parallel",
+    "schedule-file", "chunks", "layers", "recompute", "tensor-shares", "sequence-parallel",
 };
 
 static bool is_file(const char *path)
@@ -75,6 +76,45 @@ static yoke_status read_shares(const char *text, const struct yokei_mesh *mesh, 
     return status;
 }
 
+/* "2", or the ranks of each stage: "2,1". */
+static yoke_status read_tensor(const char *text, struct yokei_plan *p)
+{
+    int64_t *list;
+    p->stage_tensor[0] = 0;
+    if (strpbrk(text, ",:")) {
+        if (strlen(text) >= sizeof p->stage_tensor)
+            return yoke_fail(YOKE_ECONFIG, "--tp: %zu characters; at most %zu are taken", strlen(text), sizeof p->stage_tensor - 1);
+        yokei_text(p->stage_tensor, sizeof p->stage_tensor, "%s", text);
+        p->tensor = 0;
+        return YOKE_OK;
+    }
+    YOKE_TRY(yokei_plan_numbers("--tp", text, 1, &list));
+    p->tensor = list[0];
+    free(list);
+    return p->tensor <= 100000 ? YOKE_OK : yoke_fail(YOKE_ECONFIG, "--tp %s: at most 100000", text);
+}
+
+/* The user's own schedule. What is wrong with it is said when the stages and micro-batches are known, by all ranks alike. */
+static yoke_status read_schedule_file(const struct cli_options *o, struct yokei_plan *p)
+{
+    const char *path = cli_is_set(o, "schedule-file") ? cli_text(o, "schedule-file") : NULL;
+    void *data;
+    size_t bytes;
+    free(p->schedule_text);
+    p->schedule_text = NULL;
+    if (!path) return YOKE_OK;
+    if (strcmp(cli_text(o, "schedule"), "auto"))
+        return yoke_fail(YOKE_ECONFIG, "--schedule %s and --schedule-file %s are both given: leave one out", cli_text(o, "schedule"), path);
+    if (yokei_file_read(path, 64 << 20, &data, &bytes)) return yoke_fail(YOKE_ECONFIG, "--schedule-file: %s", yoke_last_error());
+    p->schedule_text = strndup(data, bytes);
+    free(data);
+    if (!p->schedule_text) return yoke_fail(YOKE_ENOMEM, "--schedule-file %s: no memory", path);
+    struct yokei_schedule parsed;
+    YOKE_TRY(yokei_schedule_parse(p->schedule_text, path, &parsed));
+    yokei_schedule_free(&parsed);
+    return YOKE_OK;
+}
+
 static yoke_status read_mesh(const struct cli_context *context, struct yokei_plan *p, int64_t micro_batch)
 {
     const struct cli_options *o = context->options;
@@ -87,7 +127,8 @@ static yoke_status read_mesh(const struct cli_context *context, struct yokei_pla
     struct yokei_mesh mesh;
     p->data = cli_is_set(o, "dp") ? cli_int(o, "dp") : 0;
     p->pipeline = cli_int(o, "pp");
-    p->tensor = cli_int(o, "tp");
+    YOKE_TRY(read_tensor(cli_text(o, "tp"), p));
+    YOKE_TRY(read_schedule_file(o, p));
     p->chunks = cli_int(o, "chunks");
     p->sequence_parallel = cli_flag(o, "sequence-parallel");
     for (size_t i = 0; i < YOKE_COUNT(texts); i++) {
@@ -96,9 +137,13 @@ static yoke_status read_mesh(const struct cli_context *context, struct yokei_pla
             return yoke_fail(YOKE_ECONFIG, "--%s: %zu characters; at most %zu are taken", texts[i].option, strlen(text), texts[i].bytes - 1);
         yokei_text(texts[i].place, texts[i].bytes, "%s", strcmp(text, "auto") && strcmp(text, "none") ? text : "");
     }
-    YOKE_TRY(yokei_mesh_create(context->size, context->rank, (int)p->data, (int)p->pipeline, (int)p->tensor, (int)p->chunks, &mesh));
-    p->data = mesh.data;
-    return strcmp(cli_text(o, "shares"), "auto") ? read_shares(cli_text(o, "shares"), &mesh, p, micro_batch) : YOKE_OK;
+    int *widths;
+    YOKE_TRY(yokei_plan_widths(p, &widths));
+    yoke_status status = yokei_mesh_create(context->size, context->rank, (int)p->data, (int)p->pipeline, (int)p->tensor, widths, (int)p->chunks, &mesh);
+    if (!status) p->data = mesh.data;
+    if (!status && strcmp(cli_text(o, "shares"), "auto")) status = read_shares(cli_text(o, "shares"), &mesh, p, micro_batch);
+    free(widths);
+    return status;
 }
 
 yoke_status cli_plan_from_options(const struct cli_context *context, struct yokei_training *t)
@@ -165,7 +210,8 @@ static bool is_given(const struct cli_options *o, const char *name)
 /* Ranks in another layout: what the options say, or replicas. Else the plan's layout, with other shares or micro-batches if they are given. */
 static yoke_status lay_out_anew(const struct cli_context *context, struct yokei_training *t)
 {
-    static const char *const mesh_options[] = { "dp", "pp", "tp", "schedule", "chunks", "layers", "recompute", "tensor-shares", "sequence-parallel" };
+    static const char *const mesh_options[] = { "dp", "pp", "tp", "schedule", "schedule-file", "chunks", "layers", "recompute", "tensor-shares",
+                                              "sequence-parallel" };
     const struct cli_options *o = context->options;
     struct yokei_plan *p = &t->plan;
     struct yokei_mesh mesh;
@@ -175,16 +221,22 @@ static yoke_status lay_out_anew(const struct cli_context *context, struct yokei_
     for (size_t i = 0; i < YOKE_COUNT(mesh_options); i++) anew = anew || is_given(o, mesh_options[i]);
     if (anew || is_given(o, "shares")) yokei_plan_forget_ranks(p);
     if (anew) return read_mesh(context, p, t->micro_batch);
-    YOKE_TRY(yokei_mesh_create(context->size, context->rank, (int)p->data, (int)p->pipeline, (int)p->tensor, (int)p->chunks, &mesh));
-    if (is_given(o, "shares")) return strcmp(cli_text(o, "shares"), "auto") ? read_shares(cli_text(o, "shares"), &mesh, p, t->micro_batch) : YOKE_OK;
-    for (int64_t r = 0; r < p->n_ranks && t->micro_batch; r++)
-        p->ranks[r].micro_batch = p->ranks[r].samples ? yokei_mesh_micro_batch(&mesh, p->ranks[r].samples, t->micro_batch) : 0;
-    return YOKE_OK;
+    int *widths;
+    YOKE_TRY(yokei_plan_widths(p, &widths));
+    yoke_status status = yokei_mesh_create(context->size, context->rank, (int)p->data, (int)p->pipeline, (int)p->tensor, widths, (int)p->chunks, &mesh);
+    if (!status && is_given(o, "shares")) {
+        if (strcmp(cli_text(o, "shares"), "auto")) status = read_shares(cli_text(o, "shares"), &mesh, p, t->micro_batch);
+    } else {
+        for (int64_t r = 0; r < p->n_ranks && t->micro_batch && !status; r++)
+            p->ranks[r].micro_batch = p->ranks[r].samples ? yokei_mesh_micro_batch(&mesh, p->ranks[r].samples, t->micro_batch) : 0;
+    }
+    free(widths);
+    return status;
 }
 
 yoke_status cli_plan_from_checkpoint(const struct cli_context *context, const char *path, char *folder, size_t bytes, struct yokei_training *t)
 {
-    static const char *const may[] = { "steps", "shares", "micro-batch", "dp", "pp", "tp", "schedule", "chunks", "layers", "recompute",
+    static const char *const may[] = { "steps", "shares", "micro-batch", "dp", "pp", "tp", "schedule", "schedule-file", "chunks", "layers", "recompute",
                                        "tensor-shares", "sequence-parallel", NULL };
     const struct cli_options *o = context->options;
     struct yokei_plan *p = &t->plan;

@@ -191,11 +191,11 @@ static yoke_status check_pair(const char *call, const struct yokei_transfer *t, 
 }
 
 /* The operation owns its transfers. */
-static yoke_status own_pair(const char *call, const struct yokei_transfer *transfer, struct yokei_transfer **owned_out)
+static yoke_status own_pairs(const char *call, const struct yokei_transfer *transfers, int n, struct yokei_transfer **owned_out)
 {
-    *owned_out = malloc(sizeof **owned_out);
+    *owned_out = malloc((size_t)n * sizeof **owned_out);
     if (!*owned_out) return yoke_fail(YOKE_ENOMEM, "%s: no memory", call);
-    **owned_out = *transfer;
+    memcpy(*owned_out, transfers, (size_t)n * sizeof **owned_out);
     return YOKE_OK;
 }
 
@@ -206,7 +206,7 @@ static yoke_status pair_call(const char *call, bool is_send, void *data, size_t 
     YOKE_TRY(check_pair(call, &transfer, comm, stream));
     if (group.depth) return group_add(&(struct call){ .transfer = transfer, .comm = comm, .stream = stream });
     struct yokei_transfer *owned;
-    YOKE_TRY(own_pair(call, &transfer, &owned));
+    YOKE_TRY(own_pairs(call, &transfer, 1, &owned));
     struct yokei_op *op;
     pthread_mutex_lock(&yokei_process.lock);
     yoke_status status = pairs_op(comm, is_send ? YOKEI_SEND : YOKEI_RECV, owned, 1, &op);
@@ -215,11 +215,11 @@ static yoke_status pair_call(const char *call, bool is_send, void *data, size_t 
     return status ? yoke_fail_context(status, "%s", call) : YOKE_OK;
 }
 
-/* One operation of a transfer that begins at once and ends by an event. The lock is held. */
-static yoke_status start_pair(yoke_comm *comm, bool is_send, struct yokei_transfer *transfer, yoke_event *done, struct yokei_op **op_out)
+/* One operation of transfers that begins at once and ends by an event. The lock is held. */
+static yoke_status start_pairs(yoke_comm *comm, struct yokei_transfer *transfers, int n, yoke_event *done, struct yokei_op **op_out)
 {
     struct yokei_op *op;
-    YOKE_TRY(pairs_op(comm, is_send ? YOKEI_SEND : YOKEI_RECV, transfer, 1, &op));
+    YOKE_TRY(pairs_op(comm, n > 1 ? YOKEI_GROUP : transfers->is_send ? YOKEI_SEND : YOKEI_RECV, transfers, n, &op));
     op->tells = done;
     yoke_status status = yoke_event_arm(done);
     op->is_async = !status && yokei_process.any_thread;
@@ -230,18 +230,17 @@ static yoke_status start_pair(yoke_comm *comm, bool is_send, struct yokei_transf
     return status;
 }
 
-static yoke_status pair_at_once(const char *call, bool is_send, void *data, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm,
-                                yoke_event *done)
+/* n >= 1 transfers of one direction and type. */
+static yoke_status pairs_at_once(const char *call, const struct yokei_transfer *transfers, int n, yoke_comm *comm, yoke_event *done)
 {
-    const struct yokei_transfer transfer = { .is_send = is_send, .peer = peer, .count = count, .dtype = dtype, .data = data };
-    if (group.depth) return yokei_refuse(yoke_fail(YOKE_EINVAL, "%s: not in a group: its event says when it is over", call));
-    YOKE_TRY(check_pair(call, &transfer, comm, NULL));
-    if (!done || !comm->device) return yoke_fail(YOKE_EINVAL, "%s: needs an event, and a communicator over the event's device", call);
     struct yokei_transfer *owned;
-    YOKE_TRY(own_pair(call, &transfer, &owned));
+    if (group.depth) return yokei_refuse(yoke_fail(YOKE_EINVAL, "%s: not in a group: its event says when it is over", call));
+    for (int i = 0; i < n; i++) YOKE_TRY(check_pair(call, &transfers[i], comm, NULL));
+    if (!done || !comm->device) return yoke_fail(YOKE_EINVAL, "%s: needs an event, and a communicator over the event's device", call);
+    YOKE_TRY(own_pairs(call, transfers, n, &owned));
     struct yokei_op *op = NULL;
     pthread_mutex_lock(&yokei_process.lock);
-    yoke_status status = start_pair(comm, is_send, owned, done, &op);
+    yoke_status status = start_pairs(comm, owned, n, done, &op);
     pthread_mutex_unlock(&yokei_process.lock);
     /* Without threads in MPI nobody else can go on with it. */
     if (!status && !yokei_process.any_thread) status = yokei_wait_for(&op, 1);
@@ -251,12 +250,37 @@ static yoke_status pair_at_once(const char *call, bool is_send, void *data, size
 
 yoke_status yoke_isend(const void *send, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm, yoke_event *done)
 {
-    return pair_at_once("yoke_isend", true, (void *)(uintptr_t)send, count, dtype, peer, comm, done);
+    const struct yokei_transfer transfer = { .is_send = true, .peer = peer, .count = count, .dtype = dtype, .data = (void *)(uintptr_t)send };
+    return pairs_at_once("yoke_isend", &transfer, 1, comm, done);
 }
 
 yoke_status yoke_irecv(void *recv, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm, yoke_event *done)
 {
-    return pair_at_once("yoke_irecv", false, recv, count, dtype, peer, comm, done);
+    const struct yokei_transfer transfer = { .is_send = false, .peer = peer, .count = count, .dtype = dtype, .data = recv };
+    return pairs_at_once("yoke_irecv", &transfer, 1, comm, done);
+}
+
+static yoke_status pieces_at_once(const char *call, bool is_send, const struct yoke_piece *pieces, int n, yoke_dtype dtype, yoke_comm *comm,
+                                 yoke_event *done)
+{
+    if (n < 1 || !pieces) return yokei_refuse(yoke_fail(YOKE_EINVAL, "%s: %d pieces: give at least one", call, n));
+    struct yokei_transfer *transfers = calloc((size_t)n, sizeof *transfers);
+    if (!transfers) return yokei_refuse(yoke_fail(YOKE_ENOMEM, "%s: no memory for %d pieces", call, n));
+    for (int i = 0; i < n; i++)
+        transfers[i] = (struct yokei_transfer){ .is_send = is_send, .peer = pieces[i].peer, .count = pieces[i].count, .dtype = dtype, .data = pieces[i].data };
+    const yoke_status status = pairs_at_once(call, transfers, n, comm, done);
+    free(transfers);
+    return status;
+}
+
+yoke_status yoke_isend_pieces(const struct yoke_piece pieces[], int n, yoke_dtype dtype, yoke_comm *comm, yoke_event *done)
+{
+    return pieces_at_once("yoke_isend_pieces", true, pieces, n, dtype, comm, done);
+}
+
+yoke_status yoke_irecv_pieces(const struct yoke_piece pieces[], int n, yoke_dtype dtype, yoke_comm *comm, yoke_event *done)
+{
+    return pieces_at_once("yoke_irecv_pieces", false, pieces, n, dtype, comm, done);
 }
 
 yoke_status yoke_send(const void *send, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm, yoke_stream *stream)

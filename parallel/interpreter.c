@@ -88,12 +88,16 @@ static yoke_status run_step(const struct yokei_machine *k)
     return YOKE_OK;
 }
 
-/* Data of the boundary between two stages; the first and the last layer of the chunk say how wide it is. */
+/* Data of the boundary between two stages: rows of a micro-batch, of which a rank may hold a part. */
 static yoke_status run_message(const struct yokei_machine *k, const struct yokei_instruction *i)
 {
+    const struct yokei_job *job = k->job;
+    const struct yokei_chunk all = { 0, job->n_layers }, *chunk = job->n_chunks ? &job->chunk[i->chunk] : &all;
+    const bool before = i->kind == YOKEI_RECEIVE_ACTIVATION || i->kind == YOKEI_SEND_GRADIENT;
     const int buffer = i->kind == YOKEI_SEND_ACTIVATION || i->kind == YOKEI_SEND_GRADIENT ? i->x : i->y;
-    const int64_t n = (int64_t)(k->program->buffer[buffer].bytes / yoke_dtype_bytes(k->job->state->dtype));
-    return k->message(k->context, i->kind, at_buffer(k, buffer), n, k->stream[i->stream], k->event[i->record]);
+    const int64_t n_rows = k->program->micro_batch[i->micro_batch].B * job->T;
+    return k->message(k->context, i->kind, at_buffer(k, buffer), n_rows, job->layers[before ? chunk->first - 1 : chunk->end - 1]->out,
+                      k->stream[i->stream], k->event[i->record]);
 }
 
 static yoke_status run_zero(const struct yokei_machine *k)

@@ -146,8 +146,9 @@ struct yokei_machine {
     yoke_status (*tied)(void *context, yoke_stream *stream);
     yoke_status (*replicated)(void *context, yoke_stream *stream);
     yoke_status (*agree)(void *context);
-    /* one message of a pipeline: to or from the neighbour that the kind of instruction says */
-    yoke_status (*message)(void *context, enum yokei_instruction_kind kind, void *data, int64_t n, yoke_stream *stream, yoke_event *done);
+    /* one message of a pipeline: to or from the neighbour that the kind of instruction says; n_rows of the micro-batch, `columns` in each */
+    yoke_status (*message)(void *context, enum yokei_instruction_kind kind, void *data, int64_t n_rows, int64_t columns, yoke_stream *stream,
+                           yoke_event *done);
     bool messages_tell;     /* a message completes its event itself: streams run what they are given at once */
     void *context;
 };

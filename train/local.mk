@@ -5,7 +5,7 @@ EXTRA_DIST += train/libyoke-train.map
 libyoke_train_la_SOURCES += \
 	train/layers/layers.h train/layers/tensor.c train/layers/linear.c train/layers/half.c train/layers/embedding.c train/layers/attention.c train/layers/mlp.c \
 	train/layers/norm.c train/layers/head.c train/models/model.h train/models/model.c train/models/gpt2.c \
-	train/trainer.h train/trainer.c train/plan.c train/step.c train/weights.c train/ranks.c train/loss_scale.c \
+	train/trainer.h train/trainer.c train/plan.c train/step.c train/weights.c train/ranks.c train/tied.c train/loss_scale.c \
 	train/loop.h train/loop.c train/rate.c train/measure.c train/report.c train/finish.c train/weights_file.c \
 	train/checkpoint/checkpoint.h train/checkpoint/manifest.h train/checkpoint/manifest.c train/checkpoint/folder.c \
 	train/checkpoint/shards.h train/checkpoint/save.c train/checkpoint/open.c train/checkpoint/convert.c train/checkpoint/compare.c \
@@ -17,7 +17,7 @@ libyoke_train_la_DEPENDENCIES = libyoke-comm.la libyoke.la $(top_srcdir)/train/l
 include train/data/local.mk
 
 # Tests of training that need neither MPI nor another process.
-train_unit_programs = tests/unit/train_layers tests/unit/train_program tests/unit/train_loop tests/unit/train_schedule \
+train_unit_programs = tests/unit/train_layers tests/unit/train_program tests/unit/train_loop tests/unit/train_mesh tests/unit/train_schedule \
 	tests/unit/train_simulate
 check_PROGRAMS += $(train_unit_programs)
 YOKE_TESTS += $(train_unit_programs)
@@ -29,6 +29,8 @@ TRAIN_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 TRAIN_TEST_LDADD = libyoke-train.la libyoke.la $(CMOCKA_LIBS) -lm
 tests_unit_train_layers_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_train_layers_LDADD = $(TRAIN_TEST_LDADD)
+tests_unit_train_mesh_CFLAGS = $(TRAIN_TEST_CFLAGS)
+tests_unit_train_mesh_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_train_program_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_train_program_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_train_schedule_CFLAGS = $(TRAIN_TEST_CFLAGS)

@@ -214,6 +214,7 @@ yoke_status yokei_training_run(struct yokei_training *t, struct yokei_training_r
     free(s.ranks);
     free(s.shares);
     free(s.replica_shares);
+    free(s.widths);
     free(s.stage_blocks);
     free(s.tensor_shares);
     free(s.threads);

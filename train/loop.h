@@ -85,6 +85,7 @@ struct yokei_run_state {
     struct yokei_mesh mesh;
     int64_t *shares, *threads;        /* of each rank: sequences of its replica */
     int64_t *replica_shares;          /* [mesh.data] */
+    int *widths;                      /* [mesh.pipeline] of the plan; NULL: all stages alike */
     int64_t *stage_blocks, *tensor_shares; /* of the plan; NULL: equal */
     struct yokei_metrics *metrics;
     struct yokei_metrics_rank *ranks; /* devices and speeds, for metrics and the one who watches */

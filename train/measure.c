@@ -23,8 +23,10 @@ struct yoke_trainer_config yokei_run_trainer_config(const struct yokei_run_state
     c.data = (int)p->data;
     c.pipeline = (int)p->pipeline;
     c.tensor = (int)p->tensor;
+    c.stage_tensor = s->widths;
     c.chunks = (int)p->chunks;
     c.pipeline_kind = p->schedule[0] ? p->schedule : NULL;
+    c.schedule = p->schedule_text;
     c.stage_blocks = s->stage_blocks;
     c.tensor_shares = s->tensor_shares;
     c.sequence_parallel = p->sequence_parallel != 0;
@@ -139,6 +141,7 @@ static yoke_status measure(struct yokei_run_state *s, double *speed_out)
     if (c.micro_batch && c.micro_batch < n) n = c.micro_batch;
     c.comm = c.control = NULL;
     c.shares = NULL;
+    c.schedule = NULL;
     c.data = 0;
     c.batch = n;
     yoke_trainer *probe = NULL;
@@ -212,35 +215,13 @@ static yoke_status equally(struct yokei_run_state *s)
     return status;
 }
 
-/* Whole numbers between separators, one for each of n; NULL where the text is empty. free() it. */
-static yoke_status read_numbers(const char *what, const char *text, int n, int64_t **out)
-{
-    *out = NULL;
-    if (!*text) return YOKE_OK;
-    int64_t *list = calloc((size_t)n, sizeof *list);
-    if (!list) return yoke_fail(YOKE_ENOMEM, "%s: no host memory", what);
-    int at = 0;
-    for (const char *p = text; *p; at++) {
-        char *end;
-        const long long value = strtoll(p, &end, 10);
-        if (end == p || value < 1 || (*end && *end != ',' && *end != ':') || at == n) break;
-        list[at] = value;
-        p = *end ? end + 1 : end;
-        if (!*p && at + 1 == n) {
-            *out = list;
-            return YOKE_OK;
-        }
-    }
-    free(list);
-    return yoke_fail(YOKE_ECONFIG, "%s \"%s\": give %d whole numbers of at least 1, with commas or colons between them", what, text, n);
-}
-
 static yoke_status place_ranks(struct yokei_run_state *s)
 {
     struct yokei_plan *p = &s->t->plan;
-    YOKE_TRY(yokei_mesh_create(s->n_ranks, s->rank, (int)p->data, (int)p->pipeline, (int)p->tensor, (int)p->chunks, &s->mesh));
-    YOKE_TRY(read_numbers("--layers", p->layers, s->mesh.pipeline * s->mesh.chunks, &s->stage_blocks));
-    YOKE_TRY(read_numbers("--tensor-shares", p->tensor_shares, s->mesh.tensor, &s->tensor_shares));
+    YOKE_TRY(yokei_plan_widths(p, &s->widths));
+    YOKE_TRY(yokei_mesh_create(s->n_ranks, s->rank, (int)p->data, (int)p->pipeline, (int)p->tensor, s->widths, (int)p->chunks, &s->mesh));
+    YOKE_TRY(yokei_plan_numbers("--layers", p->layers, s->mesh.pipeline * s->mesh.chunks, &s->stage_blocks));
+    YOKE_TRY(yokei_plan_numbers("--tensor-shares", p->tensor_shares, s->widths ? yokei_mesh_replica(&s->mesh) : s->mesh.tensor, &s->tensor_shares));
     s->replica_shares = calloc((size_t)s->mesh.data, sizeof *s->replica_shares);
     return s->replica_shares ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "train: no host memory for %d replicas", s->mesh.data);
 }

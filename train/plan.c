@@ -79,10 +79,11 @@ static yoke_status share_out(const struct yoke_trainer_config *c, struct yokei_t
 static uint64_t hash_mesh(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *p, uint64_t hash)
 {
     const struct yokei_mesh *m = &p->mesh;
-    const int facts[] = { m->data, m->pipeline, m->tensor, m->chunks, c->sequence_parallel };
+    const int facts[] = { m->data, m->pipeline, m->widths ? 0 : m->tensor, m->chunks, c->sequence_parallel };
     hash = yokei_hash(facts, sizeof facts, hash);
+    if (m->widths) hash = yokei_hash(m->widths, (size_t)m->pipeline * sizeof *m->widths, hash);
     if (c->stage_blocks) hash = yokei_hash(c->stage_blocks, (size_t)(m->pipeline * m->chunks) * sizeof *c->stage_blocks, hash);
-    if (p->tensor_shares) hash = yokei_hash(p->tensor_shares, (size_t)m->tensor * sizeof *p->tensor_shares, hash);
+    if (p->tensor_shares) hash = yokei_hash(p->tensor_shares, (size_t)p->n_tensor_shares * sizeof *p->tensor_shares, hash);
     if (c->pipeline_kind) hash = yokei_hash(c->pipeline_kind, strlen(c->pipeline_kind), hash);
     return c->recompute ? yokei_hash(c->recompute, strlen(c->recompute), hash) : hash;
 }
@@ -99,7 +100,7 @@ static yoke_status note_micro_batch(struct yokei_trainer_plan *p, int r, const d
                          first, r, its, own);
     p->n_micro_batches[d] = yokei_n_micro_batches(p->shares[d], (int64_t)own);
     const struct yokei_mesh at = yokei_mesh_at(&p->mesh, r); /* shards of different sizes may have different buckets */
-    if (at.t == p->mesh.t) p->n_buckets[at.s] = p->mesh.data > 1 ? (int)all[r * SAID + SAID_BUCKETS] : 0;
+    if (at.t <= p->mesh.t) p->n_buckets[at.s] = p->mesh.data > 1 ? (int)all[r * SAID + SAID_BUCKETS] : 0;
     return YOKE_OK;
 }
 
@@ -141,11 +142,17 @@ static yoke_status kind_of(const char *name, enum yokei_pipeline_kind *kind_out)
     return yoke_fail(YOKE_ECONFIG, "pipeline schedule \"%s\" is none of naive, gpipe, 1f1b, interleaved, zb-h1", name);
 }
 
-/* Replica d's lines: generated, or those of the user's schedule, which has the replicas' one after the other. Checked. */
+/* Where replica d's lines begin in the user's schedule, which has those of one replica for all, or those of all one after the other. */
+static int users_lines(const struct yokei_pipeline *shape, const struct yokei_schedule *users, int d)
+{
+    return users->n_ranks == shape->n_stages ? 0 : d * shape->n_stages;
+}
+
+/* Replica d's lines: generated, or those of the user's schedule. Checked. */
 static yoke_status replica_schedule(const struct yokei_pipeline *shape, const struct yokei_schedule *users, int d, struct yokei_schedule *made_out)
 {
     if (users->n_ranks)
-        return yokei_schedule_check_pipeline(&(struct yokei_schedule){ shape->n_stages, users->rank + d * shape->n_stages }, shape);
+        return yokei_schedule_check_pipeline(&(struct yokei_schedule){ shape->n_stages, users->rank + users_lines(shape, users, d) }, shape);
     YOKE_TRY(yokei_schedule_pipeline(shape, made_out));
     const yoke_status status = yokei_schedule_check_pipeline(made_out, shape);
     if (status) yokei_schedule_free(made_out);
@@ -162,9 +169,9 @@ static yoke_status make_schedule(const struct yoke_trainer_config *c, const stru
     YOKE_TRY(kind_of(c->pipeline_kind ? c->pipeline_kind : m->chunks > 1 ? "interleaved" : "1f1b", &shape.kind));
     if (c->schedule) YOKE_TRY(yokei_schedule_parse(c->schedule, "schedule", &users));
     yoke_status status = YOKE_OK;
-    if (c->schedule && users.n_ranks != m->pipeline * m->data)
-        status = yoke_fail(YOKE_ECONFIG, "the schedule has %d lines, but there are %d: one line per stage of each replica, replica after replica",
-                           users.n_ranks, m->pipeline * m->data);
+    if (c->schedule && users.n_ranks != m->pipeline * m->data && users.n_ranks != m->pipeline)
+        status = yoke_fail(YOKE_ECONFIG, "the schedule has %d lines for %d stages in %d replicas: give one line per stage, or one per stage of each "
+                                         "replica, replica after replica", users.n_ranks, m->pipeline, m->data);
     for (int d = 0; d < m->data && !status; d++) {
         struct yokei_schedule made = { 0, NULL };
         shape.n_micro_batches = p->n_micro_batches[d];
@@ -172,7 +179,7 @@ static yoke_status make_schedule(const struct yoke_trainer_config *c, const stru
         if (!status && d == m->d) *out = made;
         else yokei_schedule_free(&made);
     }
-    *own_out = c->schedule ? m->d * m->pipeline + m->s : m->s;
+    *own_out = c->schedule ? users_lines(&shape, &users, m->d) + m->s : m->s;
     if (c->schedule && !status) *out = users;
     else yokei_schedule_free(&users);
     return status;
@@ -268,26 +275,52 @@ static yoke_status cut(const yoke_model *model, const struct yoke_trainer_config
             for (int l = p->chunk[k].first; l < p->chunk[k].end; l++) p->stage_of[l] = at.s;
     }
     for (int l = 0; l < model->n_layers; l++) {
+        const struct yoke_place place = yokei_plan_place(c, p, p->stage_of[l], 0);
         p->held[l] = p->stage_of[l] == p->mesh.s;
-        YOKE_TRY(yoke_layer_check(model->layer[l], &p->place)); /* alike on all ranks */
+        YOKE_TRY(yoke_layer_check(model->layer[l], &place)); /* alike on all ranks */
     }
     return choose_recomputed(model, c, p);
 }
 
-static yoke_status place_rank(const struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
+/* Where the shares of a stage's ranks begin among those of all stages. */
+static int shares_before(const struct yokei_mesh *m, int stage)
 {
-    YOKE_TRY(yokei_mesh_create(p->n_ranks, p->rank, c->data, c->pipeline, c->tensor, c->chunks, &p->mesh));
-    p->place = (struct yoke_place){ .size = sizeof p->place, .tensor_rank = p->mesh.t, .tensor_size = p->mesh.tensor,
-                                    .sequence_parallel = c->sequence_parallel && p->mesh.tensor > 1 };
-    if (!c->tensor_shares) return YOKE_OK;
-    p->tensor_shares = calloc((size_t)p->mesh.tensor, sizeof *p->tensor_shares);
-    if (!p->tensor_shares) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d shares", p->mesh.tensor);
-    for (int t = 0; t < p->mesh.tensor; t++) {
+    int n = 0;
+    for (int s = 0; s < stage && m->widths; s++) n += m->widths[s];
+    return n;
+}
+
+static yoke_status copy_shares(const struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
+{
+    p->n_tensor_shares = c->stage_tensor ? yokei_mesh_replica(&p->mesh) : p->mesh.tensor;
+    p->tensor_shares = calloc((size_t)p->n_tensor_shares, sizeof *p->tensor_shares);
+    if (!p->tensor_shares) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d shares", p->n_tensor_shares);
+    for (int t = 0; t < p->n_tensor_shares; t++) {
         p->tensor_shares[t] = c->tensor_shares[t];
         if (c->tensor_shares[t] < 1)
             return yoke_fail(YOKE_ECONFIG, "the tensor share of rank %d of its group is %lld: give at least 1", t, (long long)c->tensor_shares[t]);
     }
-    p->place.tensor_shares = p->tensor_shares;
+    return YOKE_OK;
+}
+
+struct yoke_place yokei_plan_place(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *p, int s, int t)
+{
+    const int width = yokei_mesh_width(&p->mesh, s);
+    return (struct yoke_place){ .size = sizeof(struct yoke_place), .tensor_rank = t, .tensor_size = width,
+                                .tensor_shares = p->tensor_shares ? p->tensor_shares + shares_before(&p->mesh, s) : NULL,
+                                .sequence_parallel = c->sequence_parallel && width > 1 };
+}
+
+static yoke_status place_rank(const struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
+{
+    if (c->stage_tensor) {
+        p->widths = calloc((size_t)YOKE_MAX(c->pipeline, 1), sizeof *p->widths);
+        if (!p->widths) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d stages", c->pipeline);
+        memcpy(p->widths, c->stage_tensor, (size_t)YOKE_MAX(c->pipeline, 1) * sizeof *p->widths);
+    }
+    YOKE_TRY(yokei_mesh_create(p->n_ranks, p->rank, c->data, c->pipeline, c->tensor, p->widths, c->chunks, &p->mesh));
+    if (c->tensor_shares) YOKE_TRY(copy_shares(c, p));
+    p->place = yokei_plan_place(c, p, p->mesh.s, p->mesh.t);
     return YOKE_OK;
 }
 
@@ -338,6 +371,7 @@ static yoke_status plan_alone(const yoke_model *model, const struct yoke_trainer
     YOKE_TRY(check_sequence(&p->logical, c->sequence));
     YOKE_TRY(yokei_parameters_create(layers, model->n_layers, p->held, &p->place, &p->parameters));
     YOKE_TRY(choose_counted(p));
+    YOKE_TRY(yokei_plan_ties(model, c, p));
     return yokei_state_create(&p->parameters, c->precision, YOKE_MAX(p->shares[p->mesh.d], p->micro_batch) * c->sequence, c->bucket_bytes,
                               &p->state);
 }
@@ -375,8 +409,8 @@ void yokei_trainer_plan_free(struct yokei_trainer_plan *p)
     yokei_state_free(&p->state);
     yokei_parameters_free(&p->parameters);
     yokei_parameters_free(&p->logical);
-    void *const lists[] = { p->tensor_shares, p->chunk, p->held, p->recomputed, p->stage_of, p->n_buckets, p->stage_recomputes,
-                            p->shares, p->first, p->n_micro_batches, p->counted, p->tied };
+    void *const lists[] = { p->widths, p->tensor_shares, p->chunk, p->held, p->recomputed, p->stage_of, p->n_buckets, p->stage_recomputes,
+                            p->shares, p->first, p->n_micro_batches, p->counted, p->tied, p->ties };
     for (size_t i = 0; i < YOKE_COUNT(lists); i++) free(lists[i]);
     memset(p, 0, sizeof *p);
 }

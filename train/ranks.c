@@ -129,42 +129,62 @@ static yoke_status split(yoke_comm *from, int color, int key, const char *name, 
 }
 
 /*
- * Between stages `b` and b + 1 (the first one behind the last) one communicator of two ranks for each direction, so that a message
- * that waits for its receiver holds up no other.
+ * Between stages `b` and b + 1 (the first one behind the last) a communicator for each direction, so that a message that waits for its
+ * receiver holds up no other: of two ranks, or, where the stages have different widths, of all ranks of both.
  */
 static yoke_status connect_stages(yoke_comm *from, const struct yokei_mesh *m, int b, struct yokei_groups *g)
 {
-    const int after = (b + 1) % m->pipeline, column = m->d * m->tensor + m->t;
-    const bool is_member = m->s == b || m->s == after;
+    const int after = (b + 1) % m->pipeline;
+    const bool is_member = m->s == b || m->s == after, pairs = yokei_mesh_pairs(m, b, after);
+    const int color = pairs ? m->d * m->tensor + m->t : m->d;
+    const int key = pairs ? m->s != b : m->s == b ? m->t : yokei_mesh_width(m, b) + m->t;
     for (int way = 0; way < 2; way++) {
         yoke_comm *comm = NULL;
-        YOKE_TRY(split(from, is_member ? column : -1, m->s == b ? 0 : 1, way ? "gradients" : "activations", YOKE_REPRODUCIBLE_RUN, &comm));
+        YOKE_TRY(split(from, is_member ? color : -1, key, way ? "gradients" : "activations", YOKE_REPRODUCIBLE_RUN, &comm));
         if (m->s == b) g->next[way] = comm;
         else if (is_member) g->previous[way] = comm;
     }
     return YOKE_OK;
 }
 
-yoke_status yokei_groups_create(const struct yoke_trainer_config *config, const struct yokei_mesh *m, bool has_tied, struct yokei_groups *g)
+/* What sums the gradients of tied parameters: a pair of counterparts, or the pairs whose rows overlap. */
+static yoke_status connect_tied(yoke_comm *from, const struct yokei_trainer_plan *p, struct yokei_groups *g)
+{
+    const struct yokei_mesh *m = &p->mesh;
+    const int last = m->pipeline - 1, column = m->d * m->tensor + m->t;
+    if (!p->n_ties) return split(from, m->s == 0 || m->s == last ? column : -1, m->s, "tied", YOKE_REPRODUCIBLE_RUN, &g->tied);
+    g->ties = calloc((size_t)p->n_ties, sizeof *g->ties);
+    if (!g->ties) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d communicators", p->n_ties);
+    for (g->n_ties = 0; g->n_ties < p->n_ties; g->n_ties++) {
+        const struct yokei_tie *tie = &p->ties[g->n_ties];
+        const bool is_member = (m->s == 0 && m->t == tie->first) || (m->s == last && m->t == tie->last);
+        YOKE_TRY(split(from, is_member ? m->d : -1, m->s, "tied", YOKE_REPRODUCIBLE_RUN, &g->ties[g->n_ties]));
+    }
+    return YOKE_OK;
+}
+
+yoke_status yokei_groups_create(const struct yoke_trainer_config *config, const struct yokei_trainer_plan *p, struct yokei_groups *g)
 {
     yoke_comm *all = config->comm;
-    const int column = m->d * m->tensor + m->t, n_borders = m->pipeline == 1 ? 0 : m->pipeline - (m->chunks == 1);
+    const struct yokei_mesh *m = &p->mesh;
+    const int n_borders = m->pipeline == 1 ? 0 : m->pipeline - (m->chunks == 1);
+    int widest = 0;
     memset(g, 0, sizeof *g);
     g->earlier_is_next = m->s == 0; /* its border with the second stage is the first one, that with the last stage the last */
     if (!all) return YOKE_OK;
-    if (m->data > 1 && m->data < yokei_mesh_size(m)) YOKE_TRY(split(all, m->s * m->tensor + m->t, m->d, "data", YOKE_REPRODUCIBLE_RUN, &g->data));
-    if (m->tensor > 1) {
-        YOKE_TRY(split(all, m->s * m->data + m->d, m->t, "tensor", YOKE_REPRODUCIBLE_SHAPE, &g->tensor));
-        g->tensor_group = yokei_ranks_tensor(g->tensor);
+    for (int s = 0; s < m->pipeline; s++) widest = YOKE_MAX(widest, yokei_mesh_width(m, s));
+    if (m->data > 1 && m->data < yokei_mesh_size(m)) YOKE_TRY(split(all, yokei_mesh_rank(m, 0, m->s, m->t), m->d, "data", YOKE_REPRODUCIBLE_RUN, &g->data));
+    if (widest > 1) {
+        YOKE_TRY(split(all, m->tensor > 1 ? yokei_mesh_rank(m, m->d, m->s, 0) : -1, m->t, "tensor", YOKE_REPRODUCIBLE_SHAPE, &g->tensor));
+        if (g->tensor) g->tensor_group = yokei_ranks_tensor(g->tensor);
     }
     for (int b = 0; b < n_borders; b++) YOKE_TRY(connect_stages(all, m, b, g));
-    if (has_tied) YOKE_TRY(split(all, m->s == 0 || m->s == m->pipeline - 1 ? column : -1, m->s, "tied", YOKE_REPRODUCIBLE_RUN, &g->tied));
-    return YOKE_OK;
+    return p->has_tied ? connect_tied(all, p, g) : YOKE_OK;
 }
 
 enum { N_GROUPS = 7 };
 
-/* In one order on all ranks, border after border. */
+/* In one order on all ranks, border after border; ties come last. */
 static void list_groups(const struct yokei_groups *g, yoke_comm *list[N_GROUPS])
 {
     yoke_comm *const *const first = g->earlier_is_next ? g->next : g->previous, *const *const second = g->earlier_is_next ? g->previous : g->next;
@@ -179,6 +199,9 @@ void yokei_groups_destroy(struct yokei_groups *g)
     list_groups(g, all);
     for (int i = 0; i < N_GROUPS; i++)
         if (all[i]) yoke_comm_destroy(all[i]);
+    for (int i = 0; i < g->n_ties; i++)
+        if (g->ties[i]) yoke_comm_destroy(g->ties[i]);
+    free(g->ties);
     memset(g, 0, sizeof *g);
 }
 
@@ -188,16 +211,71 @@ yoke_status yokei_groups_error(const struct yokei_groups *g, const struct yoke_t
     list_groups(g, all);
     for (int i = 0; i < N_GROUPS; i++)
         if (all[i]) YOKE_TRY(yoke_comm_error(all[i]));
+    for (int i = 0; i < g->n_ties; i++)
+        if (g->ties[i]) YOKE_TRY(yoke_comm_error(g->ties[i]));
     return config->comm ? yoke_comm_error(config->comm) : YOKE_OK;
 }
 
-yoke_status yokei_groups_message(const struct yokei_groups *g, enum yokei_instruction_kind kind, void *data, int64_t n, yoke_dtype dtype,
-                                 yoke_stream *stream, yoke_event *done)
+/* ---- messages between stages ---- */
+
+static yoke_status exchange(bool sends, void *data, int64_t n, yoke_dtype dtype, int peer, yoke_comm *comm, yoke_stream *stream, yoke_event *done)
 {
-    const bool forward = kind == YOKEI_SEND_ACTIVATION || kind == YOKEI_RECEIVE_ACTIVATION, sends = kind == YOKEI_SEND_ACTIVATION || kind == YOKEI_SEND_GRADIENT;
-    const bool to_next = forward == sends; /* activations go to the next stage, gradients come from there */
-    yoke_comm *comm = (to_next ? g->next : g->previous)[!forward];
-    const int peer = to_next;
     if (sends) return stream ? yoke_send(data, (size_t)n, dtype, peer, comm, stream) : yoke_isend(data, (size_t)n, dtype, peer, comm, done);
     return stream ? yoke_recv(data, (size_t)n, dtype, peer, comm, stream) : yoke_irecv(data, (size_t)n, dtype, peer, comm, done);
+}
+
+/* A rank may have nothing to send to a narrower stage: then the message is over at once. */
+static yoke_status exchange_pieces(bool sends, const struct yoke_piece *pieces, int n, yoke_dtype dtype, yoke_comm *comm, yoke_stream *stream, yoke_event *done)
+{
+    if (!n) return YOKE_OK;
+    if (!stream) return sends ? yoke_isend_pieces(pieces, n, dtype, comm, done) : yoke_irecv_pieces(pieces, n, dtype, comm, done);
+    YOKE_TRY(yokei_ranks_group(true));
+    yoke_status status = YOKE_OK;
+    for (int i = 0; i < n && !status; i++) status = exchange(sends, pieces[i].data, (int64_t)pieces[i].count, dtype, pieces[i].peer, comm, stream, NULL);
+    const yoke_status ended = yokei_ranks_group(false);
+    return status ? status : ended;
+}
+
+/* The rows that place t of a stage holds of what goes over its border. */
+static struct yoke_range rows_at(const struct yokei_mesh *m, const struct yokei_message *x, int s, int t)
+{
+    const int width = yokei_mesh_width(m, s);
+    const struct yoke_place place = { .size = sizeof place, .tensor_rank = t, .tensor_size = width, .sequence_parallel = x->is_cut && width > 1 };
+    return yoke_place_rows(&place, x->n_rows);
+}
+
+/*
+ * What `sender` of stage `from` has for `receiver` of stage `to`: of what all senders hold, one sends it; of rows of their own, each
+ * sends those that the receiver is to hold.
+ */
+static struct yoke_range rows_between(const struct yokei_mesh *m, const struct yokei_message *x, int from, int sender, int to, int receiver)
+{
+    const int n_from = yokei_mesh_width(m, from), n_to = yokei_mesh_width(m, to);
+    const struct yoke_range has = rows_at(m, x, from, sender), wants = rows_at(m, x, to, receiver);
+    struct yoke_range both = { YOKE_MAX(has.begin, wants.begin), YOKE_MIN(has.end, wants.end) };
+    const bool is_its = (x->is_cut && n_from > 1) || receiver * n_from / n_to == sender;
+    if (!is_its || both.end < both.begin) both.end = both.begin;
+    return both;
+}
+
+yoke_status yokei_groups_message(const struct yokei_groups *g, const struct yokei_mesh *m, const struct yokei_message *x, yoke_stream *stream,
+                                 yoke_event *done)
+{
+    const bool forward = x->kind == YOKEI_SEND_ACTIVATION || x->kind == YOKEI_RECEIVE_ACTIVATION;
+    const bool sends = x->kind == YOKEI_SEND_ACTIVATION || x->kind == YOKEI_SEND_GRADIENT;
+    const bool to_next = forward == sends; /* activations go to the next stage, gradients come from there */
+    const int other = (m->s + (to_next ? 1 : m->pipeline - 1)) % m->pipeline;
+    const struct yoke_range own = rows_at(m, x, m->s, m->t);
+    yoke_comm *comm = (to_next ? g->next : g->previous)[!forward];
+    if (yokei_mesh_pairs(m, m->s, other))
+        return exchange(sends, x->data, (own.end - own.begin) * x->columns, x->dtype, to_next, comm, stream, done);
+    struct yoke_piece pieces[YOKE_MAX_TENSOR];
+    int n = 0;
+    for (int t = 0; t < yokei_mesh_width(m, other) && n < YOKE_MAX_TENSOR; t++) {
+        const struct yoke_range rows = sends ? rows_between(m, x, m->s, m->t, other, t) : rows_between(m, x, other, t, m->s, m->t);
+        if (rows.begin < rows.end)
+            pieces[n++] = (struct yoke_piece){ yoke_at(x->data, (size_t)((rows.begin - own.begin) * x->columns) * yoke_dtype_bytes(x->dtype)),
+                                             (size_t)((rows.end - rows.begin) * x->columns), to_next ? yokei_mesh_width(m, m->s) + t : t };
+    }
+    return exchange_pieces(sends, pieces, n, x->dtype, comm, stream, done);
 }

@@ -17,21 +17,14 @@ static bool tells_losses(const struct yoke_trainer *t) { return t->plan.mesh.s =
 static double seconds_since(uint64_t begun_ns) { return (double)(yokei_now_ns() - begun_ns) * 1e-9; }
 
 /* On an eager stream a message would hold up everything. */
-static yoke_status message(void *context, enum yokei_instruction_kind kind, void *data, int64_t n, yoke_stream *stream, yoke_event *done)
+static yoke_status message(void *context, enum yokei_instruction_kind kind, void *data, int64_t n_rows, int64_t columns, yoke_stream *stream, yoke_event *done)
 {
     struct yoke_trainer *t = context;
-    return yokei_groups_message(&t->groups, kind, data, n, t->plan.state.dtype, yokei_is_eager(t->device) ? NULL : stream, done);
+    const struct yokei_message what = { kind, data, n_rows, columns, t->plan.state.dtype, t->config.sequence_parallel };
+    return yokei_groups_message(&t->groups, &t->plan.mesh, &what, yokei_is_eager(t->device) ? NULL : stream, done);
 }
 
-/* The first and the last stage hold a parameter each, and each a part of its gradient. */
-static yoke_status tied(void *context, yoke_stream *stream)
-{
-    struct yoke_trainer *t = context;
-    const struct yokei_state *s = &t->plan.state;
-    for (int i = 0; i < s->n; i++)
-        if (t->plan.tied[i]) YOKE_TRY(yokei_ranks_sum(t->groups.tied, yoke_at(t->base, s->slot[i].gradient), s->slot[i].n, s->wide, stream));
-    return YOKE_OK;
-}
+static yoke_status tied(void *context, yoke_stream *stream) { return yokei_tied_sum(context, stream); }
 
 /*
  * Gradients of what all ranks of a tensor group hold: where each has a part (sequence parallelism), the sum of the parts; else the first
@@ -186,7 +179,7 @@ yoke_status yoke_trainer_backward(yoke_trainer *t, const int32_t *tokens, const 
     t->step++;
     set_up(t, &t->plan.train_job, p);
     t->machine.reduce = t->plan.mesh.data > 1 ? reduce : NULL;
-    t->machine.tied = t->groups.tied ? tied : NULL;
+    t->machine.tied = t->groups.tied || t->groups.ties ? tied : NULL;
     t->machine.replicated = t->groups.tensor ? replicated : NULL;
     t->machine.agree = agree;
     t->gradient_scale = t->loss_scale.scale;

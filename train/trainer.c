@@ -105,8 +105,9 @@ yoke_status yoke_trainer_create(const yoke_model *model, yoke_device *device, co
     YOKE_TRY_GOTO(check_memory(t), destroy_trainer);
     YOKE_TRY_GOTO(allocate(t), destroy_trainer);
     if (t->plan.mesh.data < t->plan.n_ranks)
-        YOKE_TRY_GOTO(yokei_groups_create(&t->config, &t->plan.mesh, t->plan.has_tied, &t->groups), destroy_trainer);
+        YOKE_TRY_GOTO(yokei_groups_create(&t->config, &t->plan, &t->groups), destroy_trainer);
     t->config.stage_blocks = t->config.tensor_shares = NULL;
+    t->config.stage_tensor = NULL;
     t->config.recompute = t->config.pipeline_kind = NULL;
     YOKE_TRY_GOTO(yoke_trainer_draw(t, t->config.seed), destroy_trainer);
     *trainer_out = t;

@@ -7,12 +7,19 @@
 #include "parallel/program.h"
 #include "train/models/model.h"
 
+/** Two ranks of a replica whose rows of a tied parameter overlap: their places in the first and in the last stage. */
+struct yokei_tie {
+    int first, last;
+};
+
 /** Everything that is known before anything is allocated. */
 struct yokei_trainer_plan {
     int rank, n_ranks;
     struct yokei_mesh mesh;
     struct yoke_place place;
-    int64_t *tensor_shares;       /* [mesh.tensor], place's own; NULL: equal */
+    int *widths;                  /* [mesh.pipeline] the mesh's; NULL: stages are equally wide */
+    int n_tensor_shares;
+    int64_t *tensor_shares;       /* [mesh.tensor], of unequal widths those of all stages one after the other; NULL: equal */
     struct yokei_chunk *chunk;    /* [mesh.chunks] layers of this rank */
     bool *held, *recomputed;      /* [n_layers] */
     int64_t *shares, *first;      /* sequences of each replica, and where they begin in the global batch */
@@ -22,6 +29,8 @@ struct yokei_trainer_plan {
     struct yokei_parameters parameters;
     bool *counted;                /* [parameters.n] whose norm this rank adds to the whole one's: each element of the model once */
     bool *tied, has_tied;         /* [parameters.n] that the first and the last stage both hold; whether the model has such */
+    struct yokei_tie *ties;       /* [n_ties] where these stages have different widths; the same on all ranks */
+    int n_ties;
     int *stage_of;                /* [n_layers] */
     int *n_buckets;               /* [mesh.pipeline] that each stage sums over its replicas */
     bool *stage_recomputes;       /* [mesh.pipeline] */
@@ -46,7 +55,9 @@ yoke_status yokei_loss_scale_update(struct yokei_loss_scale *s, bool overflow, i
 /** Communicators of the groups that a rank of a mesh belongs to; NULL: a group of one, or the trainer's own is it. */
 struct yokei_groups {
     yoke_comm *data, *tensor, *tied;
-    yoke_comm *next[2], *previous[2]; /* with the neighbouring stages: activations, gradients. The earlier stage is rank 0 */
+    yoke_comm **ties;                 /* [n_ties] as the plan has them; NULL in it: of other ranks */
+    int n_ties;
+    yoke_comm *next[2], *previous[2]; /* with the neighbouring stages: activations, gradients. The earlier stage's ranks come first */
     bool earlier_is_next;             /* which of the two was made first */
     struct yoke_tensor_group tensor_group;
 };
@@ -79,14 +90,21 @@ struct yoke_trainer {
 
 /* ---- ranks.c: the only file of the trainer that talks to other ranks ---- */
 /** Make the groups of the mesh. Collective; blocks. */
-yoke_status yokei_groups_create(const struct yoke_trainer_config *config, const struct yokei_mesh *mesh, bool has_tied,
-                                struct yokei_groups *groups_out);
+yoke_status yokei_groups_create(const struct yoke_trainer_config *config, const struct yokei_trainer_plan *plan, struct yokei_groups *groups_out);
 void yokei_groups_destroy(struct yokei_groups *groups);
 /** The error of the first communicator of the groups, or of the trainer's own, that has failed. */
 yoke_status yokei_groups_error(const struct yokei_groups *groups, const struct yoke_trainer_config *config);
-/** One message of a pipeline, in order with `stream`; stream NULL: begun at once, and over when `done` is complete. */
-yoke_status yokei_groups_message(const struct yokei_groups *groups, enum yokei_instruction_kind kind, void *data, int64_t n,
-                                 yoke_dtype dtype, yoke_stream *stream, yoke_event *done);
+/** What a message between stages carries, of n_rows rows of a micro-batch: this rank's own, `columns` elements each. */
+struct yokei_message {
+    enum yokei_instruction_kind kind;
+    void *data;
+    int64_t n_rows, columns;
+    yoke_dtype dtype;
+    bool is_cut; /* stages with several ranks hold own rows each (sequence parallelism) */
+};
+/** Send or receive it, in order with `stream`; stream NULL: begun at once, and over when `done` is complete. */
+yoke_status yokei_groups_message(const struct yokei_groups *groups, const struct yokei_mesh *mesh, const struct yokei_message *message,
+                                 yoke_stream *stream, yoke_event *done);
 void yokei_ranks(const struct yoke_trainer_config *config, int *rank_out, int *n_ranks_out);
 /** all[r * n ...] = rank r's values, over host memory. */
 yoke_status yokei_ranks_gather(const struct yoke_trainer_config *config, const double *mine, int n, double *all);
@@ -120,7 +138,15 @@ yoke_status yokei_trainer_set_piece(yoke_trainer *trainer, enum yoke_tensor_kind
 /** As after `step` steps, of which `optimizer_step` were taken; the loss scale as struct yokei_loss_scale has it. */
 void yokei_trainer_restore(yoke_trainer *trainer, int64_t step, int64_t optimizer_step, double scale, int64_t good_steps, int skipped);
 
+/* ---- tied.c ---- */
+/** The pairs of ranks that share rows of a tied parameter, where the first and the last stage have different widths. */
+yoke_status yokei_plan_ties(const yoke_model *model, const struct yoke_trainer_config *c, struct yokei_trainer_plan *plan);
+/** Sum the gradients of tied parameters over the stages that hold them, in order with `stream`. */
+yoke_status yokei_tied_sum(struct yoke_trainer *trainer, yoke_stream *stream);
+
 /* ---- plan.c ---- */
+/** Where the rank at place t of stage s stands. */
+struct yoke_place yokei_plan_place(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *plan, int s, int t);
 yoke_status yokei_trainer_plan(const yoke_model *model, yoke_device *device, struct yoke_trainer_config *config,
                                struct yokei_trainer_plan *plan_out);
 /** As rank `rank` of n_ranks, also without them (config->comm NULL): what it would take. */

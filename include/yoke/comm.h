@@ -222,6 +222,15 @@ yoke_status yoke_recv(void *recv, size_t count, yoke_dtype dtype, int peer, yoke
  */
 yoke_status yoke_isend(const void *send, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm, yoke_event *done);
 yoke_status yoke_irecv(void *recv, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm, yoke_event *done);
+/** What goes to, or comes from, one peer. */
+struct yoke_piece {
+    void *data;
+    size_t count;
+    int peer;
+};
+/** The same with several pieces at once, n >= 1: `done` is complete when all of them are over. Pieces of one peer go in their order. */
+yoke_status yoke_isend_pieces(const struct yoke_piece pieces[], int n, yoke_dtype dtype, yoke_comm *comm, yoke_event *done);
+yoke_status yoke_irecv_pieces(const struct yoke_piece pieces[], int n, yoke_dtype dtype, yoke_comm *comm, yoke_event *done);
 /**
  * Between start and end, calls on any communicator are collected and then progressed together. Small sums (up to 16 KiB) of one
  * communicator, type and reduction that follow each other run as one collective, and count as one where calls are numbered.

@@ -77,13 +77,15 @@ struct yoke_trainer_config {
     double loss_scale;       /* first loss scale; default 2^16 in f16, 1 else */
     int64_t scale_interval;  /* good steps before it doubles (f16); default 2000 */
     uint64_t memory_limit;   /* bytes that the trainer may take; default what the device has free */
-    const char *schedule;    /* this job's schedule as CSV: a line per stage of each replica; default by pipeline_kind */
+    const char *schedule;    /* this job's schedule as CSV: a line per stage, or per stage of each replica; default by pipeline_kind */
     /* The mesh: ranks along each axis. 0: 1, but data: what is left. Rank (s * data + d) * tensor + t is stage s of replica d. */
     int data, pipeline, tensor;
     int chunks;                   /* runs of layers on each stage ("interleaved" only); default 1 */
     const char *pipeline_kind;    /* "naive", "gpipe", "1f1b" (default), "interleaved", "zb-h1" */
     const int64_t *stage_blocks;  /* [pipeline * chunks] blocks of layers of each virtual stage, in the model's order; default equal */
     const int64_t *tensor_shares; /* [tensor] in which heads, features and vocabulary are dealt; default equal */
+    const int *stage_tensor;      /* [pipeline] ranks of each stage where these differ, instead of `tensor`; tensor_shares are then those
+                                     of all stages, one after the other. Ranks are numbered stage by stage as above; NULL: all alike */
     bool sequence_parallel;       /* ranks that share tensors hold rows of their own between the divided products */
     const char *recompute;        /* per stage, by commas, or one for all: "none" (default), "attention", "full" */
     yoke_comm *comm;         /* over the device; NULL: this rank is alone */

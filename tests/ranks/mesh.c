@@ -8,7 +8,10 @@ enum { N_BLOCKS = 4, QUICK = 1 };
 #include "tests/ranks/parity.h"
 
 #define HOSTS2 { "host", "host" }
+#define HOSTS3 { "host", "host", "host" }
 #define HOSTS4 { "host", "host", "host", "host" }
+#define HOSTS5 { "host", "host", "host", "host", "host" }
+#define HOSTS6 { "host", "host", "host", "host", "host", "host" }
 
 static const struct {
     struct layout layout;
@@ -38,6 +41,17 @@ static const struct {
     { { HOSTS4, { 8 }, 2, .tensor = 2, .pipeline = 2, .kind = "zb-h1", .sequence_parallel = true, .recompute = "full" }, true },
     { { HOSTS4, { 5, 3 }, 2, .tensor = 2, .tensor_shares = { 1, 3 }, .sequence_parallel = true }, false },
     { { HOSTS4, { 8 }, 4, .tensor = 4 }, false },
+    { { HOSTS3, { 8 }, 2, .pipeline = 2, .widths = { 2, 1 } }, false },
+    { { HOSTS3, { 8 }, 2, .pipeline = 2, .widths = { 2, 1 }, .kind = "zb-h1", .recompute = "full,none" }, true },
+    { { HOSTS3, { 8 }, 2, .pipeline = 2, .widths = { 1, 2 }, .sequence_parallel = true, .tensor_shares = { 1, 3, 1 } }, false },
+    { { HOSTS4, { 8 }, 2, .pipeline = 2, .widths = { 3, 1 }, .sequence_parallel = true }, false },
+    { { HOSTS4, { 8 }, 2, .pipeline = 3, .widths = { 1, 2, 1 }, .kind = "1f1b" }, false },
+    { { HOSTS5, { 8 }, 2, .pipeline = 2, .widths = { 3, 2 } }, false },
+    { { HOSTS5, { 8 }, 2, .pipeline = 2, .widths = { 2, 3 }, .sequence_parallel = true, .recompute = "full" }, false },
+    { { HOSTS5, { 8 }, 2, .pipeline = 2, .widths = { 2, 3 }, .chunks = 2, .kind = "interleaved" }, false },
+    { { HOSTS6, { 5, 3 }, 2, .pipeline = 2, .widths = { 1, 2 }, .recompute = "attention" }, false },
+    { { { "host", "opencl:0", "host" }, { 8 }, 2, .pipeline = 2, .widths = { 2, 1 } }, false },
+    { { { "opencl:0", "host", "host" }, { 8 }, 2, .pipeline = 2, .widths = { 1, 2 }, .sequence_parallel = true }, false },
     { { { "host", "opencl:0" }, { 8 }, 4, .tensor = 2, .sequence_parallel = true }, false },
     { { { "host", "opencl:0" }, { 8 }, 2, .pipeline = 2, .kind = "1f1b" }, false },
     { { { "opencl:0", "host" }, { 8 }, 2, .pipeline = 2, .kind = "zb-h1", .recompute = "full" }, false },
@@ -80,6 +94,41 @@ static yoke_status exchange(const char *spec, MPI_Comm two, int rank)
     return status;
 }
 
+/* Two pieces with one event, in the order of the pieces; and what is refused. */
+static yoke_status exchange_pieces(MPI_Comm two, int rank)
+{
+    enum { N = 100000, FEW = 3 };
+    yoke_device *device;
+    yoke_comm *comm[2];
+    yoke_event *sent, *got;
+    int32_t *out, *in;
+    YOKE_TRY(yoke_device_open("host", NULL, &device));
+    for (int way = 0; way < 2; way++) YOKE_TRY(yoke_comm_create(two, device, NULL, &comm[way]));
+    YOKE_TRY(yoke_event_create(device, &sent));
+    YOKE_TRY(yoke_event_create(device, &got));
+    YOKE_TRY(yoke_alloc(device, (N + FEW) * 4, (void **)&out));
+    YOKE_TRY(yoke_alloc(device, (N + FEW) * 4, (void **)&in));
+    for (int i = 0; i < N + FEW; i++) out[i] = 7 * i + rank;
+    const struct yoke_piece from[] = { { out, N, !rank }, { out + N, FEW, !rank } }, to[] = { { in, N, !rank }, { in + N, FEW, !rank } };
+    if (yoke_isend_pieces(from, 0, YOKE_I32, comm[rank], sent) != YOKE_EINVAL) return yoke_fail(YOKE_EINTERNAL, "no pieces were not refused");
+    if (yoke_irecv_pieces(&(struct yoke_piece){ in, N, 2 }, 1, YOKE_I32, comm[!rank], got) != YOKE_EINVAL)
+        return yoke_fail(YOKE_EINTERNAL, "a peer that is not there was not refused");
+    YOKE_TRY(yoke_isend_pieces(from, 2, YOKE_I32, comm[rank], sent));
+    YOKE_TRY(yoke_irecv_pieces(to, 2, YOKE_I32, comm[!rank], got));
+    YOKE_TRY(yoke_event_sync(got));
+    YOKE_TRY(yoke_event_sync(sent));
+    yoke_status status = YOKE_OK;
+    for (int i = 0; i < N + FEW && !status; i++)
+        if (in[i] != 7 * i + !rank) status = yoke_fail(YOKE_EDATA, "pieces: element %d is %d", i, in[i]);
+    yoke_free(device, out);
+    yoke_free(device, in);
+    yoke_event_destroy(sent);
+    yoke_event_destroy(got);
+    for (int way = 0; way < 2; way++) YOKE_TRY(yoke_comm_destroy(comm[way]));
+    yoke_device_close(device);
+    return status;
+}
+
 int main(int argc, char **argv)
 {
     static const yoke_dtype precisions[] = { YOKE_F32, YOKE_BF16, YOKE_F16 };
@@ -97,6 +146,9 @@ int main(int argc, char **argv)
     PMPI_Comm_split(ranks_world, ranks_rank < 2 ? 0 : MPI_UNDEFINED, ranks_rank, &two);
     status = ranks_rank < 2 ? exchange("host", two, ranks_rank) : YOKE_OK;
     ranks_check(!status, "long messages in both directions at once");
+    status = ranks_rank < 2 ? exchange_pieces(two, ranks_rank) : YOKE_OK;
+    if (status) printf("# rank %d: %s\n", ranks_rank, yoke_last_error());
+    ranks_check(!status, "several pieces with one event");
     if (two != MPI_COMM_NULL) PMPI_Comm_free(&two);
     const size_t only = argc > 1 ? (size_t)atoi(argv[1]) : YOKE_COUNT(cases);
     for (size_t i = 0; i < YOKE_COUNT(cases); i++) {

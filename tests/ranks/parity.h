@@ -22,6 +22,7 @@ struct layout {
     int64_t blocks[MOST_RANKS];      /* of the virtual stages; 0: equal */
     bool sequence_parallel;
     int64_t tensor_shares[MOST_RANKS]; /* 0: equal */
+    int widths[MOST_RANKS];          /* tensor ranks of each stage; 0: `tensor` everywhere */
 };
 static int n_ranks_of(const struct layout *l)
 {
@@ -92,6 +93,7 @@ static yoke_status open_subject(const char *device, yoke_dtype precision, const 
         c.stage_blocks = l->blocks[0] ? l->blocks : NULL;
         c.sequence_parallel = l->sequence_parallel;
         c.tensor_shares = l->tensor_shares[0] ? l->tensor_shares : NULL;
+        c.stage_tensor = l->widths[0] ? l->widths : NULL;
     }
     c.seed = SEED;
     c.clip = 1;
@@ -258,7 +260,8 @@ static yoke_status judge(const struct layout *l, yoke_dtype precision, const str
 
 static void describe(const struct layout *l, char *out, size_t bytes)
 {
-    const int width = (l->pipeline ? l->pipeline : 1) * (l->tensor ? l->tensor : 1);
+    int width = (l->pipeline ? l->pipeline : 1) * (l->tensor ? l->tensor : 1);
+    for (int s = 0; s < l->pipeline && l->widths[0]; s++) width = (s ? width : 0) + l->widths[s];
     out[0] = 0;
     for (int r = 0; r < n_ranks_of(l); r++) {
         const size_t at = strlen(out);
@@ -273,6 +276,10 @@ static void describe(const struct layout *l, char *out, size_t bytes)
         snprintf(out + at, bytes - at, ", pp %d, tp %d%s, chunks %d, %s, recompute %s, micro-batch %lld", l->pipeline, l->tensor,
                  l->sequence_parallel ? " with sequences" : "", l->chunks, l->kind ? l->kind : "1f1b", l->recompute ? l->recompute : "none",
                  (long long)l->micro_batch);
+    for (int w = 0; w < l->pipeline && l->widths[0]; w++) {
+        const size_t end = strlen(out);
+        snprintf(out + end, bytes - end, "%s%d", w ? "," : ", widths ", l->widths[w]);
+    }
 }
 
 static bool is_there(const char *device)

@@ -28,7 +28,9 @@ static void say(const struct yokei_layout *l, double *said)
         const struct yoke_parameter *whole = &t->plan.logical.item[i];
         int local = yokei_parameter_find(&t->plan.parameters, whole->name);
         l->items[i] = (struct yokei_save_item){ .parameter = whole, .local = local };
-        said[i * SAID + SAID_PART] = local < 0 ? 0 : part_of(&t->plan.parameters.item[local]);
+        /* Of what the first and the last stage share in different pieces, the first stage's are saved. */
+        const bool speaks = local >= 0 && !(t->plan.n_ties && t->plan.tied[local] && t->plan.mesh.s > 0);
+        said[i * SAID + SAID_PART] = speaks ? part_of(&t->plan.parameters.item[local]) : 0;
         said[i * SAID + SAID_COUNT] = local < 0 ? 0 : (double)yokei_local_count(&t->plan.parameters.item[local]);
     }
 }

@@ -104,6 +104,16 @@ static yoke_status read_text(const struct place *at, json_t *value, const struct
     return YOKE_OK;
 }
 
+static yoke_status read_string(const struct place *at, json_t *value, void *member)
+{
+    const char *text = json_string_value(value);
+    if (!text) return wrong_kind(at, value, "a string");
+    char *copy = *text ? strdup(text) : NULL;
+    if (*text && !copy) return yoke_fail(YOKE_ENOMEM, "%s: no memory for %s", at->file, at->path);
+    memcpy(member, &copy, sizeof copy);
+    return YOKE_OK;
+}
+
 static yoke_status read_array(const struct place *at, json_t *value, const struct yokei_json_field *field, void *object)
 {
     void *member;
@@ -134,6 +144,7 @@ static yoke_status read_field(const struct place *at, json_t *value, const struc
     case YOKEI_JSON_F64: return read_number(at, value, field, member);
     case YOKEI_JSON_U64: return read_u64(at, value, member);
     case YOKEI_JSON_TEXT: return read_text(at, value, field, member);
+    case YOKEI_JSON_STRING: return read_string(at, value, member);
     case YOKEI_JSON_OBJECT: return read_object(at, value, field->schema, member);
     case YOKEI_JSON_ARRAY: return read_array(at, value, field, object);
     case YOKEI_JSON_BOOL: break;
@@ -236,11 +247,11 @@ void yokei_json_free(const struct yokei_json_schema *schema, void *object)
         int64_t *count;
         member_at(object, field, &member, &count);
         if (field->type == YOKEI_JSON_OBJECT) yokei_json_free(field->schema, member);
-        if (field->type != YOKEI_JSON_ARRAY) continue;
+        if (field->type != YOKEI_JSON_ARRAY && field->type != YOKEI_JSON_STRING) continue;
         memcpy(&items, member, sizeof items);
-        for (int64_t i = 0; items && i < *count; i++) yokei_json_free(field->schema, (char *)items + (size_t)i * field->schema->bytes);
+        for (int64_t i = 0; items && field->type == YOKEI_JSON_ARRAY && i < *count; i++) yokei_json_free(field->schema, (char *)items + (size_t)i * field->schema->bytes);
         free(items);
         memset(member, 0, sizeof items);
-        *count = 0;
+        if (field->type == YOKEI_JSON_ARRAY) *count = 0;
     }
 }

@@ -13,6 +13,7 @@ enum yokei_json_type {
     YOKEI_JSON_F64,    /* double; min..max; an integer is accepted */
     YOKEI_JSON_BOOL,   /* bool */
     YOKEI_JSON_TEXT,   /* char[bytes] inside the struct; `choices` limits it where not NULL */
+    YOKEI_JSON_STRING, /* char *: an allocated text of any length; NULL: none, written as "" */
     YOKEI_JSON_U64,    /* uint64_t; written as a decimal string, because JSON's readers keep numbers in doubles; both are read */
     YOKEI_JSON_OBJECT, /* a struct inside the struct, by `schema` */
     YOKEI_JSON_ARRAY,  /* T *: an allocated array of structs by `schema`; its int64_t count lies at count_offset; min..max entries */
@@ -37,13 +38,13 @@ struct yokei_json_schema {
 };
 
 /**
- * Read `path` into `out`, which holds the defaults (arrays NULL). On failure `out` is as it was.
+ * Read `path` into `out`, which holds the defaults (arrays and strings NULL). On failure `out` is as it was.
  * Errors: schema->unreadable (missing, not JSON: line and column; not an object), YOKE_ECONFIG (schema), YOKE_EIO, YOKE_ENOMEM.
  */
 yoke_status yokei_json_read(const char *path, const struct yokei_json_schema *schema, void *out);
 /** The same from text in memory; `path` is for messages. */
 yoke_status yokei_json_parse(const char *path, const char *text, size_t bytes, const struct yokei_json_schema *schema, void *out);
-/** Free the arrays inside, and set them to NULL and 0. */
+/** Free the arrays and strings inside, and set them to NULL and 0. */
 void yokei_json_free(const struct yokei_json_schema *schema, void *object);
 /** Write atomically, keys in the schema's order, numbers so that they read back as the same bits. YOKE_EIO, YOKE_EINVAL (NaN), YOKE_ENOMEM. */
 yoke_status yokei_json_write(const char *path, const struct yokei_json_schema *schema, const void *object);

@@ -105,7 +105,7 @@ static void put_array(struct writer *w, const struct yokei_json_field *field, co
 static void put_field(struct writer *w, const struct yokei_json_field *field, const void *object)
 {
     const char *member = (const char *)object + field->offset;
-    char number[32];
+    char number[32], *string;
     switch (field->type) {
     case YOKEI_JSON_I64:
         yokei_text(number, sizeof number, "%" PRId64, *(const int64_t *)(const void *)member);
@@ -118,6 +118,10 @@ static void put_field(struct writer *w, const struct yokei_json_field *field, co
     case YOKEI_JSON_F64: put_double(w, field->key, *(const double *)(const void *)member); break;
     case YOKEI_JSON_BOOL: put_text(w, *(const bool *)(const void *)member ? "true" : "false"); break;
     case YOKEI_JSON_TEXT: put_string(w, field->key, member); break;
+    case YOKEI_JSON_STRING:
+        memcpy(&string, member, sizeof string);
+        put_string(w, field->key, string ? string : "");
+        break;
     case YOKEI_JSON_OBJECT: put_object(w, field->schema, member); break;
     case YOKEI_JSON_ARRAY: put_array(w, field, object); break;
     }

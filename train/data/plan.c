@@ -58,8 +58,10 @@ static const struct yokei_json_field PLAN_FIELDS[] = {
     { "data", YOKEI_JSON_I64, PLAN(data), false, 0, 100000 },
     { "pipeline", YOKEI_JSON_I64, PLAN(pipeline), false, 0, 100000 },
     { "tensor", YOKEI_JSON_I64, PLAN(tensor), false, 0, 100000 },
+    { "stage_tensor", YOKEI_JSON_TEXT, PLAN(stage_tensor), false },
     { "chunks", YOKEI_JSON_I64, PLAN(chunks), false, 0, 1000 },
     { "schedule", YOKEI_JSON_TEXT, PLAN(schedule), false },
+    { "schedule_text", YOKEI_JSON_STRING, PLAN(schedule_text), false },
     { "layers", YOKEI_JSON_TEXT, PLAN(layers), false },
     { "recompute", YOKEI_JSON_TEXT, PLAN(recompute), false },
     { "sequence_parallel", YOKEI_JSON_I64, PLAN(sequence_parallel), false, 0, 1 },
@@ -91,6 +93,53 @@ static yoke_status check_rank(const struct yokei_plan_rank *rank, int64_t index,
     return YOKE_OK;
 }
 
+yoke_status yokei_plan_numbers(const char *what, const char *text, int n, int64_t **out)
+{
+    *out = NULL;
+    if (!*text) return YOKE_OK;
+    int64_t *list = calloc((size_t)n, sizeof *list);
+    if (!list) return yoke_fail(YOKE_ENOMEM, "%s: no host memory", what);
+    int at = 0;
+    for (const char *p = text; *p; at++) {
+        char *end;
+        const long long value = strtoll(p, &end, 10);
+        if (end == p || value < 1 || (*end && *end != ',' && *end != ':') || at == n) break;
+        list[at] = value;
+        p = *end ? end + 1 : end;
+        if (!*p && at + 1 == n) {
+            *out = list;
+            return YOKE_OK;
+        }
+    }
+    free(list);
+    return yoke_fail(YOKE_ECONFIG, "%s \"%s\": give %d whole numbers of at least 1, with commas or colons between them", what, text, n);
+}
+
+yoke_status yokei_plan_widths(const struct yokei_plan *plan, int **widths_out)
+{
+    const int n = (int)YOKE_MAX(plan->pipeline, 1);
+    int64_t *list;
+    *widths_out = NULL;
+    YOKE_TRY(yokei_plan_numbers("--tp", plan->stage_tensor, n, &list));
+    if (!list) return YOKE_OK;
+    int *widths = calloc((size_t)n, sizeof *widths);
+    for (int s = 0; s < n && widths; s++) widths[s] = (int)YOKE_MIN(list[s], 100000);
+    free(list);
+    *widths_out = widths;
+    return widths ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "--tp: no host memory for %d stages", n);
+}
+
+/* Ranks that work on the same samples. */
+static yoke_status ranks_of_replica(const struct yokei_plan *plan, int64_t *n_out)
+{
+    int *widths;
+    YOKE_TRY(yokei_plan_widths(plan, &widths));
+    *n_out = widths ? 0 : YOKE_MAX(plan->pipeline, 1) * YOKE_MAX(plan->tensor, 1);
+    for (int s = 0; s < plan->pipeline && widths; s++) *n_out += widths[s];
+    free(widths);
+    return YOKE_OK;
+}
+
 yoke_status yokei_plan_check(const struct yokei_plan *plan, const char *where)
 {
     yoke_status status = yoke_gpt2_check(&plan->model);
@@ -105,7 +154,9 @@ yoke_status yokei_plan_check(const struct yokei_plan *plan, const char *where)
         YOKE_TRY(check_rank(&plan->ranks[i], i, where));
         sum += plan->ranks[i].samples;
     }
-    const int64_t width = YOKE_MAX(plan->pipeline, 1) * YOKE_MAX(plan->tensor, 1); /* ranks that work on the same samples */
+    int64_t width = 1;
+    status = ranks_of_replica(plan, &width);
+    if (status) return yoke_fail_context(status, "%s", where);
     if (sum != plan->batch * width)
         return yoke_fail(YOKE_ECONFIG, "%s: the samples of all ranks add up to %lld, but batch is %lld%s; they must agree", where,
                          (long long)sum, (long long)plan->batch, width > 1 ? ", times the ranks of a replica" : "");

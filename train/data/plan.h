@@ -42,7 +42,9 @@ struct yokei_plan {
     int64_t n_ranks;
     /* the mesh, in the terms of struct yoke_trainer_config; samples of a rank are those of its replica */
     int64_t data, pipeline, tensor, chunks;
+    char stage_tensor[256]; /* ranks of each stage where these differ: "2,1"; "" all `tensor` */
     char schedule[32];      /* a kind: "1f1b"; "" by default */
+    char *schedule_text;    /* instead: the lines of a schedule of the user's own; NULL: none */
     char layers[256];       /* blocks of each virtual stage: "3,5"; "" equal */
     char recompute[256];
     int64_t sequence_parallel; /* 0, 1 */
@@ -77,6 +79,10 @@ yoke_status yokei_plan_write(const char *path, const struct yokei_plan *plan);
 yoke_status yokei_plan_text(const struct yokei_plan *plan, char **text_out);
 yoke_status yokei_plan_parse(const char *where, const char *text, size_t bytes, struct yokei_plan *plan_out);
 void yokei_plan_free(struct yokei_plan *plan);
+/** Whole numbers of at least 1 between commas or colons, n of them; NULL where the text is empty. `what` is for messages. free() it. */
+yoke_status yokei_plan_numbers(const char *what, const char *text, int n, int64_t **out);
+/** Ranks of each stage; NULL: all alike. free() it. YOKE_ECONFIG. */
+yoke_status yokei_plan_widths(const struct yokei_plan *plan, int **widths_out);
 /** The plan for other ranks: their shares are not known. */
 void yokei_plan_forget_ranks(struct yokei_plan *plan);
 
