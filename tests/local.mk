@@ -9,4 +9,5 @@ include tests/faults/local.mk
 include tests/hosts/local.mk
 include tests/golden/local.mk
 include tests/layering/local.mk
+include tests/gpu/local.mk
 include tests/install/local.mk
