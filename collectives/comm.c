@@ -66,6 +66,21 @@ static yoke_status read_reproducible(enum yoke_reproducible *reproducible)
     return YOKE_OK;
 }
 
+yoke_status yokei_read_messages(size_t chunk_bytes, bool no_shared, size_t *chunk_out, bool *no_shared_out)
+{
+    int64_t chunk = (int64_t)chunk_bytes, none = no_shared;
+    YOKE_TRY(read_number("YOKE_CHUNK_BYTES", LEAST_CHUNK, &chunk));
+    YOKE_TRY(read_number("YOKE_NO_SHARED", 0, &none));
+    if (chunk && (chunk < LEAST_CHUNK || chunk > 64 << 20))
+        return yoke_fail(YOKE_EINVAL, "yoke_comm_create: chunk_bytes %lld is not between %d and %d", (long long)chunk,
+                         LEAST_CHUNK, 64 << 20);
+    *chunk_out = (size_t)chunk;
+    *no_shared_out = none != 0;
+    return YOKE_OK;
+}
+
+size_t yokei_chunk_bytes(size_t given) { return given ? given / 64 * 64 : DEFAULT_CHUNK_BYTES; }
+
 static yoke_status configure(yoke_comm *comm, const struct yoke_comm_config *config)
 {
     const struct yoke_comm_config defaults = YOKE_COMM_CONFIG_INIT;
@@ -77,25 +92,23 @@ static yoke_status configure(yoke_comm *comm, const struct yoke_comm_config *con
         (unsigned)config->wait > YOKE_WAIT_SLEEP || (unsigned)config->check > YOKE_CHECK_FULL || config->timeout_ms < 0 ||
         config->stall_ms < 0)
         return yoke_fail(YOKE_EINVAL, "yoke_comm_create: accum, reproducible, wait, check, timeout_ms or stall_ms is out of range");
-    int64_t timeout = config->timeout_ms, stall = config->stall_ms, chunk = (int64_t)config->chunk_bytes, no_shared = config->no_shared;
+    int64_t timeout = config->timeout_ms, stall = config->stall_ms;
+    size_t chunk;
+    bool no_shared;
     YOKE_TRY(read_number("YOKE_TIMEOUT_MS", 1, &timeout));
     YOKE_TRY(read_number("YOKE_STALL_MS", 1, &stall));
-    YOKE_TRY(read_number("YOKE_CHUNK_BYTES", LEAST_CHUNK, &chunk));
-    YOKE_TRY(read_number("YOKE_NO_SHARED", 0, &no_shared));
-    if (chunk && (chunk < LEAST_CHUNK || chunk > 64 << 20))
-        return yoke_fail(YOKE_EINVAL, "yoke_comm_create: chunk_bytes %lld is not between %d and %d", (long long)chunk,
-                         LEAST_CHUNK, 64 << 20);
+    YOKE_TRY(yokei_read_messages(config->chunk_bytes, config->no_shared, &chunk, &no_shared));
     /* Until here the defaults hold: a refusal is told to the others too, and they take their time. */
     if (timeout) comm->timeout_ms = timeout;
     if (stall) comm->stall_ms = stall;
     comm->chunk_is_forced = chunk != 0;
-    comm->chunk_bytes = chunk ? (size_t)chunk / 64 * 64 : DEFAULT_CHUNK_BYTES;
+    comm->chunk_bytes = yokei_chunk_bytes(chunk);
     comm->accum = config->accum;
     comm->reproducible = config->reproducible;
     YOKE_TRY(read_reproducible(&comm->reproducible));
     comm->check = config->check;
     YOKE_TRY(read_check(&comm->check));
-    comm->no_shared = no_shared != 0;
+    comm->no_shared = no_shared;
     const char *costs = config->costs ? config->costs : getenv("YOKE_COSTS");
     comm->costs_given = costs && *costs;
     if (comm->costs_given) YOKE_TRY(yokei_costs_read(costs, &comm->costs));

@@ -228,6 +228,10 @@ yoke_status yokei_reduce_on_host(yoke_comm *comm, void *data, size_t count, yoke
 yoke_status yokei_final_barrier(yoke_comm *comm);
 
 /* ---- comm.c ---- */
+/** chunk_bytes and no_shared of a configuration, or of YOKE_CHUNK_BYTES and YOKE_NO_SHARED; *chunk_out 0: neither says. YOKE_ECONFIG, YOKE_EINVAL. */
+yoke_status yokei_read_messages(size_t chunk_bytes, bool no_shared, size_t *chunk_out, bool *no_shared_out);
+/** As given, or the default; a multiple of 64. */
+size_t yokei_chunk_bytes(size_t given);
 /** A communicator that nobody else knows of yet. With an error *comm_out may be set: the others still have to hear of it. */
 yoke_status yokei_comm_new(int rank, int size, yoke_device *device, const struct yoke_comm_config *config, yoke_comm **comm_out);
 /** Put it into use, or with an error take it back. The lock is held. */
@@ -402,6 +406,8 @@ yoke_status yokei_stage_fetch(yoke_comm *comm, struct yokei_lane *lane, bool *re
 yoke_status yokei_stage_store_ready(yoke_comm *comm, struct yokei_lane *lane, bool *ready_out);
 yoke_status yokei_stage_store(yoke_comm *comm, struct yokei_lane *lane);
 yoke_status yokei_stage_reserve(yoke_comm *comm, struct yokei_lane *lane);
+/** Of a lane whose data is staged. */
+size_t yokei_stage_lane_bytes(size_t chunk_bytes);
 void yokei_stage_free(yoke_comm *comm, struct yokei_lane *lane);
 /**
  * For `work`: copy bytes of what this rank sends, from byte `at` on, to shared memory; and from there to where it receives. Of device
@@ -440,8 +446,11 @@ bool yokei_is_gone(yoke_comm *comm, int rank);
 /* ---- transport/mpi.c: the only calls of MPI but those of setup.c ---- */
 yoke_status yokei_mpi_lane_begin(yoke_comm *comm, struct yokei_lane *lane, size_t message_bytes);
 void yokei_mpi_lane_end(yoke_comm *comm, struct yokei_lane *lane);
+/** Of a lane with messages of so many bytes, header included. */
+size_t yokei_mpi_lane_bytes(size_t message_bytes);
 yoke_status yokei_mpi_control_begin(yoke_comm *comm);
 void yokei_mpi_control_end(yoke_comm *comm);
+size_t yokei_mpi_control_size(void);
 /** Receive control messages, if any came. */
 void yokei_mpi_control_poll(yoke_comm *comm);
 /** Send one to a rank of the communicator, if a slot is free; false when not. */
@@ -452,6 +461,8 @@ uint64_t yokei_mpi_control_bytes(void);
 void yokei_mpi_control_flush(yoke_comm *comm, uint64_t ns);
 
 /* ---- transport/shm.c ---- */
+/** Where what lies in a segment of a communicator with room for so many ranks. */
+struct yokei_layout yokei_shm_layout(int room, size_t chunk_bytes);
 yoke_status yokei_shm_create(yoke_comm *comm);                 /* this rank's segment, and its descriptor */
 bool yokei_shm_map(yoke_comm *comm, int peer);                 /* a peer's segment, by its process's descriptor */
 /** Sleep until a peer gives this rank a message or a free slot: begin, look once more, end (ns 0: do not sleep). */

@@ -14,20 +14,25 @@ bool yokei_is_staged(const yoke_comm *comm, const void *address)
     return comm->device && address && !yoke_host_ptr(comm->device, address);
 }
 
+size_t yokei_stage_lane_bytes(size_t chunk_bytes)
+{
+    return 2 * ((YOKE_MAX(chunk_bytes, (size_t)YOKEI_PAIR_CHUNK) + 4095) / 4096 * 4096);
+}
+
 yoke_status yokei_stage_reserve(yoke_comm *comm, struct yokei_lane *lane)
 {
     if (!comm->device || lane->own_copy) return YOKE_OK;
-    const size_t bytes = YOKE_MAX(comm->chunk_bytes, (size_t)YOKEI_PAIR_CHUNK);
+    const size_t bytes = yokei_stage_lane_bytes(comm->chunk_bytes);
     if (!comm->out_stream) YOKE_TRY(yoke_stream_create(comm->device, &comm->out_stream));
     if (!comm->in_stream) YOKE_TRY(yoke_stream_create(comm->device, &comm->in_stream));
     if (!lane->own_event) YOKE_TRY(yoke_event_create(comm->device, &lane->own_event));
     if (!lane->result_event) YOKE_TRY(yoke_event_create(comm->device, &lane->result_event));
-    char *memory = aligned_alloc(4096, 2 * ((bytes + 4095) / 4096 * 4096));
+    char *memory = aligned_alloc(4096, bytes);
     if (!memory)
         return yoke_fail(YOKE_ENOMEM, "communicator \"%s\": no memory for %zu bytes of staging: lower chunk_bytes",
-                         comm->name, 2 * bytes);
+                         comm->name, bytes);
     lane->own_copy = memory;
-    lane->result_copy = memory + (bytes + 4095) / 4096 * 4096;
+    lane->result_copy = memory + bytes / 2;
     return YOKE_OK;
 }
 

@@ -64,3 +64,37 @@ yoke_status yokei_place_buffers(struct yokei_buffer *buffers, int n, size_t *byt
     free(live);
     return status;
 }
+
+/* Bytes of each kind that begin and end to live, instruction by instruction, added up to where most live at once. */
+static void at_most(const struct yokei_program *p, int64_t (*change)[YOKEI_N_BUFFER_KINDS], struct yokei_program_parts *out)
+{
+    int64_t now[YOKEI_N_BUFFER_KINDS] = { 0 }, most = -1;
+    for (int i = 0; i < p->n; i++) {
+        int64_t sum = 0;
+        for (int k = 0; k < YOKEI_N_BUFFER_KINDS; k++) sum += now[k] += change[i][k];
+        if (sum <= most) continue;
+        most = sum;
+        for (int k = 0; k < YOKEI_N_BUFFER_KINDS; k++) out->of[k] = (size_t)now[k];
+    }
+}
+
+yoke_status yokei_program_parts(const struct yokei_program *p, struct yokei_program_parts *out)
+{
+    int64_t (*change)[YOKEI_N_BUFFER_KINDS] = calloc((size_t)p->n + 2, sizeof *change);
+    if (!change) return yoke_fail(YOKE_ENOMEM, "planning memory: no host memory for %d instructions", p->n);
+    *out = (struct yokei_program_parts){ { 0 }, 0, 0 };
+    size_t end = 0;
+    for (int i = 0; i < p->n_buffers; i++) {
+        const struct yokei_buffer *b = &p->buffer[i];
+        if (b->is_received) continue;
+        change[b->first][b->kind] += (int64_t)yoke_align(b->bytes);
+        change[b->last + 1][b->kind] -= (int64_t)yoke_align(b->bytes);
+        if (b->offset + yoke_align(b->bytes) > end) end = b->offset + yoke_align(b->bytes);
+    }
+    at_most(p, change, out);
+    free(change);
+    out->received = p->bytes - end;
+    out->unused = end;
+    for (int k = 0; k < YOKEI_N_BUFFER_KINDS; k++) out->unused -= out->of[k];
+    return YOKE_OK;
+}

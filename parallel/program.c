@@ -54,7 +54,7 @@ static struct yokei_instruction *emit(struct lowering *w, enum yokei_instruction
 }
 
 /* A buffer that starts to live with the instruction emitted last. */
-static int buffer(struct lowering *w, size_t bytes)
+static int buffer(struct lowering *w, enum yokei_buffer_kind kind, size_t bytes)
 {
     struct yokei_program *p = w->p;
     if (bytes == 0) return NONE;
@@ -68,7 +68,7 @@ static int buffer(struct lowering *w, size_t bytes)
         p->buffer = list;
         p->buffer_capacity = capacity;
     }
-    p->buffer[p->n_buffers] = (struct yokei_buffer){ bytes, p->n - 1, p->n - 1, 0, false };
+    p->buffer[p->n_buffers] = (struct yokei_buffer){ bytes, p->n - 1, p->n - 1, 0, false, kind };
     return p->n_buffers++;
 }
 
@@ -125,10 +125,10 @@ static void lower_forward(struct lowering *w, int m, int c, bool again)
         struct yokei_instruction i = *emit(w, YOKEI_FORWARD);
         i.layer = l, i.micro_batch = m, i.chunk = c, i.recomputes = again;
         if (l > 0) i.x = touch(w, live_of(w, m, l - 1)->y);
-        i.y = live->y = buffer(w, boundary_bytes(w, m, l));
+        i.y = live->y = buffer(w, YOKEI_BUFFER_BOUNDARY, boundary_bytes(w, m, l));
         for (int part = 0; part < YOKE_B_TO_W; part++)
-            i.stash[part] = live->stash[part] = buffer(w, part_bytes(w, l, m, (enum yoke_part)part));
-        i.workspace = buffer(w, part_bytes(w, l, m, YOKE_WORKSPACE));
+            i.stash[part] = live->stash[part] = buffer(w, YOKEI_BUFFER_STASH, part_bytes(w, l, m, (enum yoke_part)part));
+        i.workspace = buffer(w, YOKEI_BUFFER_WORKSPACE, part_bytes(w, l, m, YOKE_WORKSPACE));
         if (!w->status) w->p->instruction[w->p->n - 1] = i;
     }
 }
@@ -141,7 +141,7 @@ static int lower_receive(struct lowering *w, enum yokei_instruction_kind kind, c
     struct yokei_instruction i = *emit(w, kind);
     i.micro_batch = a->index, i.chunk = a->chunk;
     i.stream = kind == YOKEI_RECEIVE_ACTIVATION ? YOKEI_RECEIVES_ACTIVATIONS : YOKEI_RECEIVES_GRADIENTS;
-    const int b = i.y = buffer(w, boundary_bytes(w, a->index, layer));
+    const int b = i.y = buffer(w, YOKEI_BUFFER_BOUNDARY, boundary_bytes(w, a->index, layer));
     if (b != NONE) w->p->buffer[b].is_received = true;
     if (!w->status) w->p->instruction[w->p->n - 1] = i;
     return b;
@@ -176,7 +176,7 @@ static void operands(struct lowering *w, struct yokei_instruction *i, int l, int
     if (l > 0 && type->input_until >= until) i->x = touch(w, live_of(w, m, l - 1)->y);
     if (type->output_until >= until) i->y = touch(w, live->y);
     if (type->gradient_until >= until) i->dy = touch(w, live->dy);
-    i->workspace = buffer(w, part_bytes(w, l, m, YOKE_WORKSPACE));
+    i->workspace = buffer(w, YOKEI_BUFFER_WORKSPACE, part_bytes(w, l, m, YOKE_WORKSPACE));
 }
 
 static void lower_backward_input(struct lowering *w, int l, int m, int chunk)
@@ -187,8 +187,8 @@ static void lower_backward_input(struct lowering *w, int l, int m, int chunk)
     struct yokei_instruction i = *emit(w, YOKEI_BACKWARD_INPUT);
     operands(w, &i, l, m, YOKE_UNTIL_B);
     i.chunk = chunk;
-    if (l > 0) i.dx = live_of(w, m, l - 1)->dy = buffer(w, boundary_bytes(w, m, l - 1));
-    live->stash[YOKE_B_TO_W] = buffer(w, part_bytes(w, l, m, YOKE_B_TO_W));
+    if (l > 0) i.dx = live_of(w, m, l - 1)->dy = buffer(w, YOKEI_BUFFER_BOUNDARY, boundary_bytes(w, m, l - 1));
+    live->stash[YOKE_B_TO_W] = buffer(w, YOKEI_BUFFER_STASH, part_bytes(w, l, m, YOKE_B_TO_W));
     for (int part = 0; part < YOKE_N_STASHES; part++) i.stash[part] = touch(w, live->stash[part]);
     if (!w->status) w->p->instruction[w->p->n - 1] = i;
 }

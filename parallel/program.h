@@ -57,12 +57,16 @@ struct yokei_instruction {
     int first_op, n_ops;           /* what it issues, in program->planner.ops */
 };
 
+/** What a buffer is: the output of a layer or its gradient; what a call leaves for a later one; what a call needs for itself. */
+enum yokei_buffer_kind { YOKEI_BUFFER_BOUNDARY, YOKEI_BUFFER_STASH, YOKEI_BUFFER_WORKSPACE, YOKEI_N_BUFFER_KINDS };
+
 /** A buffer that lives from instruction `first` to `last`, both included. */
 struct yokei_buffer {
     size_t bytes;
     int first, last;
     size_t offset;  /* behind the state */
     bool is_received; /* its own kind of memory: to write there no rank waits until a message of its own was taken */
+    enum yokei_buffer_kind kind;
 };
 
 struct yokei_micro_batch {
@@ -118,6 +122,11 @@ void yokei_program_free(struct yokei_program *program);
 /* ---- memory.c ---- */
 /** Give every buffer an offset, so that buffers whose lives overlap do not; yields the bytes of all. */
 yoke_status yokei_place_buffers(struct yokei_buffer *buffers, int n, size_t *bytes_out);
+/** A program's bytes by part, at the instruction where most of them live; `received` has a place of its own, `unused` is between the others. */
+struct yokei_program_parts {
+    size_t of[YOKEI_N_BUFFER_KINDS], received, unused;
+};
+yoke_status yokei_program_parts(const struct yokei_program *program, struct yokei_program_parts *parts_out);
 
 /* ---- order.c ---- */
 /** What each instruction waits for in other streams, from the buffers that it touches; once they are placed. */

@@ -93,6 +93,7 @@ static yoke_status set_up(struct yokei_run_state *s)
     YOKE_TRY(yokei_run_shares(s));
     s->config = yokei_run_trainer_config(s);
     YOKE_TRY(yoke_trainer_create(s->model, t->device, &s->config, &s->trainer));
+    YOKE_TRY(yokei_run_memory(s));
     size_t n = (size_t)(s->shares[s->rank] * t->plan.sequence) * sizeof(int32_t);
     s->inputs = malloc(n + 4);
     s->targets = malloc(n + 4);

@@ -63,7 +63,7 @@ struct yokei_training_result {
     size_t sample_bytes;
     double word_share;           /* of the sample's words of three letters or more, that occur in the text */
     int64_t n_words;
-    struct yoke_memory_report memory; /* of this rank */
+    struct yoke_memory_report memory; /* of this rank; of all: training.plan.memory */
 };
 
 /**
@@ -145,6 +145,8 @@ yoke_status yokei_run_validate(struct yokei_run_state *s, double *loss_out, int6
 yoke_status yokei_run_finish(struct yokei_run_state *s, struct yokei_training_result *result);
 
 /* report.c */
+/** What each rank takes, into the plan, and a table to who watches. */
+yoke_status yokei_run_memory(struct yokei_run_state *s);
 /** A row of metrics, and a call of t->progress. */
 yoke_status yokei_run_report(struct yokei_run_state *s, const struct yoke_step_result *step, double learning_rate,
                              double seconds);

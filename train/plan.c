@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/base.h"
-#include "train/trainer.h"
+#include "train/memory.h"
 
 enum { DEFAULT_BATCH = 8, DEFAULT_BUCKET = 25 << 20 };
 
@@ -208,19 +208,27 @@ free_schedule:
     return status;
 }
 
-static void add_up(struct yokei_trainer_plan *p)
+static yoke_status add_up(const struct yoke_trainer_config *c, const yoke_device *device, struct yokei_trainer_plan *p)
 {
-    const struct yokei_program *all[] = { &p->train, &p->evaluate, &p->logits };
-    size_t buffers = 0;
+    const struct yokei_program *all[] = { &p->train, &p->evaluate, &p->logits }, *most = all[0];
+    struct yokei_program_parts parts;
     for (size_t i = 0; i < YOKE_COUNT(all); i++) {
-        buffers = YOKE_MAX(buffers, all[i]->bytes);
+        if (all[i]->bytes > most->bytes) most = all[i];
         p->scratch_bytes = YOKE_MAX(p->scratch_bytes, all[i]->planner.scratch_bytes);
     }
-    p->arena_bytes = p->state.bytes + buffers;
+    YOKE_TRY(yokei_program_parts(most, &parts));
+    p->arena_bytes = p->state.bytes + most->bytes;
     p->report = p->state.report;
-    p->report.activations = buffers;
+    p->report.activations = most->bytes;
     p->report.scratch = p->scratch_bytes;
     p->report.total = p->arena_bytes + p->scratch_bytes;
+    p->report.stash = parts.of[YOKEI_BUFFER_STASH];
+    p->report.boundaries = parts.of[YOKEI_BUFFER_BOUNDARY];
+    p->report.layer_workspace = parts.of[YOKEI_BUFFER_WORKSPACE];
+    p->report.received = parts.received;
+    p->report.unused = parts.unused;
+    p->report.host = yokei_memory_of_host(c, p);
+    return yokei_groups_footprint(c, p, !yoke_device_info(device)->host_visible, &p->report.staging_shared, &p->report.staging);
 }
 
 /* Which layers the ranks of a stage forget the stash of: those that pass an input on; of "attention" the attention's own. */
@@ -387,7 +395,7 @@ yoke_status yokei_trainer_plan_as(const yoke_model *model, yoke_device *device, 
     YOKE_TRY_GOTO(plan_alone(model, c, p), free_plan);
     YOKE_TRY_GOTO(compare_ranks(c, p), free_plan);
     YOKE_TRY_GOTO(lower(model, device, c, p), free_plan);
-    add_up(p);
+    YOKE_TRY_GOTO(add_up(c, device, p), free_plan);
     return YOKE_OK;
 free_plan:
     yokei_trainer_plan_free(p);

@@ -279,3 +279,86 @@ yoke_status yokei_groups_message(const struct yokei_groups *g, const struct yoke
     }
     return exchange_pieces(sends, pieces, n, x->dtype, comm, stream, done);
 }
+
+/* ---- what all of it takes of the host ---- */
+
+/* What one communicator comes to. */
+static yoke_status add_footprint(const struct yoke_comm_shape *like, int n_ranks, int n_sends, int n_receives, bool is_staged, size_t sum[2])
+{
+    struct yoke_comm_shape shape = *like;
+    struct yoke_comm_memory memory;
+    shape.n_ranks = n_ranks, shape.n_sends = n_sends, shape.n_receives = n_receives;
+    shape.is_staged = is_staged;
+    YOKE_TRY(yoke_comm_memory_plan(&shape, &memory));
+    sum[0] += memory.shared;
+    sum[1] += memory.private_bytes;
+    return YOKE_OK;
+}
+
+/* The two communicators over a border with a neighbour: who of its ranks is sent to, and who is received from. */
+static yoke_status add_border(const struct yoke_comm_shape *like, const struct yokei_mesh *m, const struct yokei_message *x, int other, bool is_staged,
+                              size_t sum[2])
+{
+    const bool pairs = yokei_mesh_pairs(m, m->s, other);
+    int n_sends = pairs, n_receives = pairs;
+    for (int t = 0; t < yokei_mesh_width(m, other) && !pairs; t++) {
+        const struct yoke_range out = rows_between(m, x, m->s, m->t, other, t), in = rows_between(m, x, other, t, m->s, m->t);
+        n_sends += out.begin < out.end;
+        n_receives += in.begin < in.end;
+    }
+    const int n = pairs ? 2 : yokei_mesh_width(m, m->s) + yokei_mesh_width(m, other);
+    YOKE_TRY(add_footprint(like, n, n_sends, 0, is_staged, sum)); /* activations one way, gradients the other */
+    return add_footprint(like, n, 0, n_receives, is_staged, sum);
+}
+
+/* As yokei_groups_create makes them. */
+static yoke_status add_groups(const struct yoke_comm_shape *like, const struct yoke_trainer_config *config, const struct yokei_trainer_plan *p, bool is_staged,
+                              size_t sum[2])
+{
+    const struct yokei_mesh *m = &p->mesh;
+    const struct yokei_message x = { .n_rows = p->micro_batch * config->sequence, .is_cut = config->sequence_parallel };
+    const int n_borders = m->pipeline == 1 ? 0 : m->pipeline - (m->chunks == 1), last = m->pipeline - 1;
+    int n_ties = p->has_tied && !p->n_ties && (m->s == 0 || m->s == last);
+    if (m->data > 1 && m->data < yokei_mesh_size(m)) YOKE_TRY(add_footprint(like, m->data, 0, 0, is_staged, sum));
+    if (m->tensor > 1) YOKE_TRY(add_footprint(like, m->tensor, 0, 0, is_staged, sum));
+    for (int b = 0; b < n_borders; b++) {
+        const int after = (b + 1) % m->pipeline;
+        if (m->s == b || m->s == after) YOKE_TRY(add_border(like, m, &x, m->s == b ? after : b, is_staged, sum));
+    }
+    for (int i = 0; i < p->n_ties; i++) n_ties += (m->s == 0 && m->t == p->ties[i].first) || (m->s == last && m->t == p->ties[i].last);
+    for (int i = 0; i < n_ties; i++) YOKE_TRY(add_footprint(like, 2, 0, 0, is_staged, sum));
+    return YOKE_OK;
+}
+
+yoke_status yokei_groups_footprint(const struct yoke_trainer_config *config, const struct yokei_trainer_plan *p, bool is_staged, size_t *shared_out,
+                                   size_t *private_out)
+{
+    const int n = yokei_mesh_size(&p->mesh);
+    struct yoke_comm_shape like = YOKE_COMM_SHAPE_INIT;
+    struct yoke_comm_memory made;
+    size_t sum[2] = { 0, 0 };
+    *shared_out = *private_out = 0;
+    if (n == 1) return YOKE_OK;
+    if (config->comm) {
+        YOKE_TRY(yoke_comm_memory(config->comm, &made));
+        like.is_far = made.is_far;
+        like.no_shared = made.shared == 0;
+    }
+    YOKE_TRY(add_footprint(&like, n, 0, 0, is_staged && p->mesh.data == n, sum)); /* the gradients' */
+    YOKE_TRY(add_footprint(&like, n, 0, 0, false, sum));                          /* control */
+    YOKE_TRY(add_groups(&like, config, p, is_staged, sum));
+    *shared_out = sum[0];
+    *private_out = sum[1];
+    return YOKE_OK;
+}
+
+size_t yokei_ranks_taken(const struct yoke_trainer_config *config)
+{
+    const yoke_comm *const given[] = { config->comm, config->control };
+    size_t sum = 0;
+    for (size_t i = 0; i < YOKE_COUNT(given); i++) {
+        struct yoke_comm_memory memory;
+        if (given[i] && !yoke_comm_memory(given[i], &memory)) sum += memory.shared + memory.private_bytes;
+    }
+    return sum;
+}

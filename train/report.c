@@ -3,8 +3,10 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include "core/base/base.h"
 #include "train/loop.h"
+#include "train/memory.h"
 
 void yokei_run_note(const struct yokei_run_state *s, const char *format, ...)
 {
@@ -15,6 +17,21 @@ void yokei_run_note(const struct yokei_run_state *s, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     s->t->note(s->t->context, text);
+}
+
+static void note_line(void *context, const char *text) { yokei_run_note(context, "%s", text); }
+
+yoke_status yokei_run_memory(struct yokei_run_state *s)
+{
+    struct yokei_plan *p = &s->t->plan;
+    struct yoke_memory_report *list = calloc((size_t)s->n_ranks, sizeof *list);
+    if (!list) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
+    for (int r = 0; r < s->n_ranks; r++) list[r] = s->trainer->memory[r].report;
+    free(p->memory);
+    p->memory = list;
+    p->n_memory = s->n_ranks;
+    yokei_memory_table(s->trainer->memory, s->n_ranks, note_line, s);
+    return YOKE_OK;
 }
 
 yoke_status yokei_run_report(struct yokei_run_state *s, const struct yoke_step_result *step, double learning_rate,

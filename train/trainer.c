@@ -3,70 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/base.h"
-#include "train/trainer.h"
-
-static double mib(double bytes) { return bytes / 1048576.0; }
-
-/*
- * What this rank alone would need with another micro-batch. 0: cannot be planned.
- * The other ranks are left out: they do not ask at the same time.
- */
-static size_t need_with(const struct yoke_trainer *t, int64_t micro_batch)
-{
-    struct yokei_trainer_plan plan;
-    struct yoke_trainer_config c = t->config;
-    c.comm = c.control = NULL;
-    c.shares = t->plan.shares;
-    c.schedule = NULL;
-    c.micro_batch = micro_batch;
-    if (yokei_trainer_plan_as(t->model, t->device, &c, t->plan.rank, t->plan.n_ranks, &plan)) return 0;
-    const size_t total = plan.report.total;
-    yokei_trainer_plan_free(&plan);
-    return total;
-}
-
-static yoke_status refuse(const struct yoke_trainer *t, uint64_t have)
-{
-    const struct yoke_memory_report r = t->plan.report;
-    char lower[160];
-    int64_t micro = t->plan.micro_batch / 2;
-    size_t need = 0;
-    while (micro >= 1 && (need = need_with(t, micro)) > have) micro /= 2;
-    if (micro >= 1 && need)
-        yokei_text(lower, sizeof lower, "lower the micro-batch from %lld to %lld sequences: that needs %.1f MiB",
-                   (long long)t->plan.micro_batch, (long long)micro, mib((double)need));
-    else
-        yokei_text(lower, sizeof lower, "no smaller micro-batch fits: take a smaller model, a shorter sequence%s",
-                   t->plan.state.dtype == YOKE_F32 ? ", 16-bit precision, or a device with more memory"
-                                                   : ", or a device with more memory");
-    return yoke_fail(YOKE_ENOMEM,
-                     "rank %d on %s: training needs %.1f MiB (weights %.1f, gradients %.1f, optimizer %.1f, activations %.1f, "
-                     "a step's data %.1f, scratch %.1f), but there are %.1f MiB: %s",
-                     t->plan.rank, yoke_device_info(t->device)->spec, mib((double)r.total), mib((double)r.weights),
-                     mib((double)r.gradients), mib((double)r.optimizer), mib((double)r.activations), mib((double)r.workspace),
-                     mib((double)r.scratch), mib((double)have), lower);
-}
-
-/* All ranks refuse together, so that none waits for one that has gone. */
-static yoke_status check_memory(struct yoke_trainer *t)
-{
-    uint64_t available = 0, total = 0;
-    YOKE_TRY(yoke_device_memory(t->device, &available, &total));
-    uint64_t have = t->config.memory_limit ? t->config.memory_limit : available;
-    yoke_status status = t->plan.report.total > have ? refuse(t, have) : YOKE_OK;
-    double mine = status ? 1 : 0;
-    double *all = calloc((size_t)t->plan.n_ranks, sizeof *all);
-    if (!all) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d ranks", t->plan.n_ranks);
-    yoke_status gathered = t->plan.n_ranks > 1 ? yokei_ranks_gather(&t->config, &mine, 1, all) : YOKE_OK;
-    int culprit = -1;
-    for (int r = t->plan.n_ranks - 1; r >= 0; r--)
-        if (all[r] > 0) culprit = r;
-    free(all);
-    YOKE_TRY(status);
-    YOKE_TRY(gathered);
-    if (culprit >= 0) return yoke_fail(YOKE_ENOMEM, "rank %d has too little device memory for this run", culprit);
-    return YOKE_OK;
-}
+#include "train/memory.h"
 
 static yoke_status allocate(struct yoke_trainer *t)
 {
@@ -100,9 +37,12 @@ yoke_status yoke_trainer_create(const yoke_model *model, yoke_device *device, co
     t->model = (yoke_model *)(uintptr_t)model; /* only its count of users is written */
     YOKE_TRY_GOTO(yokei_trainer_plan(model, device, &t->config, &t->plan), free_trainer);
     t->model->n_trainers++;
+    t->memory = calloc((size_t)t->plan.n_ranks, sizeof *t->memory);
+    YOKE_TRY_GOTO(t->memory ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d ranks", t->plan.n_ranks), destroy_trainer);
+    YOKE_TRY_GOTO(yokei_memory_gather(&t->config, device, &t->plan, t->memory), destroy_trainer);
+    YOKE_TRY_GOTO(yokei_memory_check(model, device, &t->config, &t->plan, t->memory), destroy_trainer);
     t->config.shares = NULL;
     t->config.schedule = NULL;
-    YOKE_TRY_GOTO(check_memory(t), destroy_trainer);
     YOKE_TRY_GOTO(allocate(t), destroy_trainer);
     if (t->plan.mesh.data < t->plan.n_ranks)
         YOKE_TRY_GOTO(yokei_groups_create(&t->config, &t->plan, &t->groups), destroy_trainer);
@@ -132,6 +72,7 @@ yoke_status yoke_trainer_destroy(yoke_trainer *t)
     if (t->base) yoke_free(t->device, t->base);
     free(t->event);
     free(t->reports);
+    free(t->memory);
     free(t->host_losses);
     free(t->host_norms);
     yokei_trainer_plan_free(&t->plan);
@@ -144,6 +85,15 @@ yoke_status yoke_trainer_memory(const yoke_trainer *trainer, struct yoke_memory_
 {
     if (!trainer || !report_out) return yoke_fail(YOKE_EINVAL, "yoke_trainer_memory: a pointer is null");
     *report_out = trainer->plan.report;
+    return YOKE_OK;
+}
+
+yoke_status yoke_trainer_memory_of(const yoke_trainer *trainer, int rank, struct yoke_memory_report *report_out)
+{
+    if (!trainer || !report_out) return yoke_fail(YOKE_EINVAL, "yoke_trainer_memory_of: a pointer is null");
+    if (rank < 0 || rank >= trainer->plan.n_ranks)
+        return yoke_fail(YOKE_EINVAL, "yoke_trainer_memory_of: rank %d is none of %d", rank, trainer->plan.n_ranks);
+    *report_out = trainer->memory[rank].report;
     return YOKE_OK;
 }
 

@@ -62,6 +62,8 @@ struct yokei_groups {
     struct yoke_tensor_group tensor_group;
 };
 
+struct yokei_memory_rank; /* memory.h */
+
 struct yoke_trainer {
     struct yoke_trainer_config config;  /* defaults filled in; shares and schedule are not looked at any more */
     yoke_model *model;
@@ -74,6 +76,7 @@ struct yoke_trainer {
     yoke_observer profiler;
     bool profiling;
     struct yokei_groups groups;
+    struct yokei_memory_rank *memory;   /* [n_ranks] */
     struct yokei_loss_scale loss_scale;
     int64_t step, optimizer_step;       /* backward passes, and AdamW steps that were taken */
     double gradient_scale;              /* loss scale that the gradients at hand carry */
@@ -92,6 +95,11 @@ struct yoke_trainer {
 /** Make the groups of the mesh. Collective; blocks. */
 yoke_status yokei_groups_create(const struct yoke_trainer_config *config, const struct yokei_trainer_plan *plan, struct yokei_groups *groups_out);
 void yokei_groups_destroy(struct yokei_groups *groups);
+/** What all communicators of a run take of this rank's host, those of config and of the mesh; those that config has not yet too. */
+yoke_status yokei_groups_footprint(const struct yoke_trainer_config *config, const struct yokei_trainer_plan *plan, bool is_staged,
+                                   size_t *shared_out, size_t *private_out);
+/** What the communicators of config have taken already; 0: there are none. */
+size_t yokei_ranks_taken(const struct yoke_trainer_config *config);
 /** The error of the first communicator of the groups, or of the trainer's own, that has failed. */
 yoke_status yokei_groups_error(const struct yokei_groups *groups, const struct yoke_trainer_config *config);
 /** What a message between stages carries, of n_rows rows of a micro-batch: this rank's own, `columns` elements each. */

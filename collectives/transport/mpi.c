@@ -59,12 +59,16 @@ static yoke_status mpi_error(yoke_comm *comm, int code, const char *call, int pe
     return YOKE_OK;
 }
 
+static size_t lane_message(size_t message_bytes) { return (message_bytes + sizeof(struct trailer) + 63) / 64 * 64; }
+
+size_t yokei_mpi_lane_bytes(size_t message_bytes) { return lane_message(message_bytes) * (YOKEI_SLOTS + 1); }
+
 yoke_status yokei_mpi_lane_begin(yoke_comm *comm, struct yokei_lane *lane, size_t message_bytes)
 {
     struct yokei_mpi_lane *m = calloc(1, sizeof *m);
     if (!m) return yoke_fail(YOKE_ENOMEM, "communicator \"%s\": no memory for a lane", comm->name);
-    m->message_bytes = (message_bytes + sizeof(struct trailer) + 63) / 64 * 64;
-    m->memory_bytes = m->message_bytes * (YOKEI_SLOTS + 1);
+    m->message_bytes = lane_message(message_bytes);
+    m->memory_bytes = yokei_mpi_lane_bytes(message_bytes);
     m->memory = mmap(NULL, m->memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (m->memory == MAP_FAILED) {
         free(m);
@@ -197,6 +201,8 @@ const struct yokei_transport yokei_mpi_transport = { "mpi", mpi_reserve, mpi_pos
 
 static uint64_t control_bytes;
 uint64_t yokei_mpi_control_bytes(void) { return control_bytes; }
+
+size_t yokei_mpi_control_size(void) { return sizeof(struct yokei_mpi_control); }
 
 static bool control_listen(yoke_comm *comm)
 {

@@ -51,10 +51,10 @@ struct yokei_segment {
 
 static size_t up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
-static struct yokei_layout layout_of(const yoke_comm *comm)
+struct yokei_layout yokei_shm_layout(int room, size_t chunk_bytes)
 {
-    const size_t size = (size_t)comm->room;
-    struct yokei_layout l = { .slot_bytes = up(sizeof(struct yokei_header) + comm->chunk_bytes, 4096),
+    const size_t size = (size_t)room;
+    struct yokei_layout l = { .slot_bytes = up(sizeof(struct yokei_header) + chunk_bytes, 4096),
                               .pair_slot_bytes = up(sizeof(struct yokei_header) + YOKEI_PAIR_CHUNK, 4096) };
     l.posts = sizeof(struct yokei_segment);
     l.counters = l.posts + 2 * sizeof(struct yokei_post);
@@ -231,7 +231,7 @@ const struct yokei_transport yokei_shm_transport = { "shm", shm_reserve, shm_pos
 
 yoke_status yokei_shm_create(yoke_comm *comm)
 {
-    const struct yokei_layout l = comm->layout = layout_of(comm);
+    const struct yokei_layout l = comm->layout = yokei_shm_layout(comm->room, comm->chunk_bytes);
     int fd = memfd_create("yoke-slots", MFD_CLOEXEC);
     if (fd < 0) return yoke_fail(YOKE_EIO, "shared memory: memfd_create: %s", strerror(errno));
     int error = fchmod(fd, 0600) ? errno : yokei_file_reserve(fd, l.bytes);

@@ -155,6 +155,35 @@ struct yoke_comm_plan {
 yoke_status yoke_comm_explain(yoke_comm *comm, const char *collective, size_t count, yoke_dtype dtype, yoke_reduction reduction,
                               struct yoke_comm_plan *plan_out);
 
+/** A communicator that is not made yet, for yoke_comm_memory_plan. Zero means the default. */
+struct yoke_comm_shape {
+    size_t size;
+    int n_ranks;
+    size_t chunk_bytes;      /* as in the configuration, YOKE_CHUNK_BYTES included */
+    bool no_shared;          /* likewise */
+    bool is_far;             /* not all of the ranks see each other's memory: they are on several hosts */
+    bool is_staged;          /* over a device whose memory the host does not see */
+    int n_sends, n_receives; /* other ranks that this one gives data by yoke_send, and takes it from by yoke_recv */
+};
+#define YOKE_COMM_SHAPE_INIT { sizeof(struct yoke_comm_shape), 1, 0, false, false, false, 0, 0 }
+
+/** Host memory of a communicator on one rank, in bytes. */
+struct yoke_comm_memory {
+    size_t size;
+    size_t shared;        /* this rank's part of what the ranks of its host see: whole from the start. It maps the others' parts, too */
+    size_t private_bytes; /* what it works with besides: bookkeeping, buffers of messages over MPI, staging of device memory */
+    size_t reserved;      /* address space of buffers that nothing touches while the ranks share memory */
+    bool is_far;          /* some messages go over MPI */
+};
+/**
+ * What a communicator takes on each of its ranks, without making it: exactly what is mapped and allocated then, private_bytes and reserved
+ * together. The lists that operations keep of their calls (some KiB) and memory of yoke_comm_alloc come to it, and what MPI itself takes.
+ * Errors: YOKE_EINVAL (no ranks, a negative number), YOKE_ECONFIG (YOKE_CHUNK_BYTES, YOKE_NO_SHARED).
+ */
+yoke_status yoke_comm_memory_plan(const struct yoke_comm_shape *shape, struct yoke_comm_memory *memory_out);
+/** What this one has taken so far. */
+yoke_status yoke_comm_memory(const yoke_comm *comm, struct yoke_comm_memory *memory_out);
+
 /**
  * Memory of this rank that the other ranks of its host see too: collectives whose buffers all lie in such memory copy
  * nothing aside. Collective, with the same size on all ranks; free is called by all ranks in the same place among the

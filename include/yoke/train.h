@@ -76,7 +76,7 @@ struct yoke_trainer_config {
     double clip;             /* largest norm of the gradient; 0: no clipping */
     double loss_scale;       /* first loss scale; default 2^16 in f16, 1 else */
     int64_t scale_interval;  /* good steps before it doubles (f16); default 2000 */
-    uint64_t memory_limit;   /* bytes that the trainer may take; default what the device has free */
+    uint64_t memory_limit;   /* bytes that the trainer may take on its device; default what is free there, for all ranks that take from it together */
     const char *schedule;    /* this job's schedule as CSV: a line per stage, or per stage of each replica; default by pipeline_kind */
     /* The mesh: ranks along each axis. 0: 1, but data: what is left. Rank (s * data + d) * tensor + t is stage s of replica d. */
     int data, pipeline, tensor;
@@ -103,11 +103,22 @@ struct yoke_memory_report {
     size_t workspace;    /* a step's tokens, targets, losses and norms */
     size_t scratch;      /* of the ops, in the stream */
     size_t total;        /* what is allocated on the device */
+    /* The activations by part, where most of them live at once. */
+    size_t stash;        /* what forward passes leave for backward passes, and B for W */
+    size_t boundaries;   /* outputs of layers and their gradients */
+    size_t received;     /* those that other stages sent; they have a place of their own */
+    size_t layer_workspace; /* of the layer at work */
+    size_t unused;       /* gaps that no buffer fits into */
+    /* Host memory besides; where the host sees the device's memory it is the same one. */
+    size_t staging_shared; /* of all communicators of the run, with the two that were given: what the ranks of a host share */
+    size_t staging;      /* of all communicators: this rank's own */
+    size_t host;         /* losses and norms as they come back, the programs, and a batch of tokens of the caller's */
 };
 
 /**
  * Plan and allocate. The model must outlive the trainer. Collective over config->comm.
- * Errors: YOKE_ECONFIG (batch, sequence, shares, schedule: with the fix), YOKE_ENOMEM (need, have, what to lower),
+ * Errors: YOKE_ECONFIG (batch, sequence, shares, schedule: with the fix), YOKE_ENOMEM (the rank, need, have, and the cheapest change that
+ * fits on all ranks; on all ranks alike, before anything is allocated),
  * YOKE_EUNSUPPORTED (the device does not offer an op in this precision), YOKE_EMISMATCH (ranks differ).
  */
 yoke_status yoke_trainer_create(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *config,
@@ -118,6 +129,8 @@ yoke_status yoke_trainer_plan_memory(const yoke_model *model, yoke_device *devic
                                      const struct yoke_trainer_config *config, struct yoke_memory_report *report_out);
 /** What this trainer took. */
 yoke_status yoke_trainer_memory(const yoke_trainer *trainer, struct yoke_memory_report *report_out);
+/** What the trainer of any rank took: all ranks know it of all. YOKE_EINVAL. */
+yoke_status yoke_trainer_memory_of(const yoke_trainer *trainer, int rank, struct yoke_memory_report *report_out);
 /** This rank's sequences of each step's global batch: [first, first + count). */
 void yoke_trainer_range(const yoke_trainer *trainer, int64_t *first_out, int64_t *count_out);
 

@@ -39,6 +39,15 @@ static const struct yokei_json_field PROGRESS_FIELDS[] = {
 };
 static const struct yokei_json_schema PROGRESS_SCHEMA = { PROGRESS_FIELDS, sizeof(struct yokei_plan_progress), false, YOKE_ECONFIG };
 
+_Static_assert(sizeof(size_t) == sizeof(int64_t), "a size is read and written as a 64-bit integer");
+#define MEMORY(member) { #member, YOKEI_JSON_I64, offsetof(struct yoke_memory_report, member), sizeof(size_t), false, 0, 1e18 }
+static const struct yokei_json_field MEMORY_FIELDS[] = {
+    MEMORY(weights), MEMORY(gradients), MEMORY(optimizer), MEMORY(activations), MEMORY(stash), MEMORY(boundaries), MEMORY(received),
+    MEMORY(layer_workspace), MEMORY(unused), MEMORY(workspace), MEMORY(scratch), MEMORY(total), MEMORY(staging_shared), MEMORY(staging),
+    MEMORY(host), { 0 },
+};
+static const struct yokei_json_schema MEMORY_SCHEMA = { MEMORY_FIELDS, sizeof(struct yoke_memory_report), false, YOKE_ECONFIG };
+
 static const char *const PRECISIONS[] = { "fp32", "bf16", "fp16", NULL };
 
 static const struct yokei_json_field PLAN_FIELDS[] = {
@@ -78,6 +87,7 @@ static const struct yokei_json_field PLAN_FIELDS[] = {
     { "warmup", YOKEI_JSON_I64, PLAN(warmup), false, 0, LIMIT },
     { "steps", YOKEI_JSON_I64, PLAN(steps), false, 0, LIMIT },
     { "budget_seconds", YOKEI_JSON_F64, PLAN(budget_seconds), false, 0, 1e9 },
+    { "memory", YOKEI_JSON_ARRAY, PLAN(memory), false, 0, 100000, .schema = &MEMORY_SCHEMA, .count_offset = offsetof(struct yokei_plan, n_memory) },
     { "progress", YOKEI_JSON_ARRAY, PLAN(progress), false, 0, 100000, .schema = &PROGRESS_SCHEMA,
       .count_offset = offsetof(struct yokei_plan, n_progress) },
     { 0 },

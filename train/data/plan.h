@@ -57,6 +57,8 @@ struct yokei_plan {
     int64_t warmup;         /* steps until the learning rate is reached */
     int64_t steps;          /* 0: until budget_seconds are spent */
     double budget_seconds;
+    struct yoke_memory_report *memory; /* of each rank, as it was planned; informative */
+    int64_t n_memory;
     struct yokei_plan_progress *progress; /* as the run went: written at its end, so that a replay steps alike */
     int64_t n_progress;
 };
