@@ -32,6 +32,7 @@ enum cli_verb_bit {
     CLI_TRACE = 1 << 11,
     CLI_SCHEDULE_SHOW = 1 << 12,
     CLI_SCHEDULE_CHECK = 1 << 13,
+    CLI_PLAN = 1 << 15,
     CLI_CKPT_LS = 1 << 16,
     CLI_CKPT_SHOW = 1 << 17,
     CLI_CKPT_VERIFY = 1 << 18,

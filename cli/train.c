@@ -66,6 +66,9 @@ static yoke_status show_json(const struct yokei_training *t, const struct yokei_
     for (int64_t i = 0; i < t->plan.n_ranks; i++)
         json_array_append_new(ranks, json_pack("{s:s,s:I}", "device", t->plan.ranks[i].device, "samples",
                                                (json_int_t)t->plan.ranks[i].samples));
+    json_t *memory = json_array();
+    for (int64_t i = 0; i < t->plan.n_memory; i++) json_array_append_new(memory, cli_memory_json(&t->plan.memory[i]));
+    json_object_set_new(root, "memory", memory);
     json_object_set_new(root, "saved_step", r->saved_step >= 0 ? json_integer((json_int_t)r->saved_step) : json_null());
     if (r->sample) {
         /* The sample may hold any bytes; JSON only text. */

@@ -3,6 +3,7 @@
 #ifndef CLI_TRAIN_PLAN_H
 #define CLI_TRAIN_PLAN_H
 
+#include <jansson.h>
 #include "cli/cli.h"
 #include "train/loop.h"
 
@@ -10,5 +11,7 @@ yoke_status cli_plan_from_options(const struct cli_context *context, struct yoke
 yoke_status cli_plan_from_file(const struct cli_context *context, const char *path, struct yokei_training *t);
 /** The checkpoint that `path` means; its folder goes to `folder`, which t->resume points to from then on. */
 yoke_status cli_plan_from_checkpoint(const struct cli_context *context, const char *path, char *folder, size_t bytes, struct yokei_training *t);
+/** A rank's memory by part, in bytes. A new object. */
+json_t *cli_memory_json(const struct yoke_memory_report *report);
 
 #endif

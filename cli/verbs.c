@@ -106,6 +106,30 @@ const struct cli_verb cli_verb_table[] = {
           "same data in the same order. Beside it only --steps, --shares, --micro-batch, the layout (--pp and its like) and what is no part of a plan may be given. A "
           "disk that is full is a warning while the run goes on, and exit code 13 for the last checkpoint.",
       .run = cli_train },
+    { "plan", CLI_PLAN, .summary = "Lay a training run out without starting it: places, memory of every rank, work and waiting, and whether it fits",
+      .example = "# what would each of eight ranks take?\n"
+                 "yoke plan -n 8 --model 124m --pp 4 --tp 2 --batch 32 --micro-batch 1\n"
+                 "# and with 2 GiB on each? If it does not fit: the cheapest change that does\n"
+                 "yoke plan -n 8 --model 124m --pp 4 --tp 2 --batch 32 --memory-limit 2G\n"
+                 "# a file that the run takes\n"
+                 "yoke plan -n 2 --model micro --pp 2 --write plan.json && yoke run -n 2 -- train --text book.txt --plan plan.json",
+      .description =
+          "Plans what every rank would do, as yoke train does at its start, and prints which rank is which stage, replica and place among those that share "
+          "tensors; the memory of each by part (DEVICE is what is allocated there; shared, staging and host are host memory besides); parameters; the "
+          "work of a step; and the bubble of the pipeline by the simulator, with equal costs of F, B and W, or those of --costs.\n\n"
+          "Model FLOPs are tokens (6 (12 L h^2 + h V) + 12 L h T) with L blocks of h channels, V words and T tokens: each product forward and twice "
+          "backward, attention without its mask. The operations' own count is of forward and backward passes, with norms, masks and what is computed again.\n\n"
+          "Memory is exact: what the step program's buffers take where they are placed, and what the communicators map. Ranks are taken to be on one host, this one, "
+          "where those whose devices share a memory must fit into it together; with --memory-limit each rank has so much on its device for itself. "
+          "Shares of a batch are equal where --shares does not say otherwise: yoke train measures them, unless it is given the plan.\n\n"
+          "Exit code 0: it fits; 13: it does not, and the error names the rank, what is needed and there, and the first change that was planned to fit on "
+          "all ranks, in the order of what they cost: smaller micro-batches, a schedule with fewer of them alive, recomputation, other layers per "
+          "stage, 16 bits, these together, more stages or ranks that share tensors. 10: the options contradict each other.\n\n"
+          "JSON: schema (1), n_ranks, mesh {dp, pp, tp, chunks}, schedule, batch, sequence, parameters, model_flops, flops, recomputed_flops, bubble, fits, why (or "
+          "null), ranks [{rank, device, stage, replica, tensor, layers, n_layers, parameters, samples, micro_batch, micro_batches, flops, recomputed_flops, "
+          "memory {weights, gradients, optimizer, activations, of which stash, boundaries, received, layer_workspace, unused; workspace, scratch, total; "
+          "staging_shared, staging, host}, have}]. Bytes.",
+      .run = cli_plan },
     { "ckpt ls", CLI_CKPT_LS, .arguments = "DIR", .summary = "List the checkpoints of a folder",
       .example = "yoke ckpt ls checkpoints\nyoke ckpt ls checkpoints --json",
       .description =

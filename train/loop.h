@@ -108,6 +108,8 @@ void yokei_run_note(const struct yokei_run_state *s, const char *format, ...) YO
 /* measure.c */
 /** Devices of all ranks into s->ranks, and the shares: as planned, or dealt by the speed of each on the model's own step. */
 yoke_status yokei_run_shares(struct yokei_run_state *s);
+/** The same without ranks or measurements, s->ranks [n_ranks] having the devices' names: shares as planned, else equal. */
+yoke_status yokei_run_shares_planned(struct yokei_run_state *s);
 struct yoke_trainer_config yokei_run_trainer_config(const struct yokei_run_state *s);
 
 /* rate.c */

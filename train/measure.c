@@ -6,7 +6,7 @@
 #include "core/base/base.h"
 #include "parallel/balance.h"
 #include "train/loop.h"
-#include "train/trainer.h"
+#include "train/memory.h"
 
 enum { LEAST_SAMPLES = 2 };
 static const double MEASURE_SECONDS = 1.5;
@@ -134,6 +134,13 @@ static yoke_status time_steps(struct yokei_run_state *s, yoke_trainer *probe, in
     return YOKE_OK;
 }
 
+static yoke_status fits_equally(const struct yokei_run_state *s)
+{
+    struct yoke_trainer_config c = yokei_run_trainer_config(s);
+    c.shares = NULL;
+    return yokei_memory_fits(s->model, s->t->device, &c);
+}
+
 static yoke_status measure(struct yokei_run_state *s, double *speed_out)
 {
     struct yoke_trainer_config c = yokei_run_trainer_config(s);
@@ -145,6 +152,7 @@ static yoke_status measure(struct yokei_run_state *s, double *speed_out)
     c.data = 0;
     c.batch = n;
     yoke_trainer *probe = NULL;
+    YOKE_TRY(fits_equally(s)); /* all ranks alike: one that alone were refused its probe would leave the others waiting */
     size_t bytes = (size_t)(n * c.sequence) * sizeof(int32_t);
     int32_t *inputs = malloc(bytes), *targets = malloc(bytes);
     yoke_status status = inputs && targets ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "train: no host memory for a batch");
@@ -233,6 +241,17 @@ static void note_replicas(struct yokei_run_state *s)
         s->replica_shares[at.d] = s->shares[r];
         s->ranks[r].share = (double)s->shares[r] / (double)s->t->plan.batch;
     }
+}
+
+yoke_status yokei_run_shares_planned(struct yokei_run_state *s)
+{
+    const struct yokei_plan *p = &s->t->plan;
+    YOKE_TRY(check_size(s));
+    YOKE_TRY(place_ranks(s));
+    if (!p->n_ranks) YOKE_TRY(equally(s));
+    for (int r = 0; r < s->n_ranks; r++) s->shares[r] = p->ranks[r].samples;
+    note_replicas(s);
+    return YOKE_OK;
 }
 
 yoke_status yokei_run_shares(struct yokei_run_state *s)

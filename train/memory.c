@@ -146,7 +146,7 @@ void yokei_memory_table(const struct yokei_memory_rank *ranks, int n_ranks, void
     yokei_text(text, sizeof text, "%-12s %-9s", "memory, MiB", "device");
     for (const struct yokei_memory_part *p = yokei_memory_parts; p->name; p++) {
         const size_t at = strlen(text);
-        yokei_text(text + at, sizeof text - at, " %9s", p->title);
+        yokei_text(text + at, sizeof text - at, " %8s", p->title);
     }
     line(context, text);
     for (int r = 0, end; r < n_ranks; r = end) {
@@ -156,7 +156,7 @@ void yokei_memory_table(const struct yokei_memory_rank *ranks, int n_ranks, void
         yokei_text(text, sizeof text, "%-12s %-9s", who, ranks[r].device);
         for (const struct yokei_memory_part *p = yokei_memory_parts; p->name; p++) {
             const size_t at = strlen(text);
-            yokei_text(text + at, sizeof text - at, " %9.2f", mib(yokei_memory_part_of(&ranks[r].report, p)));
+            yokei_text(text + at, sizeof text - at, " %8.2f", mib(yokei_memory_part_of(&ranks[r].report, p)));
         }
         line(context, text);
     }
