@@ -17,7 +17,7 @@ libyoke_train_la_DEPENDENCIES = libyoke-comm.la libyoke.la $(top_srcdir)/train/l
 include train/data/local.mk
 
 # Tests of training that need neither MPI nor another process.
-train_unit_programs = tests/unit/train_layers tests/unit/train_program tests/unit/train_loop tests/unit/train_mesh tests/unit/train_schedule \
+train_unit_programs = tests/unit/train_layers tests/unit/train_program tests/unit/train_loop tests/unit/train_mesh tests/unit/train_memory tests/unit/train_schedule \
 	tests/unit/train_simulate
 check_PROGRAMS += $(train_unit_programs)
 YOKE_TESTS += $(train_unit_programs)
@@ -37,6 +37,8 @@ tests_unit_train_schedule_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_train_schedule_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_train_simulate_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_train_simulate_LDADD = $(TRAIN_TEST_LDADD)
+tests_unit_train_memory_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
+tests_unit_train_memory_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_train_loop_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_train_loop_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_checkpoint_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
@@ -64,6 +66,14 @@ YOKE_TESTS += \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/parity_planted' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/train_command'
 EXTRA_DIST += tests/ranks/train_command
+
+# What is predicted is what is measured; bench/memory measures a model of about 1 GB by the same program.
+check_PROGRAMS += tests/ranks/memory
+tests_ranks_memory_CFLAGS = $(TRAIN_RANKS_CFLAGS)
+tests_ranks_memory_LDADD = $(TRAIN_RANKS_LDADD)
+YOKE_TESTS += \
+	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 1 tests/ranks/memory' \
+	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 4 tests/ranks/memory'
 
 # Layers over ranks that share their tensors; and with bugs in the library's place, which must be noticed.
 tensor_programs = tests/ranks/tensor tests/ranks/tensor_planted_summed tests/ranks/tensor_planted_counted \

@@ -295,7 +295,7 @@ yoke_status yokei_memory_refuse(const struct yokei_memory_run *run, yokei_memory
     const char *own = run->config->schedule ? ", without the schedule of your own" : "";
     if (least <= 0) return yoke_fail(YOKE_ENOMEM, "%s: %s%s: rank %d then needs %.1f MiB, and all fit", problem, what, own, rank, mib(then));
     return yoke_fail(YOKE_ENOMEM, "%s: nothing that was tried fits. Nearest comes: %s%s, which still lacks %.1f MiB. Take a smaller model, a shorter "
-                                  "sequence, or devices with more memory", problem, what, own, mib(least));
+                                  "sequence, or devices with more memory", problem, what, own, ceil(mib(least) * 10) / 10);
 }
 
 /* ---- a run whose ranks are there ---- */
