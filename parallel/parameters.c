@@ -162,19 +162,25 @@ void yokei_shard_place(const struct yoke_parameter *p, const float *local, float
 struct draw {
     const struct yoke_parameter *p;
     struct yokei_philox_key key;
+    int64_t first, end; /* elements of the shard that are wanted */
     float *to;
 };
 
 static void draw_run(void *context, int64_t logical, int64_t local, int64_t n)
 {
     struct draw *d = context;
-    for (int64_t i = 0; i < n; i++)
-        d->to[local + i] = d->p->init == YOKE_INIT_ZEROS  ? 0.0f
+    for (int64_t i = YOKE_MAX(d->first - local, 0); i < YOKE_MIN(n, d->end - local); i++)
+        d->to[local + i - d->first] = d->p->init == YOKE_INIT_ZEROS  ? 0.0f
                            : d->p->init == YOKE_INIT_ONES ? 1.0f
                                                           : (float)(d->p->init_std * yokei_normal(d->key, (uint64_t)(logical + i)));
 }
 
+void yokei_parameter_draw_piece(const struct yoke_parameter *p, uint64_t seed, int64_t first, int64_t n, float *out)
+{
+    yokei_shard_runs(p, draw_run, &(struct draw){ p, yokei_philox_named(seed, p->name), first, first + n, out });
+}
+
 void yokei_parameter_draw(const struct yoke_parameter *p, uint64_t seed, float *local)
 {
-    yokei_shard_runs(p, draw_run, &(struct draw){ p, yokei_philox_named(seed, p->name), local });
+    yokei_parameter_draw_piece(p, seed, 0, yokei_local_count(p), local);
 }

@@ -38,5 +38,7 @@ void yokei_shard_slice(const struct yoke_parameter *p, const float *whole, float
 void yokei_shard_place(const struct yoke_parameter *p, const float *local, float *whole);
 /** Draw what this rank holds: element i of the whole parameter by (seed, name, i), so every layout starts alike. */
 void yokei_parameter_draw(const struct yoke_parameter *p, uint64_t seed, float *local);
+/** Elements [first, first + n) of it. */
+void yokei_parameter_draw_piece(const struct yoke_parameter *p, uint64_t seed, int64_t first, int64_t n, float *out);
 
 #endif

@@ -96,15 +96,16 @@ yoke_status yoke_trainer_draw(yoke_trainer *t, uint64_t seed)
     if (!t) return yoke_fail(YOKE_EINVAL, "yoke_trainer_draw: trainer is null");
     const struct yokei_state *s = &t->plan.state;
     yoke_stream *stream = t->stream[YOKEI_COMPUTE];
-    int64_t most = 1;
-    for (int i = 0; i < s->n; i++) most = YOKE_MAX(most, s->slot[i].n);
-    float *values = malloc((size_t)most * sizeof *values);
+    enum { PIECE = 64 << 10 }; /* elements: a whole embedding would take host memory that nobody planned */
+    float *values = malloc(PIECE * sizeof *values);
     if (!values) return yoke_fail(YOKE_ENOMEM, "yoke_trainer_draw: no host memory");
     yoke_status status = yoke_fill(stream, t->base, 0, s->bytes);
-    for (int i = 0; i < s->n && !status; i++) {
-        yokei_parameter_draw(&t->plan.parameters.item[i], seed, values);
-        status = yoke_trainer_set(t, YOKE_TENSOR_WEIGHT, i, values);
-    }
+    for (int i = 0; i < s->n; i++)
+        for (int64_t first = 0; first < s->slot[i].n && !status; first += PIECE) {
+            const int64_t n = YOKE_MIN((int64_t)PIECE, s->slot[i].n - first);
+            yokei_parameter_draw_piece(&t->plan.parameters.item[i], seed, first, n, values);
+            status = yokei_trainer_set_piece(t, YOKE_TENSOR_WEIGHT, i, first, n, values);
+        }
     free(values);
     YOKE_TRY(status);
     t->config.seed = seed;
