@@ -75,7 +75,8 @@ static double sum_of(const struct yokei_forecast *f, size_t offset)
 
 static yoke_status show_json(const struct yokei_training *t, const struct yokei_forecast *f)
 {
-    json_t *ranks = json_array();
+    json_t *ranks = json_array(), *widths = json_array();
+    for (int s = 0; s < f->mesh.pipeline; s++) json_array_append_new(widths, json_integer(yokei_mesh_width(&f->mesh, s)));
     for (int r = 0; r < f->n_ranks; r++) {
         const struct yokei_forecast_rank *k = &f->rank[r];
         const struct yokei_memory_rank *m = &f->memory[r];
@@ -85,8 +86,8 @@ static yoke_status show_json(const struct yokei_training *t, const struct yokei_
                                                (json_int_t)k->micro_batch, "micro_batches", k->n_micro_batches, "flops", k->flops, "recomputed_flops",
                                                k->recomputed, "memory", cli_memory_json(&m->report), "have", (json_int_t)m->have));
     }
-    json_t *root = json_pack("{s:i, s:i, s:{s:i, s:i, s:i, s:i}, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:b, s:o, s:o}", "schema", 1, "n_ranks",
-                             f->n_ranks, "mesh", "dp", f->mesh.data, "pp", f->mesh.pipeline, "tp", f->mesh.tensor, "chunks", f->mesh.chunks, "schedule",
+    json_t *root = json_pack("{s:i, s:i, s:{s:i, s:i, s:o, s:i}, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:b, s:o, s:o}", "schema", 1, "n_ranks",
+                             f->n_ranks, "mesh", "dp", f->mesh.data, "pp", f->mesh.pipeline, "tp", widths, "chunks", f->mesh.chunks, "schedule",
                              f->schedule, "batch", (json_int_t)t->plan.batch, "sequence", (json_int_t)t->plan.sequence, "parameters",
                              (json_int_t)f->n_elements, "model_flops", f->model_flops, "flops", SUM(f, flops), "recomputed_flops", SUM(f, recomputed),
                              "bubble", f->bubble, "fits", (int)f->fits, "why", f->fits ? json_null() : json_string(f->why), "ranks", ranks);
@@ -120,7 +121,9 @@ static void show_places(const struct yokei_forecast *f)
         else yokei_text(who, sizeof who, "ranks %d-%d", r, end - 1);
         if (last->at.d > k->at.d) yokei_text(replicas, sizeof replicas, "%d-%d", k->at.d, last->at.d);
         else yokei_text(replicas, sizeof replicas, "%d", k->at.d);
-        if (end > r + 1 && f->mesh.tensor > 1) yokei_text(tensors, sizeof tensors, "%d-%d", last->at.d > k->at.d ? 0 : k->at.t, last->at.d > k->at.d ? f->mesh.tensor - 1 : last->at.t);
+        const int width = yokei_mesh_width(&f->mesh, k->at.s);
+        const bool several = last->at.d > k->at.d;
+        if (end > r + 1 && width > 1) yokei_text(tensors, sizeof tensors, "%d-%d", several ? 0 : k->at.t, several ? width - 1 : last->at.t);
         else yokei_text(tensors, sizeof tensors, "%d", k->at.t);
         printf("%-12s %-9s %5d %9s %7s %10lld %5lld x %-3d  %s\n", who, f->memory[r].device, k->at.s, replicas, tensors, (long long)k->samples,
                (long long)k->micro_batch, k->n_micro_batches, k->layers);
@@ -130,7 +133,8 @@ static void show_places(const struct yokei_forecast *f)
 static void show_text(const struct yokei_training *t, const struct yokei_forecast *f)
 {
     const double flops = SUM(f, flops), recomputed = SUM(f, recomputed);
-    printf("mesh             %d rank%s: dp %d x pp %d x tp %d", f->n_ranks, f->n_ranks > 1 ? "s" : "", f->mesh.data, f->mesh.pipeline, f->mesh.tensor);
+    printf("mesh             %d rank%s: dp %d x pp %d x tp ", f->n_ranks, f->n_ranks > 1 ? "s" : "", f->mesh.data, f->mesh.pipeline);
+    for (int s = 0; s < (f->mesh.widths ? f->mesh.pipeline : 1); s++) printf("%s%d", s ? "," : "", yokei_mesh_width(&f->mesh, s));
     if (f->mesh.pipeline > 1) printf(", schedule %s", f->schedule);
     if (f->mesh.chunks > 1) printf(" of %d chunks", f->mesh.chunks);
     printf("\nbatch            %lld sequences of %lld tokens\n", (long long)t->plan.batch, (long long)t->plan.sequence);

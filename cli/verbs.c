@@ -125,7 +125,7 @@ const struct cli_verb cli_verb_table[] = {
           "Exit code 0: it fits; 13: it does not, and the error names the rank, what is needed and there, and the first change that was planned to fit on "
           "all ranks, in the order of what they cost: smaller micro-batches, a schedule with fewer of them alive, recomputation, other layers per "
           "stage, 16 bits, these together, more stages or ranks that share tensors. 10: the options contradict each other.\n\n"
-          "JSON: schema (1), n_ranks, mesh {dp, pp, tp, chunks}, schedule, batch, sequence, parameters, model_flops, flops, recomputed_flops, bubble, fits, why (or "
+          "JSON: schema (1), n_ranks, mesh {dp, pp, tp [of each stage], chunks}, schedule, batch, sequence, parameters, model_flops, flops, recomputed_flops, bubble, fits, why (or "
           "null), ranks [{rank, device, stage, replica, tensor, layers, n_layers, parameters, samples, micro_batch, micro_batches, flops, recomputed_flops, "
           "memory {weights, gradients, optimizer, activations, of which stash, boundaries, received, layer_workspace, unused; workspace, scratch, total; "
           "staging_shared, staging, host}, have}]. Bytes.",

@@ -36,8 +36,9 @@ static yoke_status begin(struct forecast *w, struct yokei_training *t, int n_ran
     w->config = yokei_run_trainer_config(s);
     w->f->n_ranks = n_ranks;
     w->f->mesh = s->mesh;
+    w->f->widths = s->widths;
     w->f->n_elements = yoke_model_n_elements(s->model);
-    const char *kind = t->plan.schedule[0] ? t->plan.schedule : s->mesh.chunks > 1 ? "interleaved" : "1f1b";
+    const char *kind = t->plan.schedule_text ? "from a file" : t->plan.schedule[0] ? t->plan.schedule : s->mesh.chunks > 1 ? "interleaved" : "1f1b";
     yokei_text(w->f->schedule, sizeof w->f->schedule, "%s", s->mesh.pipeline == 1 ? "none" : kind);
     return YOKE_OK;
 }
@@ -91,8 +92,8 @@ static yoke_status plan_rank(struct forecast *w, int r, bool *recomputes)
     }
     c.micro_batch = w->s.t->plan.ranks[r].micro_batch;
     YOKE_TRY(yokei_trainer_plan_as(w->s.model, device_of(w, r), &c, r, w->f->n_ranks, &p));
-    *out = (struct yokei_forecast_rank){ .at = p.mesh, .samples = p.shares[p.mesh.d], .micro_batch = p.micro_batch,
-                                         .n_micro_batches = p.train.n_micro_batches, .n_elements = 0 };
+    *out = (struct yokei_forecast_rank){ .at = yokei_mesh_at(&w->f->mesh, r), .samples = p.shares[p.mesh.d], .micro_batch = p.micro_batch,
+                                         .n_micro_batches = p.train.n_micro_batches };
     for (int i = 0; i < p.parameters.n; i++) out->n_elements += yokei_local_count(&p.parameters.item[i]);
     list_layers(w->s.model, &p, out);
     count_work(&p.train, out);
@@ -102,22 +103,31 @@ static yoke_status plan_rank(struct forecast *w, int r, bool *recomputes)
     return status;
 }
 
+/* The lines of replica 0: the user's, or made. Those of a file are the first of users_out, which owns them. */
+static yoke_status schedule_of(const struct forecast *w, const struct yokei_pipeline *shape, struct yokei_schedule *users_out, struct yokei_schedule *out)
+{
+    if (!w->config.schedule) return yokei_schedule_pipeline(shape, out);
+    YOKE_TRY(yokei_schedule_parse(w->config.schedule, "schedule", users_out));
+    *out = (struct yokei_schedule){ shape->n_stages, users_out->rank };
+    return YOKE_OK;
+}
+
 static yoke_status simulate(struct forecast *w, const bool *recomputes, const struct yokei_forecast_costs *x)
 {
     const struct yokei_mesh *m = &w->f->mesh;
     struct yokei_pipeline shape = { .n_stages = m->pipeline, .n_chunks = m->chunks, .n_micro_batches = w->f->rank[0].n_micro_batches, .recompute = recomputes };
-    struct yokei_schedule schedule = { 0, NULL };
+    struct yokei_schedule schedule = { 0, NULL }, users = { 0, NULL };
     struct yokei_costs costs = { 0 };
     struct yokei_timeline timeline = { 0 };
     if (m->pipeline == 1) return YOKE_OK;
-    while (strcmp(yokei_pipeline_names[shape.kind], w->f->schedule)) shape.kind++; /* planning has refused others */
-    yoke_status status = yokei_schedule_pipeline(&shape, &schedule);
+    while (!w->config.schedule && strcmp(yokei_pipeline_names[shape.kind], w->f->schedule)) shape.kind++; /* planning has refused others */
+    yoke_status status = schedule_of(w, &shape, &users, &schedule);
     if (!status) status = yokei_costs_equal(m->pipeline, m->chunks, x->F, x->B, x->W, x->hop, &costs);
     if (!status) status = yokei_simulate(&schedule, &costs, &timeline);
     if (!status) w->f->bubble = timeline.bubble;
     yokei_timeline_free(&timeline);
     yokei_costs_free(&costs);
-    yokei_schedule_free(&schedule);
+    yokei_schedule_free(users.rank ? &users : &schedule);
     return status;
 }
 
@@ -189,5 +199,6 @@ void yokei_forecast_free(struct yokei_forecast *f)
 {
     free(f->rank);
     free(f->memory);
+    free(f->widths);
     *f = (struct yokei_forecast){ 0 };
 }

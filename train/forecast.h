@@ -19,6 +19,7 @@ struct yokei_forecast_rank {
 struct yokei_forecast {
     int n_ranks;
     struct yokei_mesh mesh;
+    int *widths;            /* the mesh's */
     struct yokei_forecast_rank *rank;
     struct yokei_memory_rank *memory; /* [n_ranks] */
     char schedule[32];

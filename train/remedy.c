@@ -166,7 +166,7 @@ static bool divide_more(struct remedy *r, int step, bool stages)
 {
     const struct yokei_mesh *m = r->run->mesh;
     const int times = step == 1 ? 2 : 1 << (step - 1), data = step == 1 ? m->data / 2 : m->data;
-    if (step > 3) return false;
+    if (step > 3 || m->widths) return false; /* stages of different widths were chosen for these ranks */
     r->n_planned = step == 1 ? r->run->n_ranks : r->run->n_ranks * times;
     remesh(r, stages ? times : 1, step == 1 && m->data % 2 ? m->data : data); /* of an odd number no half: the product does not fit then */
     r->c.pipeline = m->pipeline * (stages ? times : 1);
@@ -306,7 +306,7 @@ double yokei_memory_asked(const yoke_model *model, yoke_device *device, const st
     struct yokei_trainer_plan plan;
     struct yoke_trainer_config c = *config;
     const struct yokei_memory_rank *like = &ranks[r % n_ranks];
-    const bool same_mesh = n_planned == n_ranks && YOKE_MAX(c.pipeline, 1) == mesh->pipeline && YOKE_MAX(c.tensor, 1) == mesh->tensor;
+    const bool same_mesh = n_planned == n_ranks && YOKE_MAX(c.pipeline, 1) == mesh->pipeline && (c.stage_tensor || YOKE_MAX(c.tensor, 1) == mesh->tensor);
     c.comm = c.control = NULL;
     if (same_mesh) c.micro_batch = c.micro_batch ? YOKE_MIN(c.micro_batch, like->micro_batch) : like->micro_batch;
     if (yokei_trainer_plan_as(model, device, &c, r, n_planned, &plan)) return INFINITY;

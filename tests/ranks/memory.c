@@ -13,8 +13,10 @@
 
 struct job {
     int64_t blocks, channels, heads, words, sequence, batch, micro, pp, tp, precision, recompute, steps;
+    const int *widths; /* of the stages */
+    bool sequence_parallel;
 };
-static const struct job small = { 4, 64, 4, 256, 64, 8, 1, 1, 1, 0, 0, 2 };
+static const struct job small = { 4, 64, 4, 256, 64, 8, 1, 1, 1, 0, 0, 2, NULL, false };
 
 struct subject {
     yoke_device *device;
@@ -34,6 +36,7 @@ static yoke_status open_subject(const struct job *j, MPI_Comm mpi, int size, con
     s->config.precision = j->precision ? YOKE_BF16 : YOKE_F32;
     s->config.batch = j->batch, s->config.micro_batch = j->micro, s->config.sequence = j->sequence;
     s->config.pipeline = (int)j->pp, s->config.tensor = (int)j->tp;
+    s->config.stage_tensor = j->widths, s->config.sequence_parallel = j->sequence_parallel;
     s->config.recompute = words[j->recompute];
     if (size == 1) return YOKE_OK;
     YOKE_TRY(yoke_comm_create(mpi, s->device, NULL, &s->comm));
@@ -136,6 +139,13 @@ static yoke_status staging(const struct job *j, int size, const char *spec)
         shared += m.shared;
         private_bytes += m.private_bytes;
     }
+    for (int i = 0; i < g->n_ties; i++) {
+        struct yoke_comm_memory m;
+        if (!g->ties[i]) continue;
+        YOKE_TRY(yoke_comm_memory(g->ties[i], &m));
+        shared += m.shared;
+        private_bytes += m.private_bytes;
+    }
     YOKE_TRY(differs("shared staging", report.staging_shared, shared));
     YOKE_TRY(differs("private staging", report.staging, private_bytes));
     return close_subject(&s);
@@ -194,6 +204,11 @@ static void check_all(void)
     ranks_check(!staging(&j, ranks_size, "host"), "staging of a pipeline");
     j.pp = 2, j.tp = 2;
     ranks_check(!staging(&j, ranks_size, "host"), "staging of a pipeline of divided tensors");
+    for (int cut = 0; cut < 2; cut++) {
+        j.tp = 0, j.widths = (const int[]){ 3, 1 }, j.sequence_parallel = cut != 0;
+        ranks_check(!exact(&j, ranks_size, "host"), "a wide stage and a narrow one%s: the prediction is exact", cut ? ", positions divided" : "");
+        ranks_check(!staging(&j, ranks_size, "host"), "their staging");
+    }
 }
 
 /* ---- one run, measured ---- */
