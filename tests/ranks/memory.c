@@ -18,6 +18,8 @@ struct job {
 };
 static const struct job small = { 4, 64, 4, 256, 64, 8, 1, 1, 1, 0, 0, 2, NULL, false };
 
+static const char *const recomputations[] = { "none", "attention", "full" };
+
 struct subject {
     yoke_device *device;
     yoke_model *model;
@@ -26,9 +28,8 @@ struct subject {
     struct yoke_trainer_config config;
 };
 
-static yoke_status open_subject(const struct job *j, MPI_Comm mpi, int size, const char *spec, struct subject *s)
+static yoke_status open_device(const struct job *j, const char *spec, struct subject *s)
 {
-    static const char *const words[] = { "none", "attention", "full" };
     const struct yoke_gpt2_config g = { sizeof g, j->blocks, j->heads, j->channels, j->sequence, j->words, 1e-5, 0.02 };
     *s = (struct subject){ .config = YOKE_TRAINER_CONFIG_INIT };
     YOKE_TRY(yoke_device_open(spec, NULL, &s->device));
@@ -37,12 +38,23 @@ static yoke_status open_subject(const struct job *j, MPI_Comm mpi, int size, con
     s->config.batch = j->batch, s->config.micro_batch = j->micro, s->config.sequence = j->sequence;
     s->config.pipeline = (int)j->pp, s->config.tensor = (int)j->tp;
     s->config.stage_tensor = j->widths, s->config.sequence_parallel = j->sequence_parallel;
-    s->config.recompute = words[j->recompute];
+    s->config.recompute = recomputations[j->recompute];
+    return YOKE_OK;
+}
+
+static yoke_status open_communicators(int size, struct subject *s)
+{
     if (size == 1) return YOKE_OK;
-    YOKE_TRY(yoke_comm_create(mpi, s->device, NULL, &s->comm));
-    YOKE_TRY(yoke_comm_create(mpi, NULL, NULL, &s->control));
+    YOKE_TRY(yoke_comm_create(ranks_world, s->device, NULL, &s->comm));
+    YOKE_TRY(yoke_comm_create(ranks_world, NULL, NULL, &s->control));
     s->config.comm = s->comm, s->config.control = s->control;
     return YOKE_OK;
+}
+
+static yoke_status open_subject(const struct job *j, int size, const char *spec, struct subject *s)
+{
+    YOKE_TRY(open_device(j, spec, s));
+    return open_communicators(size, s);
 }
 
 static yoke_status close_subject(struct subject *s)
@@ -107,7 +119,7 @@ static yoke_status exact(const struct job *j, int size, const char *spec)
     struct subject s;
     struct yoke_memory_report report;
     uint64_t before, now, peak;
-    YOKE_TRY(open_subject(j, ranks_world, size, spec, &s));
+    YOKE_TRY(open_subject(j, size, spec, &s));
     YOKE_TRY(yoke_device_allocated(s.device, &before, NULL));
     YOKE_TRY(yoke_trainer_create(s.model, s.device, &s.config, &s.trainer));
     YOKE_TRY(yoke_trainer_memory(s.trainer, &report));
@@ -126,7 +138,7 @@ static yoke_status staging(const struct job *j, int size, const char *spec)
     struct subject s;
     struct yoke_memory_report report;
     size_t shared = 0, private_bytes = 0;
-    YOKE_TRY(open_subject(j, ranks_world, size, spec, &s));
+    YOKE_TRY(open_subject(j, size, spec, &s));
     YOKE_TRY(yoke_trainer_create(s.model, s.device, &s.config, &s.trainer));
     YOKE_TRY(yoke_trainer_memory(s.trainer, &report));
     YOKE_TRY(run_steps(&s, j));
@@ -159,7 +171,7 @@ static yoke_status refused_alike(int size, const char *spec)
     struct job j = small;
     j.micro = 4;
     j.pp = size == 4 ? 2 : 1;
-    YOKE_TRY(open_subject(&j, ranks_world, size, spec, &s));
+    YOKE_TRY(open_subject(&j, size, spec, &s));
     struct yoke_trainer_config c = s.config;
     YOKE_TRY(yoke_trainer_plan_memory(s.model, s.device, &c, &report));
     uint64_t before, peak;
@@ -225,7 +237,7 @@ static double status_of(const char *key)
     return (double)kb * 1024;
 }
 
-/* What this process maps of communicators' segments, each counted for the share of it that its ranks have: they all map it. */
+/* What this process maps of communicators' segments, its own and the others'. */
 static double segments(void)
 {
     char line[512];
@@ -261,11 +273,10 @@ static yoke_status measure(const struct job *j)
 {
     struct subject s;
     struct yoke_memory_report p;
-    YOKE_TRY(yoke_device_open("host", NULL, &s.device)); /* the libraries that a device loads are there before */
-    YOKE_TRY(yoke_device_close(s.device));
+    YOKE_TRY(open_device(j, "host", &s)); /* it loads libraries; MPI was started before, too */
     forget_peak();
     const struct seen before = see();
-    YOKE_TRY(open_subject(j, ranks_world, ranks_size, "host", &s));
+    YOKE_TRY(open_communicators(ranks_size, &s));
     YOKE_TRY(yoke_trainer_create(s.model, s.device, &s.config, &s.trainer));
     YOKE_TRY(yoke_trainer_memory(s.trainer, &p));
     YOKE_TRY(run_steps(&s, j));
@@ -283,11 +294,11 @@ static yoke_status measure(const struct job *j)
     }
     YOKE_TRY(differs("mapped of the communicators", (uint64_t)(after.segments - before.segments), (uint64_t)mapped));
     const double shared = (double)p.staging_shared, mine = (double)(p.total + p.staging + p.host), grown = after.peak - before.anonymous - before.file;
-    const double mib = 1 << 20, ratio = (grown + shared) / (mine + shared);
-    printf("| %lld x %lld, pp %lld tp %lld dp %lld, %s, recompute %lld, rank %d | %.1f | %.1f | %.1f | %.1f | %.1f | %.1f | %.1f | %.4f |\n",
-           (long long)j->blocks, (long long)j->channels, (long long)j->pp, (long long)j->tp, (long long)(ranks_size / (j->pp * j->tp)),
-           j->precision ? "bf16" : "fp32", (long long)j->recompute, ranks_rank, (double)p.total / mib, (double)(p.staging + p.host) / mib, shared / mib,
-           (mine + shared) / mib, (grown + shared) / mib, (after.anonymous - before.anonymous) / mib, (after.file - before.file) / mib, ratio);
+    const double mib = 1 << 20, predicted = mine + shared, ratio = (grown + shared) / predicted;
+    printf("| %lld | %lld | %lld | %s | %s | %d | %.1f | %.1f | %.1f | %.1f | %.1f | %.1f | %.1f | %.4f |\n", (long long)j->pp,
+           (long long)(ranks_size / (j->pp * j->tp)), (long long)j->tp, j->precision ? "bf16" : "fp32", recomputations[j->recompute], ranks_rank,
+           (double)p.total / mib, (double)(p.staging + p.host) / mib, shared / mib, predicted / mib, (grown + shared) / mib,
+           (after.anonymous - before.anonymous - mine) / mib, (after.file - before.file) / mib, ratio);
     fflush(stdout);
     YOKE_TRY(close_subject(&s));
     return fabs(ratio - 1) <= 0.02 ? YOKE_OK : yoke_fail(YOKE_EDATA, "measured is %.4f of what was predicted", ratio);
