@@ -20,7 +20,8 @@ static void add_up(const struct yoke_comm_shape *s, size_t chunk_bytes, bool has
     const size_t lane = chunk_bytes + yokei_mpi_lane_bytes(header + chunk_bytes), pair = yokei_mpi_lane_bytes(header + YOKEI_PAIR_CHUNK);
     const size_t of_messages = YOKEI_LANES * lane + n_pairs * pair;
     const bool over_mpi = s->is_far || !has_segment;
-    *out = (struct yoke_comm_memory){ sizeof *out, .is_far = over_mpi && s->n_ranks > 1, .private_bytes = bookkeeping(s->n_ranks) + n_pairs * sizeof(struct yokei_lane) };
+    *out = (struct yoke_comm_memory){ sizeof *out, .is_far = over_mpi && s->n_ranks > 1,
+                                      .private_bytes = bookkeeping(s->n_ranks) + n_pairs * sizeof(struct yokei_lane) };
     if (has_segment) out->shared = (yokei_shm_layout(s->n_ranks, chunk_bytes).bytes + 4095) / 4096 * 4096;
     *(over_mpi ? &out->private_bytes : &out->reserved) += of_messages;
     if (over_mpi && s->n_ranks > 1) out->private_bytes += yokei_mpi_control_size();

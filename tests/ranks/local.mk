@@ -72,6 +72,7 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run -H aaabbc 6 tests/ranks/property $${YOKE_SOAK:+10}400' \
 	'$(top_srcdir)/tests/ranks/run -H aaaabbbb 8 tests/ranks/property $${YOKE_SOAK:+10}300' \
 	'$(top_srcdir)/tests/ranks/run 3 tests/ranks/footprint' \
+	'$(top_srcdir)/tests/ranks/run -H aab 3 tests/ranks/footprint' \
 	'$(top_srcdir)/tests/ranks/run 1 tests/ranks/moves' \
 	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/moves' \
 	'$(top_srcdir)/tests/ranks/run 5 tests/ranks/moves' \

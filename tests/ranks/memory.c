@@ -159,7 +159,9 @@ static yoke_status staging(const struct job *j, int size, const char *spec)
         private_bytes += m.private_bytes;
     }
     YOKE_TRY(differs("shared staging", report.staging_shared, shared));
-    YOKE_TRY(differs("private staging", report.staging, private_bytes));
+    if (yoke_device_info(s.device)->host_visible) YOKE_TRY(differs("private staging", report.staging, private_bytes));
+    else if (private_bytes > report.staging) /* lanes stage once an operation needs them: up to what was said */
+        return yoke_fail(YOKE_EDATA, "private staging: %zu bytes, more than %zu", private_bytes, report.staging);
     return close_subject(&s);
 }
 
@@ -203,7 +205,7 @@ static void check_all(void)
                 struct job j = small;
                 j.pp = meshes[m][0], j.tp = meshes[m][1], j.precision = precision, j.recompute = recompute;
                 j.micro = recompute == 0 ? 2 : 1;
-                if (j.pp * j.tp > ranks_size || ranks_size % (j.pp * j.tp) || (recompute && j.pp == 1)) continue;
+                if (j.pp * j.tp > ranks_size || ranks_size % (j.pp * j.tp) || (recompute && (precision || j.pp == 1))) continue;
                 ranks_check(!exact(&j, ranks_size, "host"), "pp %d tp %d, %s, recompute %d: the prediction is exact", meshes[m][0], meshes[m][1],
                             precision ? "bf16" : "fp32", recompute);
             }
@@ -214,6 +216,10 @@ static void check_all(void)
     ranks_check(!staging(&j, ranks_size, "host"), "staging of replicas of a pipeline");
     j.pp = 4;
     ranks_check(!staging(&j, ranks_size, "host"), "staging of a pipeline");
+    setenv("YOKE_OPENCL_ADDRESS", "buffer", 1);
+    ranks_check(!staging(&j, ranks_size, "opencl:0"), "staging of device memory that the host does not see");
+    ranks_check(!exact(&j, ranks_size, "opencl:0"), "and its prediction is exact");
+    unsetenv("YOKE_OPENCL_ADDRESS");
     j.pp = 2, j.tp = 2;
     ranks_check(!staging(&j, ranks_size, "host"), "staging of a pipeline of divided tensors");
     for (int cut = 0; cut < 2; cut++) {
