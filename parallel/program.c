@@ -23,6 +23,7 @@ struct lowering {
     struct live *live; /* [micro-batch][layer] */
     const struct yokei_actions *actions;
     int at;            /* the action in hand */
+    bool refills;      /* an R has been put off to the B behind it, segment by segment */
     struct yokei_chunk all; /* the one chunk of a rank that holds all layers */
     yoke_status status; /* sticky: out of memory */
 };
@@ -113,13 +114,12 @@ static const struct yokei_chunk *chunk_of(const struct lowering *w, int chunk) {
 static bool is_recomputed(const struct lowering *w, int layer) { return w->job->recomputed && w->job->recomputed[layer]; }
 
 /*
- * The forward passes of a chunk's layers; `again`: of those whose stash is filled again, from inputs that were kept or are made anew
+ * The forward passes of layers [first, end); `again`: of those whose stash is filled again, from inputs that were kept or are made anew
  * here. The first pass leaves nothing of such a layer but its output, for who comes next: the second makes that anew, too.
  */
-static void lower_forward(struct lowering *w, int m, int c, bool again)
+static void lower_forward(struct lowering *w, int m, int c, int first, int end, bool again)
 {
-    const struct yokei_chunk *chunk = chunk_of(w, c);
-    for (int l = chunk->first; l < chunk->end; l++) {
+    for (int l = first; l < end; l++) {
         struct live *live = live_of(w, m, l);
         if (again && !is_recomputed(w, l)) continue;
         struct yokei_instruction i = *emit(w, YOKEI_FORWARD);
@@ -131,6 +131,32 @@ static void lower_forward(struct lowering *w, int m, int c, bool again)
         i.workspace = buffer(w, YOKEI_BUFFER_WORKSPACE, part_bytes(w, l, m, YOKE_WORKSPACE));
         if (!w->status) w->p->instruction[w->p->n - 1] = i;
     }
+}
+
+/*
+ * Whether R can be put off: B comes next, but for receives. Then a segment of layers is filled again directly before its B, so that only
+ * the inputs of segments and the stash of one of them are in memory, as in Chen et al. 2016, arXiv:1604.06174.
+ */
+static bool can_put_off(const struct lowering *w)
+{
+    const struct yokei_action *r = &w->actions->action[w->at], *next = r + 1, *end = w->actions->action + w->actions->n;
+    while (next < end && (next->kind == YOKEI_ACTION_RA || next->kind == YOKEI_ACTION_RG)) next++;
+    return w->job->segment > 0 && next < end && next->kind == YOKEI_ACTION_B && next->index == r->index && next->chunk == r->chunk;
+}
+
+static void lower_again(struct lowering *w, const struct yokei_action *r)
+{
+    const struct yokei_chunk *chunk = chunk_of(w, r->chunk);
+    w->refills = can_put_off(w);
+    if (!w->refills) lower_forward(w, r->index, r->chunk, chunk->first, chunk->end, true);
+}
+
+/* Before B of layer l: the segment that ends there. */
+static void refill(struct lowering *w, int m, int c, int l)
+{
+    const struct yokei_chunk *chunk = chunk_of(w, c);
+    const int at = (l - chunk->first) % w->job->segment;
+    if (l + 1 == chunk->end || at + 1 == w->job->segment) lower_forward(w, m, c, l - at, l + 1, true);
 }
 
 /* ---- messages of a pipeline ---- */
@@ -224,18 +250,20 @@ static void lower_backward(struct lowering *w, const struct yokei_action *action
     const struct yokei_chunk *chunk = chunk_of(w, action->chunk);
     if (weight && input) w->at++;
     for (int l = chunk->end - 1; l >= chunk->first; l--) {
+        if (input && w->refills) refill(w, action->index, action->chunk, l);
         if (input) lower_backward_input(w, l, action->index, action->chunk);
         if (weight) lower_backward_weight(w, l, action->index, action->chunk);
         if (weight) lower_ready_reduces(w, l);
     }
+    if (input) w->refills = false;
 }
 
 static void lower_action(struct lowering *w)
 {
     const struct yokei_action *a = &w->actions->action[w->at], *next = w->at + 1 < w->actions->n ? a + 1 : NULL;
     switch (a->kind) {
-    case YOKEI_ACTION_F:
-    case YOKEI_ACTION_R: lower_forward(w, a->index, a->chunk, a->kind == YOKEI_ACTION_R); break;
+    case YOKEI_ACTION_F: lower_forward(w, a->index, a->chunk, chunk_of(w, a->chunk)->first, chunk_of(w, a->chunk)->end, false); break;
+    case YOKEI_ACTION_R: lower_again(w, a); break;
     case YOKEI_ACTION_SA:
     case YOKEI_ACTION_RA:
     case YOKEI_ACTION_SG:
@@ -322,7 +350,7 @@ yoke_status yokei_program_evaluate(const struct yokei_job *job, struct yokei_pro
         for (int c = 0; c < n_chunks; c++) {
             const struct yokei_chunk *chunk = chunk_of(&w, c);
             if (chunk->first > 0) lower_message(&w, &(struct yokei_action){ YOKEI_ACTION_RA, m, c });
-            lower_forward(&w, m, c, false);
+            lower_forward(&w, m, c, chunk->first, chunk->end, false);
             if (chunk->end < job->n_layers) lower_message(&w, &(struct yokei_action){ YOKEI_ACTION_SA, m, c });
         }
     program_out->agree = program_out->n;

@@ -102,6 +102,7 @@ struct yokei_job {
     int n_chunks;
     const struct yokei_chunk *chunk; /* of this rank; 0 chunks: all layers are one */
     const bool *recomputed;          /* [n_layers] whose stash R fills again; NULL: none */
+    int segment;                     /* layers whose stashes are filled again together, where R comes directly before B; 0: all of a chunk */
     const struct yokei_parameters *parameters;
     const struct yokei_state *state;
     yoke_device *device;

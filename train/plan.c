@@ -185,6 +185,30 @@ static yoke_status make_schedule(const struct yoke_trainer_config *c, const stru
     return status;
 }
 
+/*
+ * The training step. Of the lengths of segments that are recomputed together, the one that takes the least memory: short ones keep more
+ * inputs, of every micro-batch that is alive, and long ones more of one micro-batch's stash. None changes a bit.
+ */
+static yoke_status lower_train(const struct yokei_actions *actions, struct yokei_trainer_plan *p)
+{
+    int longest = 0;
+    bool any = false;
+    for (int l = 0; l < p->train_job.n_layers; l++) any = any || p->recomputed[l];
+    for (int c = 0; c < p->mesh.chunks && any; c++) longest = YOKE_MAX(longest, p->chunk[c].end - p->chunk[c].first);
+    if (!longest) return yokei_program_train(&p->train_job, actions, &p->train);
+    int best = 0;
+    size_t least = 0;
+    for (int n = 1; n < 2 * longest; n *= 2) {
+        struct yokei_program program;
+        p->train_job.segment = YOKE_MIN(n, longest);
+        YOKE_TRY(yokei_program_train(&p->train_job, actions, &program));
+        if (!best || program.bytes <= least) best = p->train_job.segment, least = program.bytes;
+        yokei_program_free(&program);
+    }
+    p->train_job.segment = best;
+    return yokei_program_train(&p->train_job, actions, &p->train);
+}
+
 static yoke_status lower(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *c,
                          struct yokei_trainer_plan *p)
 {
@@ -200,7 +224,7 @@ static yoke_status lower(const yoke_model *model, yoke_device *device, const str
     p->evaluate_job = p->logits_job = p->train_job;
     p->evaluate_job.n_sequences = p->micro_batch;
     p->logits_job.n_sequences = p->logits_job.micro_batch = 1;
-    YOKE_TRY_GOTO(yokei_program_train(&p->train_job, &schedule.rank[own], &p->train), free_schedule);
+    YOKE_TRY_GOTO(lower_train(&schedule.rank[own], p), free_schedule);
     YOKE_TRY_GOTO(yokei_program_evaluate(&p->evaluate_job, &p->evaluate), free_schedule);
     YOKE_TRY_GOTO(yokei_program_evaluate(&p->logits_job, &p->logits), free_schedule);
 free_schedule:
