@@ -62,24 +62,31 @@ static yoke_status run_norms(const struct yokei_machine *k)
     const struct yokei_state *s = k->job->state;
     struct yoke_layer_call call = plain_call(k);
     size_t pair = 2 * yoke_dtype_bytes(s->wide);
-    for (int p = 0; p < s->n; p++)
-        YOKE_TRY(YOKE_CALL(&call, grad_norm, .dtype = s->wide, .n = s->slot[p].n,
-                           .grad = yoke_at(k->base, s->slot[p].gradient), .scale = 1.0f / k->pass.loss_scale,
+    for (int p = 0; p < s->n; p++) {
+        const struct yokei_slot *slot = &s->slot[p];
+        if (yokei_is_empty(slot->own)) continue;
+        YOKE_TRY(YOKE_CALL(&call, grad_norm, .dtype = s->wide, .n = slot->own.end - slot->own.begin,
+                           .grad = yoke_at(k->base, slot->gradient + (size_t)slot->own.begin * pair / 2), .scale = 1.0f / k->pass.loss_scale,
                            .out = yoke_at(k->base, s->norms + (size_t)p * pair)));
+    }
     return YOKE_OK;
 }
 
-static yoke_status run_step(const struct yokei_machine *k)
+/* The parameters of a bucket, as far as their moments are here. */
+static yoke_status run_step(const struct yokei_machine *k, int bucket)
 {
     const struct yokei_state *s = k->job->state;
     const struct yokei_adamw *a = &k->adamw;
+    const size_t wide = yoke_dtype_bytes(s->wide), narrow = yoke_dtype_bytes(s->dtype);
     struct yoke_layer_call call = plain_call(k);
     for (int p = 0; p < s->n; p++) {
         const struct yokei_slot *slot = &s->slot[p];
-        YOKE_TRY(YOKE_CALL(&call, adamw, .dtype = s->wide, .copy_dtype = s->dtype, .n = slot->n,
+        const size_t first = (size_t)slot->kept.begin;
+        if (slot->bucket != bucket || yokei_is_empty(slot->kept)) continue;
+        YOKE_TRY(YOKE_CALL(&call, adamw, .dtype = s->wide, .copy_dtype = s->dtype, .n = slot->kept.end - slot->kept.begin,
                            .w = yoke_at(k->base, slot->master), .m = yoke_at(k->base, slot->moment1),
-                           .v = yoke_at(k->base, slot->moment2), .grad = yoke_at(k->base, slot->gradient),
-                           .copy = slot->has_copy ? yoke_at(k->base, slot->weight) : NULL,
+                           .v = yoke_at(k->base, slot->moment2), .grad = yoke_at(k->base, slot->gradient + first * wide),
+                           .copy = slot->has_copy ? yoke_at(k->base, slot->weight + first * narrow) : NULL,
                            .lr = (float)a->learning_rate, .beta1 = (float)a->beta1, .beta2 = (float)a->beta2,
                            .eps = (float)a->eps,
                            .weight_decay = k->job->parameters->item[p].decay ? (float)a->weight_decay : 0.0f,
@@ -110,7 +117,6 @@ static yoke_status run_zero(const struct yokei_machine *k)
 static yoke_status run_one(const struct yokei_machine *k, const struct yokei_instruction *i)
 {
     bool runs = !k->observer || k->observer->runs;
-    const struct yokei_bucket *b;
     switch (i->kind) {
     case YOKEI_ZERO: return run_zero(k);
     case YOKEI_FORWARD:
@@ -122,12 +128,11 @@ static yoke_status run_one(const struct yokei_machine *k, const struct yokei_ins
     case YOKEI_RECEIVE_GRADIENT: return runs ? run_message(k, i) : YOKE_OK;
     case YOKEI_REPLICATED: return runs && k->replicated ? k->replicated(k->context, k->stream[i->stream]) : YOKE_OK;
     case YOKEI_TIED: return runs && k->tied ? k->tied(k->context, k->stream[i->stream]) : YOKE_OK;
-    case YOKEI_REDUCE:
-        b = &k->job->state->bucket[i->bucket];
-        return runs && k->reduce ? k->reduce(k->context, yoke_at(k->base, b->offset), b->n, k->stream[i->stream]) : YOKE_OK;
+    case YOKEI_REDUCE: return runs && k->reduce ? k->reduce(k->context, i->bucket, k->stream[i->stream]) : YOKE_OK;
+    case YOKEI_GATHER: return runs && k->gather ? k->gather(k->context, i->bucket, k->stream[i->stream]) : YOKE_OK;
     case YOKEI_NORMS: return run_norms(k);
     case YOKEI_AGREE: return runs && k->agree ? k->agree(k->context) : YOKE_OK;
-    case YOKEI_STEP: return run_step(k);
+    case YOKEI_STEP: return run_step(k, i->bucket);
     case YOKEI_N_INSTRUCTIONS: break;
     }
     return yoke_fail(YOKE_EINTERNAL, "step program: instruction of kind %d", (int)i->kind);

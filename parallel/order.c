@@ -21,6 +21,7 @@ struct ordering {
     struct yokei_program *p;
     struct users *users;                                 /* [n_buffers] */
     int newest[YOKEI_N_STREAMS];                         /* instruction of each stream so far */
+    int summed;                                          /* the newest on the stream of communication that works on gradients */
     int waited[YOKEI_N_STREAMS][YOKEI_N_STREAMS];        /* [of][for]: newest instruction that the stream has waited for */
 };
 
@@ -62,6 +63,18 @@ static bool works_on_gradients(const struct yokei_instruction *i)
     return i->kind == YOKEI_REDUCE || i->kind == YOKEI_TIED || i->kind == YOKEI_REPLICATED || i->kind == YOKEI_NORMS || i->kind == YOKEI_STEP || i->kind == YOKEI_AGREE;
 }
 
+/*
+ * Gradients are written by W, on the stream of computation, summed on that of communication, and read again. A bucket's gather waits for
+ * its step, the newest then; the next bucket's step does not wait for the gather.
+ */
+static void order_buckets(struct ordering *o, int at)
+{
+    const struct yokei_instruction *i = &o->p->instruction[at];
+    if (works_on_gradients(i)) wait_for(o, at, i->stream == YOKEI_COMPUTE ? o->summed : o->newest[YOKEI_COMPUTE]);
+    if (works_on_gradients(i) && i->stream == YOKEI_COMMUNICATION) o->summed = at;
+    if (i->kind == YOKEI_GATHER) wait_for(o, at, o->newest[YOKEI_COMPUTE]);
+}
+
 static void order(struct ordering *o, int at)
 {
     struct yokei_instruction *i = &o->p->instruction[at];
@@ -73,15 +86,14 @@ static void order(struct ordering *o, int at)
         else wait_for(o, at, b->first);
         o->users[list[k]].last[i->stream] = at;
     }
-    /* Gradients are written by W, on the stream of computation, summed on that of communication, and read again. */
-    if (works_on_gradients(i)) wait_for(o, at, o->newest[i->stream == YOKEI_COMPUTE ? YOKEI_COMMUNICATION : YOKEI_COMPUTE]);
+    order_buckets(o, at);
     if (yokei_is_message(i->kind) && i->record < 0) i->record = o->p->n_events++;
     o->newest[i->stream] = at;
 }
 
 yoke_status yokei_order_streams(struct yokei_program *p)
 {
-    struct ordering o = { .p = p, .users = malloc(((size_t)p->n_buffers + 1) * sizeof *o.users) };
+    struct ordering o = { .p = p, .summed = -1, .users = malloc(((size_t)p->n_buffers + 1) * sizeof *o.users) };
     if (!o.users) return yoke_fail(YOKE_ENOMEM, "step program: no host memory for %d buffers", p->n_buffers);
     memset(o.users, 0xff, ((size_t)p->n_buffers + 1) * sizeof *o.users); /* -1 */
     memset(o.newest, 0xff, sizeof o.newest);

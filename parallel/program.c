@@ -8,7 +8,7 @@
 const char *const yokei_instruction_names[YOKEI_N_INSTRUCTIONS] = { "zero", "F", "B", "W", "send activation", "receive activation",
                                                                      "send gradient", "receive gradient", "tied", "replicated",
                                                                      "reduce", "norms",
-                                                                     "agree", "step" };
+                                                                     "agree", "step", "gather" };
 
 enum { NONE = -1 };
 
@@ -237,6 +237,18 @@ static void lower_reduce(struct lowering *w, int bucket)
     i->stream = YOKEI_COMMUNICATION;
 }
 
+/* Bucket after bucket: where the replicas divide the steps, one's weights are on their way to the others while the next is stepped. */
+static void lower_step(struct lowering *w)
+{
+    for (int b = 0; b < w->job->state->n_buckets; b++) {
+        emit(w, YOKEI_STEP)->bucket = b;
+        if (!w->job->state->is_divided) continue;
+        struct yokei_instruction *i = emit(w, YOKEI_GATHER);
+        i->bucket = b;
+        i->stream = YOKEI_COMMUNICATION;
+    }
+}
+
 /* The REDUCE actions that come directly next are issued as soon as their bucket is complete. */
 static void lower_ready_reduces(struct lowering *w, int layer)
 {
@@ -282,7 +294,7 @@ static void lower_action(struct lowering *w)
         w->p->agree = w->p->n;
         emit(w, YOKEI_AGREE);
         break;
-    case YOKEI_ACTION_STEP: emit(w, YOKEI_STEP); break;
+    case YOKEI_ACTION_STEP: lower_step(w); break;
     case YOKEI_N_ACTIONS: break;
     }
 }

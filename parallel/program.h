@@ -23,10 +23,11 @@ enum yokei_instruction_kind {
     YOKEI_RECEIVE_GRADIENT,
     YOKEI_TIED,            /* sum the gradients of parameters that first and last stage share */
     YOKEI_REPLICATED,      /* make gradients of what all ranks of a tensor group hold the same on all */
-    YOKEI_REDUCE,          /* sum a bucket over the ranks */
-    YOKEI_NORMS,           /* sums of squares and non-finite elements of all gradients */
+    YOKEI_REDUCE,          /* sum a bucket over the replicas */
+    YOKEI_NORMS,           /* sums of squares and non-finite elements of the gradients in the own slices */
     YOKEI_AGREE,           /* what the ranks tell each other at the end of a step */
-    YOKEI_STEP,            /* AdamW on all parameters */
+    YOKEI_STEP,            /* AdamW on what a bucket keeps here */
+    YOKEI_GATHER,          /* the weights of a bucket from the replicas that stepped them */
     YOKEI_N_INSTRUCTIONS
 };
 extern const char *const yokei_instruction_names[YOKEI_N_INSTRUCTIONS];
@@ -48,7 +49,7 @@ enum yokei_stream {
 struct yokei_instruction {
     enum yokei_instruction_kind kind;
     int layer, micro_batch, chunk; /* of a layer's call */
-    int bucket;                    /* of REDUCE */
+    int bucket;                    /* of REDUCE, STEP and GATHER */
     enum yokei_stream stream;
     int wait[YOKEI_N_STREAMS];     /* events of other streams that are waited for before; -1: none */
     int record;                    /* event recorded after; -1: none */
@@ -151,8 +152,9 @@ struct yokei_machine {
     struct yoke_pass pass;  /* of the step; micro-batch and sample are filled in */
     struct yokei_adamw adamw;
     const struct yoke_tensor_group *tensor; /* the ranks that share this rank's layers; NULL: none */
-    /* the two things that need other ranks; NULL: alone */
-    yoke_status (*reduce)(void *context, void *gradients, int64_t n, yoke_stream *stream);
+    /* what needs other ranks; NULL: alone */
+    yoke_status (*reduce)(void *context, int bucket, yoke_stream *stream);
+    yoke_status (*gather)(void *context, int bucket, yoke_stream *stream);
     yoke_status (*tied)(void *context, yoke_stream *stream);
     yoke_status (*replicated)(void *context, yoke_stream *stream);
     yoke_status (*agree)(void *context);

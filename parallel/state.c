@@ -5,6 +5,10 @@
 #include "core/base/base.h"
 #include "parallel/state.h"
 
+/* Parameters begin at multiples of EVEN elements, so that 16-bit ones begin at 64 bytes; slices at multiples of UNIT. */
+enum { EVEN = 32, UNIT = 16 };
+enum { N_KINDS = 4 }; /* of buckets: vectors, matrices, and both again of what all ranks of a tensor group hold */
+
 static size_t take(size_t *at, size_t bytes)
 {
     size_t offset = *at;
@@ -12,61 +16,185 @@ static size_t take(size_t *at, size_t bytes)
     return offset;
 }
 
+/* ---- which bucket ---- */
+
 /*
- * Gradients lie in the order in which the backward pass completes them, last layer first, so that a bucket is one
- * contiguous piece that is ready early. A tied parameter is complete with the lowest layer that uses it.
+ * Matrices and vectors apart, since their weights differ in type. Buckets of what all ranks of a tensor group hold have the same slices on all
+ * of them, though these hold different parts of the rest; so has the bucket of a tied parameter on both of its stages. Their gradients
+ * are summed slice by slice over those ranks, too. -1: a bucket of its own.
  */
-static yoke_status lay_out_gradients(const struct yokei_parameters *ps, size_t bucket_bytes, struct yokei_state *s,
-                                     size_t *at)
+static int kind_of(const struct yokei_parameters *ps, const struct yokei_replicas *r, int i)
 {
-    size_t width = yoke_dtype_bytes(s->wide);
-    s->bucket = calloc((size_t)ps->n + 1, sizeof *s->bucket);
-    if (!s->bucket) return yoke_fail(YOKE_ENOMEM, "buckets: no host memory for %d parameters", ps->n);
-    s->gradients = *at;
+    const bool replicated = r->is_tensor && ps->item[i].replicated_axes & YOKE_AXIS_TENSOR;
+    return r->tied && r->tied[i] ? -1 : ps->item[i].matrix + 2 * replicated;
+}
+
+static void deal_buckets(const struct yokei_parameters *ps, const struct yokei_replicas *r, size_t bucket_bytes, struct yokei_state *s)
+{
+    const size_t width = yoke_dtype_bytes(s->wide);
+    int open[N_KINDS];
+    for (int k = 0; k < N_KINDS; k++) open[k] = -1;
     for (int layer = ps->n_layers - 1; layer >= 0; layer--) {
         for (int i = 0; i < ps->n; i++) {
             if (ps->first_layer[i] != layer) continue;
-            struct yokei_bucket *b = s->n_buckets ? &s->bucket[s->n_buckets - 1] : NULL;
-            if (!b || (size_t)b->n * width >= bucket_bytes) {
-                b = &s->bucket[s->n_buckets++];
-                b->offset = *at;
-            }
-            s->slot[i].gradient = take(at, (size_t)s->slot[i].n * width);
-            b->n = (int64_t)((*at - b->offset) / width);
-            b->layer = layer;
+            const int kind = kind_of(ps, r, i);
+            int b = kind < 0 ? -1 : open[kind];
+            if (b < 0 || (size_t)s->bucket[b].n * width >= bucket_bytes) b = s->n_buckets++;
+            if (kind >= 0) open[kind] = b;
+            struct yokei_bucket *bucket = &s->bucket[b];
+            s->slot[i].bucket = b;
+            s->slot[i].at = bucket->n;
+            bucket->n += (s->slot[i].n + EVEN - 1) / EVEN * EVEN;
+            bucket->layer = layer;
+            bucket->has_copy = s->slot[i].has_copy;
+            bucket->sums_slices = s->is_divided && !(kind < 0 && r->has_ties);
         }
     }
-    s->gradients_bytes = *at - s->gradients;
+}
+
+/* By the order in which the backward pass completes them, last layer first: several were open at a time. */
+static yoke_status order_buckets(struct yokei_state *s)
+{
+    int *now = calloc((size_t)s->n_buckets + 1, sizeof *now); /* where each one goes */
+    struct yokei_bucket *list = calloc((size_t)s->n_buckets + 1, sizeof *list);
+    if (!now || !list) {
+        free(now);
+        free(list);
+        return yoke_fail(YOKE_ENOMEM, "buckets: no host memory for %d", s->n_buckets);
+    }
+    for (int b = 0; b < s->n_buckets; b++) {
+        for (int other = 0; other < s->n_buckets; other++)
+            now[b] += s->bucket[other].layer > s->bucket[b].layer || (s->bucket[other].layer == s->bucket[b].layer && other < b);
+        list[now[b]] = s->bucket[b];
+    }
+    for (int i = 0; i < s->n; i++) s->slot[i].bucket = now[s->slot[i].bucket];
+    free(s->bucket);
+    free(now);
+    s->bucket = list;
     return YOKE_OK;
 }
 
-yoke_status yokei_state_create(const struct yokei_parameters *ps, yoke_dtype dtype, int64_t n_tokens,
+/* ---- whose slice ---- */
+
+static int64_t share_of(const struct yokei_replicas *r, int d) { return r->shares ? r->shares[d] : 1; }
+
+static struct yoke_range cut(struct yoke_range row, const struct yokei_slot *slot)
+{
+    return (struct yoke_range){ YOKE_MIN(YOKE_MAX(row.begin - slot->at, 0), slot->n), YOKE_MIN(YOKE_MAX(row.end - slot->at, 0), slot->n) };
+}
+
+/* Whole units, by the shares, in the order of the replicas; the same on all of them. */
+static yoke_status slice_buckets(const struct yokei_replicas *r, struct yokei_state *s)
+{
+    int64_t total = 0;
+    for (int d = 0; d < r->n; d++) total += share_of(r, d);
+    s->counts = calloc((size_t)s->n_buckets * (size_t)r->n + 1, sizeof *s->counts);
+    if (!s->counts) return yoke_fail(YOKE_ENOMEM, "buckets: no host memory for the slices of %d replicas", r->n);
+    for (int b = 0; b < s->n_buckets; b++) {
+        struct yokei_bucket *bucket = &s->bucket[b];
+        const int64_t units = bucket->n / UNIT;
+        int64_t before = 0, begin = 0;
+        bucket->counts = s->counts + (size_t)b * (size_t)r->n;
+        for (int d = 0; d < r->n; d++) {
+            before += share_of(r, d);
+            const int64_t end = (units / total * before + units % total * before / total) * UNIT;
+            if (d == r->d) bucket->own = (struct yoke_range){ begin, end };
+            bucket->counts[d] = (size_t)(end - begin);
+            begin = end;
+        }
+        bucket->kept = s->is_divided ? bucket->own : (struct yoke_range){ 0, bucket->n };
+    }
+    for (int i = 0; i < s->n; i++) {
+        s->slot[i].own = cut(s->bucket[s->slot[i].bucket].own, &s->slot[i]);
+        s->slot[i].kept = cut(s->bucket[s->slot[i].bucket].kept, &s->slot[i]);
+    }
+    return YOKE_OK;
+}
+
+/* ---- where ---- */
+
+static void place_buckets(struct yokei_state *s, size_t *at)
+{
+    const size_t width = yoke_dtype_bytes(s->wide);
+    size_t masters = 0, all_masters = 0;
+    for (int b = 0; b < s->n_buckets; b++) {
+        struct yokei_bucket *k = &s->bucket[b];
+        k->weight = take(at, (size_t)k->n * yoke_dtype_bytes(yokei_weight_dtype(s, k->has_copy)));
+    }
+    for (int b = 0; b < s->n_buckets; b++) {
+        struct yokei_bucket *k = &s->bucket[b];
+        if (!k->has_copy) continue;
+        k->master = take(at, (size_t)(k->kept.end - k->kept.begin) * width);
+        masters += (size_t)(k->kept.end - k->kept.begin) * width;
+        all_masters += (size_t)k->n * width;
+    }
+    s->report.weights = *at;
+    for (int b = 0; b < s->n_buckets; b++) {
+        struct yokei_bucket *k = &s->bucket[b];
+        k->moment1 = take(at, (size_t)(k->kept.end - k->kept.begin) * width);
+        k->moment2 = take(at, (size_t)(k->kept.end - k->kept.begin) * width);
+    }
+    s->report.optimizer = *at - s->report.weights;
+    s->gradients = *at;
+    for (int b = 0; b < s->n_buckets; b++) s->bucket[b].gradient = take(at, (size_t)s->bucket[b].n * width);
+    s->gradients_bytes = s->report.gradients = *at - s->gradients;
+    s->divided_bytes = masters + s->report.optimizer;
+    s->undivided_bytes = all_masters + 2 * s->gradients_bytes; /* two moments, as large as the gradients */
+}
+
+static void place_slots(struct yokei_state *s)
+{
+    const size_t width = yoke_dtype_bytes(s->wide);
+    for (int i = 0; i < s->n; i++) {
+        struct yokei_slot *slot = &s->slot[i];
+        const struct yokei_bucket *b = &s->bucket[slot->bucket];
+        const size_t at = (size_t)slot->at, kept = yokei_is_empty(slot->kept) ? 0 : (size_t)(slot->at + slot->kept.begin - b->kept.begin);
+        slot->gradient = b->gradient + at * width;
+        slot->weight = b->weight + at * yoke_dtype_bytes(yokei_weight_dtype(s, b->has_copy));
+        slot->master = b->has_copy ? b->master + kept * width : slot->weight + (size_t)slot->kept.begin * width;
+        slot->moment1 = b->moment1 + kept * width;
+        slot->moment2 = b->moment2 + kept * width;
+    }
+}
+
+struct yoke_range yokei_slot_range(const struct yokei_state *s, int i, enum yoke_tensor_kind kind, size_t *offset_out)
+{
+    const struct yokei_slot *slot = &s->slot[i];
+    const struct yoke_range all = { 0, slot->n };
+    const bool sums_slices = s->bucket[slot->bucket].sums_slices;
+    switch (kind) {
+    case YOKE_TENSOR_GRADIENT:
+        *offset_out = slot->gradient + (sums_slices ? (size_t)slot->own.begin * yoke_dtype_bytes(s->wide) : 0);
+        return sums_slices ? slot->own : all;
+    case YOKE_TENSOR_MOMENT1: *offset_out = slot->moment1; return slot->kept;
+    case YOKE_TENSOR_MOMENT2: *offset_out = slot->moment2; return slot->kept;
+    default: *offset_out = slot->has_copy ? slot->master : slot->weight; return slot->has_copy ? slot->kept : all;
+    }
+}
+
+yoke_status yokei_state_create(const struct yokei_parameters *ps, const struct yokei_replicas *r, yoke_dtype dtype, int64_t n_tokens,
                                size_t bucket_bytes, struct yokei_state *state_out)
 {
-    struct yokei_state s = { .dtype = dtype, .wide = yoke_dtype_wide(dtype), .n = ps->n };
-    size_t width = yoke_dtype_bytes(s.wide), narrow = yoke_dtype_bytes(dtype), at = 0;
+    struct yokei_state s = { .dtype = dtype, .wide = yoke_dtype_wide(dtype), .n = ps->n, .is_divided = r->divides && r->n > 1 };
+    const size_t width = yoke_dtype_bytes(s.wide);
+    size_t at = 0;
     s.report.size = sizeof s.report;
     s.slot = calloc((size_t)ps->n + 1, sizeof *s.slot);
-    if (!s.slot) return yoke_fail(YOKE_ENOMEM, "the layout of weights: no host memory for %d parameters", ps->n);
-    for (int i = 0; i < ps->n; i++) {
-        struct yokei_slot *slot = &s.slot[i];
-        slot->n = yokei_local_count(&ps->item[i]);
-        slot->has_copy = ps->item[i].matrix && dtype != s.wide;
-        slot->weight = slot->master = take(&at, (size_t)slot->n * width);
-        if (slot->has_copy) slot->weight = take(&at, (size_t)slot->n * narrow);
+    s.bucket = calloc((size_t)ps->n + 1, sizeof *s.bucket);
+    yoke_status status = s.slot && s.bucket ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "the layout of weights: no host memory for %d parameters", ps->n);
+    for (int i = 0; i < ps->n && !status; i++) {
+        s.slot[i].n = yokei_local_count(&ps->item[i]);
+        s.slot[i].has_copy = ps->item[i].matrix && dtype != s.wide;
     }
-    s.report.weights = at;
-    for (int i = 0; i < ps->n; i++) {
-        s.slot[i].moment1 = take(&at, (size_t)s.slot[i].n * width);
-        s.slot[i].moment2 = take(&at, (size_t)s.slot[i].n * width);
-    }
-    s.report.optimizer = at - s.report.weights;
-    yoke_status status = lay_out_gradients(ps, bucket_bytes, &s, &at);
+    if (!status) deal_buckets(ps, r, bucket_bytes, &s);
+    if (!status) status = order_buckets(&s);
+    if (!status) status = slice_buckets(r, &s);
     if (status) {
         yokei_state_free(&s);
         return status;
     }
-    s.report.gradients = s.gradients_bytes;
+    place_buckets(&s, &at);
+    place_slots(&s);
     s.tokens = take(&at, (size_t)n_tokens * sizeof(int32_t));
     s.targets = take(&at, (size_t)n_tokens * sizeof(int32_t));
     s.losses = take(&at, (size_t)n_tokens * width);
@@ -81,5 +209,6 @@ void yokei_state_free(struct yokei_state *s)
 {
     free(s->slot);
     free(s->bucket);
+    free(s->counts);
     memset(s, 0, sizeof *s);
 }

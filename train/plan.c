@@ -79,8 +79,9 @@ static yoke_status share_out(const struct yoke_trainer_config *c, struct yokei_t
 static uint64_t hash_mesh(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *p, uint64_t hash)
 {
     const struct yokei_mesh *m = &p->mesh;
-    const int facts[] = { m->data, m->pipeline, m->widths ? 0 : m->tensor, m->chunks, c->sequence_parallel };
+    const int facts[] = { m->data, m->pipeline, m->widths ? 0 : m->tensor, m->chunks, c->sequence_parallel, c->zero };
     hash = yokei_hash(facts, sizeof facts, hash);
+    hash = yokei_hash(p->zero_shares, (size_t)m->data * sizeof *p->zero_shares, hash);
     if (m->widths) hash = yokei_hash(m->widths, (size_t)m->pipeline * sizeof *m->widths, hash);
     if (c->stage_blocks) hash = yokei_hash(c->stage_blocks, (size_t)(m->pipeline * m->chunks) * sizeof *c->stage_blocks, hash);
     if (p->tensor_shares) hash = yokei_hash(p->tensor_shares, (size_t)p->n_tensor_shares * sizeof *p->tensor_shares, hash);
@@ -404,8 +405,11 @@ static yoke_status plan_alone(const yoke_model *model, const struct yoke_trainer
     YOKE_TRY(yokei_parameters_create(layers, model->n_layers, p->held, &p->place, &p->parameters));
     YOKE_TRY(choose_counted(p));
     YOKE_TRY(yokei_plan_ties(model, c, p));
-    return yokei_state_create(&p->parameters, c->precision, YOKE_MAX(p->shares[p->mesh.d], p->micro_batch) * c->sequence, c->bucket_bytes,
-                              &p->state);
+    YOKE_TRY(yokei_zero_check(c, p));
+    const struct yokei_replicas replicas = { .n = p->mesh.data, .d = p->mesh.d, .shares = p->zero_shares, .divides = c->zero == 1,
+                                             .is_tensor = p->mesh.tensor > 1, .tied = p->tied, .has_ties = p->n_ties > 0 };
+    return yokei_state_create(&p->parameters, &replicas, c->precision, YOKE_MAX(p->shares[p->mesh.d], p->micro_batch) * c->sequence,
+                              c->bucket_bytes, &p->state);
 }
 
 yoke_status yokei_trainer_plan_as(const yoke_model *model, yoke_device *device, struct yoke_trainer_config *c, int rank, int n_ranks,
@@ -426,11 +430,28 @@ free_plan:
     return status;
 }
 
+/* Once more, where equal slices are too much for a device, and others have room. */
+static yoke_status plan_by_memory(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *config, struct yokei_trainer_plan *p)
+{
+    struct yoke_trainer_config c = *config;
+    const int rank = p->rank, n_ranks = p->n_ranks;
+    bool uneven = false;
+    int64_t *shares = calloc((size_t)p->mesh.data, sizeof *shares);
+    yoke_status status = shares ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d replicas", p->mesh.data);
+    if (!status) status = yokei_zero_shares(&c, device, p, shares, &uneven);
+    if (status || uneven) yokei_trainer_plan_free(p);
+    c.zero_shares = shares;
+    if (!status && uneven) status = yokei_trainer_plan_as(model, device, &c, rank, n_ranks, p);
+    free(shares);
+    return status;
+}
+
 yoke_status yokei_trainer_plan(const yoke_model *model, yoke_device *device, struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
 {
     int rank, n_ranks;
     yokei_ranks(c, &rank, &n_ranks);
-    return yokei_trainer_plan_as(model, device, c, rank, n_ranks, p);
+    YOKE_TRY(yokei_trainer_plan_as(model, device, c, rank, n_ranks, p));
+    return c->comm && !c->zero_shares && p->state.is_divided ? plan_by_memory(model, device, c, p) : YOKE_OK;
 }
 
 void yokei_trainer_plan_free(struct yokei_trainer_plan *p)
@@ -442,7 +463,7 @@ void yokei_trainer_plan_free(struct yokei_trainer_plan *p)
     yokei_parameters_free(&p->parameters);
     yokei_parameters_free(&p->logical);
     void *const lists[] = { p->widths, p->tensor_shares, p->chunk, p->held, p->recomputed, p->stage_of, p->n_buckets, p->stage_recomputes,
-                            p->shares, p->first, p->n_micro_batches, p->counted, p->tied, p->ties };
+                            p->shares, p->first, p->n_micro_batches, p->counted, p->tied, p->ties, p->zero_shares };
     for (size_t i = 0; i < YOKE_COUNT(lists); i++) free(lists[i]);
     memset(p, 0, sizeof *p);
 }

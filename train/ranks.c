@@ -73,6 +73,36 @@ yoke_status yokei_ranks_sum(yoke_comm *comm, void *gradients, int64_t n, yoke_dt
     return yoke_all_reduce(gradients, gradients, (size_t)n, dtype, YOKE_SUM, comm, stream);
 }
 
+/* ---- slices of the replicas ---- */
+
+yoke_status yokei_ranks_sum_slices(yoke_comm *comm, void *all, void *own, const size_t counts[], yoke_dtype dtype, yoke_stream *stream)
+{
+    return yoke_reduce_scatter_v(all, own, counts, dtype, YOKE_SUM, comm, stream);
+}
+
+yoke_status yokei_ranks_gather_slices(yoke_comm *comm, void *all, void *own, const size_t counts[], yoke_dtype dtype, yoke_stream *stream)
+{
+    return yoke_all_gather_v(own, all, counts, dtype, comm, stream);
+}
+
+/* These add in the order of the ranks; of the others each has its own order, by slices that are not the same in both calls. */
+static bool adds_in_order(const char *algorithm)
+{
+    static const char *const names[] = { "oneshot", "slices", "direct", "exchange", "chain" };
+    for (size_t i = 0; i < YOKE_COUNT(names); i++)
+        if (!strcmp(algorithm, names[i])) return true;
+    return false;
+}
+
+yoke_status yokei_ranks_sums_in_order(yoke_comm *comm, int64_t n, int64_t longest, yoke_dtype dtype, bool *in_order_out)
+{
+    struct yoke_comm_plan whole, slices;
+    YOKE_TRY(yoke_comm_explain(comm, "all_reduce", (size_t)n, dtype, YOKE_SUM, &whole));
+    YOKE_TRY(yoke_comm_explain(comm, "reduce_scatter", (size_t)longest, dtype, YOKE_SUM, &slices));
+    *in_order_out = adds_in_order(whole.algorithm) && adds_in_order(slices.algorithm);
+    return YOKE_OK;
+}
+
 yoke_status yokei_ranks_join_all(const struct yoke_trainer_config *config, float *values, int64_t n)
 {
     return config->control ? yoke_all_reduce(values, values, (size_t)n, YOKE_I32, YOKE_SUM, config->control, NULL) : YOKE_OK;

@@ -42,18 +42,12 @@ static yoke_status replicated(void *context, yoke_stream *stream)
     YOKE_TRY(yokei_ranks_group(true));
     for (int i = 0; i < s->n && !status; i++)
         if (item[i].replicated_axes & YOKE_AXIS_TENSOR)
-            status = yokei_ranks_sum(t->groups.tensor, yoke_at(t->base, s->slot[i].gradient), s->slot[i].n, s->wide, stream);
+            status = yokei_zero_sum(t, i, t->groups.tensor, stream);
     const yoke_status ended = yokei_ranks_group(false);
     return status ? status : ended;
 }
 
-static yoke_status reduce(void *context, void *gradients, int64_t n, yoke_stream *stream)
-{
-    struct yoke_trainer *t = context;
-    return yokei_ranks_sum(t->groups.data ? t->groups.data : t->config.comm, gradients, n, t->plan.state.wide, stream);
-}
-
-/* Losses and norms come back from the device; the gradient's norm is added up in f64, each parameter once. */
+/* Losses and norms come back from the device; the gradient's norm is added up in f64, each element of the model once. */
 static yoke_status fetch(struct yoke_trainer *t, double *loss_sum_out, double *squares_out, bool *overflow_out)
 {
     const struct yokei_state *s = &t->plan.state;
@@ -67,6 +61,7 @@ static yoke_status fetch(struct yoke_trainer *t, double *loss_sum_out, double *s
     bool overflow = false;
     for (int64_t i = 0; i < n && tells_losses(t); i++) loss += yokei_load(s->wide, t->host_losses, i);
     for (int i = 0; i < s->n; i++) {
+        if (yokei_is_empty(s->slot[i].own)) continue;
         if (t->plan.counted[i]) squares += yokei_load(s->wide, t->host_norms, 2 * i);
         overflow = overflow || yokei_load(s->wide, t->host_norms, 2 * i + 1) != 0;
     }
@@ -101,10 +96,9 @@ static yoke_status agree(void *context)
         loss += said[SAID_LOSS];
         any = any || said[SAID_OVERFLOW] != 0;
     }
-    /* All ranks clip by the first replica's norm: devices add its squares in different orders, and the weights must not drift apart. */
+    /* Each element's square is one rank's, so all ranks clip by the same norm, though devices add up in different orders. */
     squares = 0;
-    for (int r = 0; r < n && !status; r++)
-        if (yokei_mesh_at(&t->plan.mesh, r).d == 0) squares += all[r * SAID + SAID_SQUARES];
+    for (int r = 0; r < n && !status; r++) squares += all[r * SAID + SAID_SQUARES];
     free(all);
     YOKE_TRY(status);
     t->result.loss = loss / ((double)t->config.batch * (double)t->config.sequence);
@@ -178,7 +172,8 @@ yoke_status yoke_trainer_backward(yoke_trainer *t, const int32_t *tokens, const 
     t->ready = false;
     t->step++;
     set_up(t, &t->plan.train_job, p);
-    t->machine.reduce = t->plan.mesh.data > 1 ? reduce : NULL;
+    t->machine.reduce = t->plan.mesh.data > 1 ? yokei_zero_reduce : NULL;
+    t->machine.gather = t->plan.state.is_divided ? yokei_zero_gather : NULL;
     t->machine.tied = t->groups.tied || t->groups.ties ? tied : NULL;
     t->machine.replicated = t->groups.tensor ? replicated : NULL;
     t->machine.agree = agree;
@@ -216,6 +211,8 @@ yoke_status yoke_trainer_apply(yoke_trainer *t, double learning_rate, struct yok
                                                  t->optimizer_step };
         YOKE_TRY(yokei_run(&t->machine, t->plan.train.agree + 1, t->plan.train.n));
         YOKE_TRY(yoke_stream_sync(t->stream[YOKEI_COMPUTE]));
+        if (t->plan.state.is_divided) YOKE_TRY(yoke_stream_sync(t->stream[YOKEI_COMMUNICATION]));
+        if (t->plan.state.is_divided) YOKE_TRY(yokei_groups_error(&t->groups, &t->config));
     }
     result->seconds += seconds_since(begun);
     return yokei_loss_scale_update(&t->loss_scale, t->result.overflow, t->step);

@@ -100,7 +100,7 @@ yoke_status yokei_tied_sum(struct yoke_trainer *t, yoke_stream *stream)
     const struct yokei_state *s = &plan->state;
     yoke_status status = YOKE_OK;
     for (int i = 0; i < s->n && t->groups.tied; i++)
-        if (plan->tied[i]) YOKE_TRY(yokei_ranks_sum(t->groups.tied, yoke_at(t->base, s->slot[i].gradient), s->slot[i].n, s->wide, stream));
+        if (plan->tied[i]) YOKE_TRY(yokei_zero_sum(t, i, t->groups.tied, stream));
     if (!t->groups.ties) return YOKE_OK;
     YOKE_TRY(yokei_ranks_group(true));
     for (int tie = 0; tie < plan->n_ties && !status; tie++)

@@ -46,7 +46,8 @@ yoke_status yoke_trainer_create(const yoke_model *model, yoke_device *device, co
     YOKE_TRY_GOTO(allocate(t), destroy_trainer);
     if (t->plan.mesh.data < t->plan.n_ranks)
         YOKE_TRY_GOTO(yokei_groups_create(&t->config, &t->plan, &t->groups), destroy_trainer);
-    t->config.stage_blocks = t->config.tensor_shares = NULL;
+    YOKE_TRY_GOTO(yokei_zero_begin(t), destroy_trainer);
+    t->config.stage_blocks = t->config.tensor_shares = t->config.zero_shares = NULL;
     t->config.stage_tensor = NULL;
     t->config.recompute = t->config.pipeline_kind = NULL;
     YOKE_TRY_GOTO(yoke_trainer_draw(t, t->config.seed), destroy_trainer);
@@ -75,6 +76,7 @@ yoke_status yoke_trainer_destroy(yoke_trainer *t)
     free(t->memory);
     free(t->host_losses);
     free(t->host_norms);
+    free(t->sums_in_order);
     yokei_trainer_plan_free(&t->plan);
     t->model->n_trainers--;
     free(t);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The trainer's inside, shared by its files: trainer.c (plan, create), step.c, weights.c. */
+/** The trainer's inside, shared by its files: plan.c, trainer.c (create), step.c, zero.c, weights.c. */
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 
@@ -25,6 +25,7 @@ struct yokei_trainer_plan {
     int64_t *shares, *first;      /* sequences of each replica, and where they begin in the global batch */
     int *n_micro_batches;         /* of each replica */
     int64_t micro_batch;          /* of this rank's replica */
+    int64_t *zero_shares;         /* [mesh.data] in which buckets are cut into the replicas' slices */
     struct yokei_parameters logical; /* of the whole model, unsharded: the same on all ranks */
     struct yokei_parameters parameters;
     bool *counted;                /* [parameters.n] whose norm this rank adds to the whole one's: each element of the model once */
@@ -87,6 +88,7 @@ struct yoke_trainer {
     struct yoke_step_result result;
     struct yoke_rank_report *reports;
     void *host_losses, *host_norms;     /* wide */
+    bool *sums_in_order;                /* [buckets] whether all_reduce has the bits of reduce_scatter; NULL: one replica */
     bool ready;                         /* a backward whose apply is due */
     bool asked_to_stop;                 /* to be said at the next agreement */
 };
@@ -120,6 +122,12 @@ yoke_status yokei_ranks_gather(const struct yoke_trainer_config *config, const d
 yoke_status yokei_ranks_agree(const struct yoke_trainer_config *config, uint64_t hash, const struct yokei_mesh *mesh, const char *what);
 /** Sum gradients in place over the ranks of `comm`, in order with `stream`. */
 yoke_status yokei_ranks_sum(yoke_comm *comm, void *gradients, int64_t n, yoke_dtype dtype, yoke_stream *stream);
+/** own = this rank's slice of the sum of all ranks' `all`, in place there: all + counts before it; the rest of `all` is as it was. */
+yoke_status yokei_ranks_sum_slices(yoke_comm *comm, void *all, void *own, const size_t counts[], yoke_dtype dtype, yoke_stream *stream);
+/** all = the ranks' slices; `own` is this rank's place in it. */
+yoke_status yokei_ranks_gather_slices(yoke_comm *comm, void *all, void *own, const size_t counts[], yoke_dtype dtype, yoke_stream *stream);
+/** Whether n elements are summed in the order of the ranks, whole and by slices, of which the longest has so many. Local; the same on all. */
+yoke_status yokei_ranks_sums_in_order(yoke_comm *comm, int64_t n, int64_t longest, yoke_dtype dtype, bool *in_order_out);
 /**
  * The collectives of layers over the ranks of `comm`, of at most YOKE_MAX_TENSOR ranks, which must outlive it. The order of sums is that
  * of the ranks where the communicator is YOKE_REPRODUCIBLE_SHAPE; else it may depend on the count, but bits are the same on all ranks.
@@ -138,9 +146,31 @@ yoke_status yokei_ranks_join(const struct yoke_trainer_config *config, const flo
 /** This rank works on something of its own until its next collective: the others wait without calling it late. */
 void yokei_ranks_busy(const struct yoke_trainer_config *config, const char *what);
 
-/* ---- weights.c: elements [first, first + n) of what this rank holds of a parameter ---- */
+/* ---- zero.c: what replicas divide ---- */
+/** Refuse what config->zero and its shares cannot be; the plan's shares. */
+yoke_status yokei_zero_check(const struct yoke_trainer_config *config, struct yokei_trainer_plan *plan);
+/**
+ * Slices by free memory: of a plan with equal ones, whether some rank has too little room for it while others have more, and then the shares
+ * [mesh.data] in proportion to what each replica can take beside its other memory. Collective; the same on all ranks.
+ */
+yoke_status yokei_zero_shares(const struct yoke_trainer_config *config, yoke_device *device, const struct yokei_trainer_plan *plan,
+                              int64_t *shares_out, bool *uneven_out);
+/** How each bucket is summed; once the groups are made. */
+yoke_status yokei_zero_begin(struct yoke_trainer *trainer);
+/** REDUCE and GATHER of a bucket; the context is the trainer. */
+yoke_status yokei_zero_reduce(void *trainer, int bucket, yoke_stream *stream);
+yoke_status yokei_zero_gather(void *trainer, int bucket, yoke_stream *stream);
+/** Sum over `comm`, whose ranks hold the same elements, what this rank has of a parameter's gradient after REDUCE: all, or its slice. */
+yoke_status yokei_zero_sum(yoke_trainer *trainer, int parameter, yoke_comm *comm, yoke_stream *stream);
+
+/* ---- weights.c: elements [first, first + n) of what the ranks that share this one's tensors with it hold of a parameter ---- */
+/** YOKE_EUNSUPPORTED where this replica keeps a slice only, and the piece is not in it. */
 yoke_status yokei_trainer_get_piece(yoke_trainer *trainer, enum yoke_tensor_kind kind, int index, int64_t first, int64_t n, float *out);
-/** Weights also in their working copy. */
+/** The elements of a parameter that this replica contributes where those of all are put together: its slice, or all on the first. */
+struct yoke_range yokei_trainer_contributes(const yoke_trainer *trainer, int index);
+/** Weights as layers are given them: rounded to 16 bits where there is a working copy. */
+yoke_status yokei_trainer_get_working(yoke_trainer *trainer, int index, float *out);
+/** As far as it is kept here; weights also in their working copy. */
 yoke_status yokei_trainer_set_piece(yoke_trainer *trainer, enum yoke_tensor_kind kind, int index, int64_t first, int64_t n,
                                     const float *values);
 /** As after `step` steps, of which `optimizer_step` were taken; the loss scale as struct yokei_loss_scale has it. */

@@ -5,18 +5,14 @@
 #include "core/base/base.h"
 #include "train/trainer.h"
 
-static yoke_status slot_of(const yoke_trainer *t, enum yoke_tensor_kind kind, int index, size_t *offset_out)
+/* The elements that are here, and where the first of them lies. */
+static yoke_status find(const yoke_trainer *t, enum yoke_tensor_kind kind, int index, struct yoke_range *here_out, size_t *offset_out)
 {
     if (!t || index < 0 || index >= t->plan.state.n)
         return yoke_fail(YOKE_EINVAL, "trainer: there is no parameter %d", index);
-    const struct yokei_slot *slot = &t->plan.state.slot[index];
-    switch (kind) {
-    case YOKE_TENSOR_WEIGHT: *offset_out = slot->master; return YOKE_OK;
-    case YOKE_TENSOR_GRADIENT: *offset_out = slot->gradient; return YOKE_OK;
-    case YOKE_TENSOR_MOMENT1: *offset_out = slot->moment1; return YOKE_OK;
-    case YOKE_TENSOR_MOMENT2: *offset_out = slot->moment2; return YOKE_OK;
-    }
-    return yoke_fail(YOKE_EINVAL, "trainer: there is no kind of tensor %d", (int)kind);
+    if ((int)kind < YOKE_TENSOR_WEIGHT || kind > YOKE_TENSOR_MOMENT2) return yoke_fail(YOKE_EINVAL, "trainer: there is no kind of tensor %d", (int)kind);
+    *here_out = yokei_slot_range(&t->plan.state, index, kind, offset_out);
+    return YOKE_OK;
 }
 
 int yoke_trainer_n_parameters(const yoke_trainer *t) { return t ? t->plan.parameters.n : 0; }
@@ -33,61 +29,82 @@ static yoke_status check_piece(const yoke_trainer *t, int index, int64_t first, 
     return YOKE_OK;
 }
 
-yoke_status yokei_trainer_get_piece(yoke_trainer *t, enum yoke_tensor_kind kind, int index, int64_t first, int64_t n, float *out)
+/* n values of a type at an offset, divided by `scale`. */
+static yoke_status fetch(yoke_trainer *t, size_t offset, yoke_dtype dtype, int64_t n, double scale, float *out)
 {
-    size_t offset = 0;
-    YOKE_TRY(slot_of(t, kind, index, &offset));
-    YOKE_TRY(check_piece(t, index, first, n));
-    yoke_dtype wide = t->plan.state.wide;
-    size_t width = yoke_dtype_bytes(wide);
+    size_t width = yoke_dtype_bytes(dtype);
     yoke_stream *stream = t->stream[YOKEI_COMPUTE];
-    void *values = wide == YOKE_F32 ? out : malloc((size_t)n * width + 1);
+    void *values = dtype == YOKE_F32 ? out : malloc((size_t)n * width + 1);
     if (!values) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory");
-    yoke_status status = yoke_copy_to_host(stream, values, yoke_at(t->base, offset + (size_t)first * width), (size_t)n * width);
+    yoke_status status = yoke_copy_to_host(stream, values, yoke_at(t->base, offset), (size_t)n * width);
     if (!status) status = yoke_stream_sync(stream);
-    double scale = kind == YOKE_TENSOR_GRADIENT && t->gradient_scale > 0 ? t->gradient_scale : 1.0;
-    if (wide != YOKE_F32 || scale != 1.0)
-        for (int64_t i = 0; i < n && !status; i++) out[i] = (float)(yokei_load(wide, values, i) / scale);
+    if (dtype != YOKE_F32 || scale != 1.0)
+        for (int64_t i = 0; i < n && !status; i++) out[i] = (float)(yokei_load(dtype, values, i) / scale);
     if (values != out) free(values);
     return status;
 }
 
+yoke_status yokei_trainer_get_piece(yoke_trainer *t, enum yoke_tensor_kind kind, int index, int64_t first, int64_t n, float *out)
+{
+    static const char *const names[] = { "weights", "gradients", "first moments", "second moments" };
+    struct yoke_range here = { 0, 0 };
+    size_t offset = 0;
+    YOKE_TRY(find(t, kind, index, &here, &offset));
+    YOKE_TRY(check_piece(t, index, first, n));
+    if (n && (first < here.begin || first + n > here.end))
+        return yoke_fail(YOKE_EUNSUPPORTED, "the %s of parameter %s: replica %d keeps elements %lld to %lld of %lld only (zero 1); call "
+                         "yoke_trainer_get_whole, on all ranks", names[kind], t->plan.parameters.item[index].name, t->plan.mesh.d,
+                         (long long)here.begin, (long long)here.end, (long long)t->plan.state.slot[index].n);
+    const double scale = kind == YOKE_TENSOR_GRADIENT && t->gradient_scale > 0 ? t->gradient_scale : 1.0;
+    return fetch(t, offset + (size_t)(first - here.begin) * yoke_dtype_bytes(t->plan.state.wide), t->plan.state.wide, n, scale, out);
+}
+
+yoke_status yokei_trainer_get_working(yoke_trainer *t, int index, float *out)
+{
+    const struct yokei_slot *slot = &t->plan.state.slot[index];
+    return fetch(t, slot->weight, yokei_weight_dtype(&t->plan.state, slot->has_copy), slot->n, 1.0, out);
+}
+
 yoke_status yoke_trainer_get(yoke_trainer *t, enum yoke_tensor_kind kind, int index, float *out)
 {
+    struct yoke_range here = { 0, 0 };
     size_t offset = 0;
-    YOKE_TRY(slot_of(t, kind, index, &offset));
+    YOKE_TRY(find(t, kind, index, &here, &offset));
     return yokei_trainer_get_piece(t, kind, index, 0, t->plan.state.slot[index].n, out);
 }
 
-static yoke_status put(yoke_trainer *t, size_t offset, yoke_dtype dtype, int64_t first, const float *values, int64_t n, void *scratch)
+static yoke_status put(yoke_trainer *t, size_t offset, yoke_dtype dtype, const float *values, int64_t n, void *scratch)
 {
     yoke_stream *stream = t->stream[YOKEI_COMPUTE];
-    size_t width = yoke_dtype_bytes(dtype);
     yoke_convert(YOKE_F32, values, dtype, scratch, (size_t)n);
-    YOKE_TRY(yoke_copy_to_device(stream, yoke_at(t->base, offset + (size_t)first * width), scratch, (size_t)n * width));
+    YOKE_TRY(yoke_copy_to_device(stream, yoke_at(t->base, offset), scratch, (size_t)n * yoke_dtype_bytes(dtype)));
     return yoke_stream_sync(stream);
 }
 
 yoke_status yokei_trainer_set_piece(yoke_trainer *t, enum yoke_tensor_kind kind, int index, int64_t first, int64_t n, const float *values)
 {
+    struct yoke_range here = { 0, 0 };
     size_t offset = 0;
-    YOKE_TRY(slot_of(t, kind, index, &offset));
+    YOKE_TRY(find(t, kind, index, &here, &offset));
     YOKE_TRY(check_piece(t, index, first, n));
     const struct yokei_state *s = &t->plan.state;
     const struct yokei_slot *slot = &s->slot[index];
+    const int64_t begin = YOKE_MAX(first, here.begin), end = YOKE_MIN(first + n, here.end);
     void *scratch = malloc((size_t)n * yoke_dtype_bytes(s->wide) + 1);
     if (!scratch) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory");
-    yoke_status status = put(t, offset, s->wide, first, values, n, scratch);
+    yoke_status status = YOKE_OK;
+    if (begin < end) status = put(t, offset + (size_t)(begin - here.begin) * yoke_dtype_bytes(s->wide), s->wide, values + (begin - first), end - begin, scratch);
     if (!status && kind == YOKE_TENSOR_WEIGHT && slot->has_copy)
-        status = put(t, slot->weight, s->dtype, first, values, n, scratch);
+        status = put(t, slot->weight + (size_t)first * yoke_dtype_bytes(s->dtype), s->dtype, values, n, scratch);
     free(scratch);
     return status;
 }
 
 yoke_status yoke_trainer_set(yoke_trainer *t, enum yoke_tensor_kind kind, int index, const float *values)
 {
+    struct yoke_range here = { 0, 0 };
     size_t offset = 0;
-    YOKE_TRY(slot_of(t, kind, index, &offset));
+    YOKE_TRY(find(t, kind, index, &here, &offset));
     return yokei_trainer_set_piece(t, kind, index, 0, t->plan.state.slot[index].n, values);
 }
 
@@ -139,13 +156,22 @@ const struct yoke_parameter *yoke_trainer_logical(const yoke_trainer *t, int ind
 /* This rank's parameter of that name; -1: another stage's. */
 static int held_index(const yoke_trainer *t, int logical) { return yokei_parameter_find(&t->plan.parameters, t->plan.logical.item[logical].name); }
 
-/* Every element of the whole comes from one rank of the first replica: the sum with zeros of all others has its bits. */
+struct yoke_range yokei_trainer_contributes(const yoke_trainer *t, int index)
+{
+    const struct yokei_slot *slot = &t->plan.state.slot[index];
+    const struct yoke_range all = { 0, slot->n }, none = { 0, 0 };
+    return t->plan.state.is_divided ? slot->own : t->plan.mesh.d == 0 ? all : none;
+}
+
+/* Every element of the whole comes from one rank: the sum with zeros of all others has its bits. */
 static yoke_status get_and_place(yoke_trainer *t, enum yoke_tensor_kind kind, int held, float *whole)
 {
     const struct yoke_parameter *p = &t->plan.parameters.item[held];
-    float *local = malloc((size_t)yokei_local_count(p) * sizeof *local + 1);
+    const struct yoke_range own = yokei_trainer_contributes(t, held);
+    if (yokei_is_empty(own)) return YOKE_OK;
+    float *local = calloc((size_t)yokei_local_count(p) + 1, sizeof *local);
     if (!local) return yoke_fail(YOKE_ENOMEM, "yoke_trainer_get_whole: no host memory");
-    const yoke_status status = yoke_trainer_get(t, kind, held, local);
+    const yoke_status status = yokei_trainer_get_piece(t, kind, held, own.begin, own.end - own.begin, local + own.begin);
     if (!status) yokei_shard_place(p, local, whole);
     free(local);
     return status;
@@ -156,11 +182,11 @@ yoke_status yoke_trainer_get_whole(yoke_trainer *t, enum yoke_tensor_kind kind, 
     if (!t || !out || logical < 0 || logical >= t->plan.logical.n)
         return yoke_fail(YOKE_EINVAL, "yoke_trainer_get_whole: there is no parameter %d, or out is null", logical);
     const int held = held_index(t, logical);
-    if (t->plan.mesh.data == t->plan.n_ranks) return yoke_trainer_get(t, kind, held, out);
+    if (t->plan.mesh.data == t->plan.n_ranks && !t->plan.state.is_divided) return yoke_trainer_get(t, kind, held, out);
     const int64_t n = yokei_logical_count(&t->plan.logical.item[logical]);
     memset(out, 0, (size_t)n * sizeof *out);
     yoke_status status = YOKE_OK;
-    if (held >= 0 && t->plan.mesh.d == 0 && t->plan.counted[held]) status = get_and_place(t, kind, held, out);
+    if (held >= 0 && t->plan.counted[held]) status = get_and_place(t, kind, held, out);
     const yoke_status summed = yokei_ranks_join_all(&t->config, out, n);
     return status ? status : summed;
 }

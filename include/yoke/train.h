@@ -88,6 +88,9 @@ struct yoke_trainer_config {
                                      of all stages, one after the other. Ranks are numbered stage by stage as above; NULL: all alike */
     bool sequence_parallel;       /* ranks that share tensors hold rows of their own between the divided products */
     const char *recompute;        /* per stage, by commas, or one for all: "none" (default), "attention", "full" */
+    /* The replicas each own a slice of all gradients. 0: each keeps all moments and f32 masters; 1: those of its slice (ZeRO-1). The same bits. */
+    int zero;
+    const int64_t *zero_shares;   /* [data] of the slices, at least 0; default equal, with zero 1 by free memory where equal ones do not fit */
     yoke_comm *comm;         /* over the device; NULL: this rank is alone */
     yoke_comm *control;      /* over host memory, the same ranks; for the agreement of a step */
 };

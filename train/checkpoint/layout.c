@@ -9,10 +9,18 @@
 /* What a rank says of each parameter: 0 nothing, 1 all of it, else a number that is equal for equal parts; and how many elements. */
 enum { SAID_PART, SAID_COUNT, SAID };
 
-static double part_of(const struct yoke_parameter *p)
+/* Where replicas divide their moments, each has a slice of its part, and gives that of the weights too. */
+static struct yoke_range slice_of(const struct yoke_trainer *t, int local)
+{
+    return t->plan.state.is_divided ? t->plan.state.slot[local].own : (struct yoke_range){ 0, yokei_local_count(&t->plan.parameters.item[local]) };
+}
+
+static double part_of(const struct yoke_parameter *p, struct yoke_range slice)
 {
     uint64_t hash = 0;
-    if (yokei_local_count(p) == yokei_logical_count(p)) return 1;
+    if (yokei_is_empty(slice)) return 0;
+    if (slice.end - slice.begin == yokei_logical_count(p)) return 1;
+    if (slice.end - slice.begin < yokei_local_count(p)) hash = yokei_hash((int64_t[]){ slice.begin, slice.end }, 2 * sizeof(int64_t), hash);
     for (int d = 0; d < p->n_dims; d++) {
         hash = yokei_hash(&p->shard[d].n, sizeof p->shard[d].n, hash);
         for (int i = 0; i < p->shard[d].n; i++)
@@ -29,9 +37,10 @@ static void say(const struct yokei_layout *l, double *said)
         int local = yokei_parameter_find(&t->plan.parameters, whole->name);
         l->items[i] = (struct yokei_save_item){ .parameter = whole, .local = local };
         /* Of what the first and the last stage share in different pieces, the first stage's are saved. */
-        const bool speaks = local >= 0 && !(t->plan.n_ties && t->plan.tied[local] && t->plan.mesh.s > 0);
-        said[i * SAID + SAID_PART] = speaks ? part_of(&t->plan.parameters.item[local]) : 0;
-        said[i * SAID + SAID_COUNT] = local < 0 ? 0 : (double)yokei_local_count(&t->plan.parameters.item[local]);
+        if (local < 0 || (t->plan.n_ties && t->plan.tied[local] && t->plan.mesh.s > 0)) continue;
+        const struct yoke_range slice = slice_of(t, local);
+        said[i * SAID + SAID_PART] = part_of(&t->plan.parameters.item[local], slice);
+        said[i * SAID + SAID_COUNT] = (double)(slice.end - slice.begin);
     }
 }
 
@@ -121,7 +130,8 @@ struct cut {
     yoke_trainer *trainer;
     enum yoke_tensor_kind kind;
     int local;
-    int64_t first, n; /* the window of the whole tensor */
+    struct yoke_range slice; /* of what is held: no other rank gives these elements */
+    int64_t first, n;        /* the window of the whole tensor */
     float *out;
     yoke_status status;
 };
@@ -129,7 +139,8 @@ struct cut {
 static void cut_run(void *context, int64_t logical, int64_t local, int64_t n)
 {
     struct cut *c = context;
-    const int64_t begin = YOKE_MAX(logical, c->first), end = YOKE_MIN(logical + n, c->first + c->n);
+    const int64_t from = YOKE_MAX(local, c->slice.begin) - local, to = YOKE_MIN(local + n, c->slice.end) - local; /* of the run */
+    const int64_t begin = YOKE_MAX(logical + from, c->first), end = YOKE_MIN(logical + to, c->first + c->n);
     if (begin >= end || c->status) return;
     c->status = yokei_trainer_get_piece(c->trainer, c->kind, c->local, local + begin - logical, end - begin, c->out + (begin - c->first));
 }
@@ -138,8 +149,9 @@ yoke_status yokei_layout_get(void *layout, const struct yokei_save_item *item, e
 {
     struct yokei_layout *l = layout;
     if (!item->spread) return yokei_trainer_get_piece(l->trainer, kind, item->local, first, n, out);
-    struct cut cut = { l->trainer, kind, item->local, first, n, l->mine, YOKE_OK };
+    struct cut cut = { .trainer = l->trainer, .kind = kind, .local = item->local, .first = first, .n = n, .out = l->mine };
     memset(l->mine, 0, (size_t)n * sizeof *l->mine);
+    if (item->contributes) cut.slice = slice_of(l->trainer, item->local);
     if (item->contributes) yokei_shard_runs(&l->trainer->plan.parameters.item[item->local], cut_run, &cut);
     YOKE_TRY(cut.status);
     return yokei_ranks_join(&l->trainer->config, l->mine, n, item->owner, out);
