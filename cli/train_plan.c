@@ -15,7 +15,7 @@
 static const char *const fixed_by_plan[] = {
     "model", "precision", "batch", "micro-batch", "sequence", "shares", "seed", "steps", "budget-seconds", "learning-rate",
     "min-learning-rate", "warmup", "weight-decay", "beta1", "beta2", "clip", "loss-scale", "bucket-bytes", "dp", "pp", "tp", "schedule",
-    "schedule-file", "chunks", "layers", "recompute", "tensor-shares", "sequence-parallel",
+    "schedule-file", "chunks", "layers", "recompute", "tensor-shares", "sequence-parallel", "zero", "zero-shares",
 };
 
 static bool is_file(const char *path)
@@ -115,6 +115,15 @@ static yoke_status read_schedule_file(const struct cli_options *o, struct yokei_
     return YOKE_OK;
 }
 
+/* "auto" and "none" are what nothing means. */
+static yoke_status read_text(const struct cli_options *o, const char *option, char *place, size_t bytes)
+{
+    const char *text = cli_is_set(o, option) ? cli_text(o, option) : "";
+    if (strlen(text) >= bytes) return yoke_fail(YOKE_ECONFIG, "--%s: %zu characters; at most %zu are taken", option, strlen(text), bytes - 1);
+    yokei_text(place, bytes, "%s", strcmp(text, "auto") && strcmp(text, "none") ? text : "");
+    return YOKE_OK;
+}
+
 static yoke_status read_mesh(const struct cli_context *context, struct yokei_plan *p, int64_t micro_batch)
 {
     const struct cli_options *o = context->options;
@@ -123,7 +132,8 @@ static yoke_status read_mesh(const struct cli_context *context, struct yokei_pla
         char *place;
         size_t bytes;
     } texts[] = { { "schedule", p->schedule, sizeof p->schedule }, { "layers", p->layers, sizeof p->layers },
-                  { "recompute", p->recompute, sizeof p->recompute }, { "tensor-shares", p->tensor_shares, sizeof p->tensor_shares } };
+                  { "recompute", p->recompute, sizeof p->recompute }, { "tensor-shares", p->tensor_shares, sizeof p->tensor_shares },
+                  { "zero-shares", p->zero_shares, sizeof p->zero_shares } };
     struct yokei_mesh mesh;
     p->data = cli_is_set(o, "dp") ? cli_int(o, "dp") : 0;
     p->pipeline = cli_int(o, "pp");
@@ -131,12 +141,7 @@ static yoke_status read_mesh(const struct cli_context *context, struct yokei_pla
     YOKE_TRY(read_schedule_file(o, p));
     p->chunks = cli_int(o, "chunks");
     p->sequence_parallel = cli_flag(o, "sequence-parallel");
-    for (size_t i = 0; i < YOKE_COUNT(texts); i++) {
-        const char *text = cli_is_set(o, texts[i].option) ? cli_text(o, texts[i].option) : "";
-        if (strlen(text) >= texts[i].bytes)
-            return yoke_fail(YOKE_ECONFIG, "--%s: %zu characters; at most %zu are taken", texts[i].option, strlen(text), texts[i].bytes - 1);
-        yokei_text(texts[i].place, texts[i].bytes, "%s", strcmp(text, "auto") && strcmp(text, "none") ? text : "");
-    }
+    for (size_t i = 0; i < YOKE_COUNT(texts); i++) YOKE_TRY(read_text(o, texts[i].option, texts[i].place, texts[i].bytes));
     int *widths;
     YOKE_TRY(yokei_plan_widths(p, &widths));
     yoke_status status = yokei_mesh_create(context->size, context->rank, (int)p->data, (int)p->pipeline, (int)p->tensor, widths, (int)p->chunks, &mesh);
@@ -160,6 +165,7 @@ yoke_status cli_plan_from_options(const struct cli_context *context, struct yoke
     p->learning_rate = cli_real(o, "learning-rate");
     p->min_learning_rate = cli_is_set(o, "min-learning-rate") ? cli_real(o, "min-learning-rate") : p->learning_rate / 10;
     p->warmup = cli_int(o, "warmup");
+    p->zero = cli_int(o, "zero");
     p->weight_decay = cli_real(o, "weight-decay");
     p->beta1 = cli_real(o, "beta1");
     p->beta2 = cli_real(o, "beta2");
@@ -217,10 +223,12 @@ static yoke_status lay_out_anew(const struct cli_context *context, struct yokei_
     struct yokei_mesh mesh;
     bool anew = p->n_ranks != context->size;
     t->micro_batch = cli_int(o, "micro-batch");
+    if (is_given(o, "zero")) p->zero = cli_int(o, "zero"); /* changes no bits */
     if (anew) p->comm_shares[0] = p->comm_costs[0] = 0; /* of other ranks */
     for (size_t i = 0; i < YOKE_COUNT(mesh_options); i++) anew = anew || is_given(o, mesh_options[i]);
     if (anew || is_given(o, "shares")) yokei_plan_forget_ranks(p);
     if (anew) return read_mesh(context, p, t->micro_batch);
+    if (is_given(o, "zero-shares")) YOKE_TRY(read_text(o, "zero-shares", p->zero_shares, sizeof p->zero_shares));
     int *widths;
     YOKE_TRY(yokei_plan_widths(p, &widths));
     yoke_status status = yokei_mesh_create(context->size, context->rank, (int)p->data, (int)p->pipeline, (int)p->tensor, widths, (int)p->chunks, &mesh);
@@ -237,7 +245,7 @@ static yoke_status lay_out_anew(const struct cli_context *context, struct yokei_
 yoke_status cli_plan_from_checkpoint(const struct cli_context *context, const char *path, char *folder, size_t bytes, struct yokei_training *t)
 {
     static const char *const may[] = { "steps", "shares", "micro-batch", "dp", "pp", "tp", "schedule", "schedule-file", "chunks", "layers", "recompute",
-                                       "tensor-shares", "sequence-parallel", NULL };
+                                       "tensor-shares", "sequence-parallel", "zero", "zero-shares", NULL };
     const struct cli_options *o = context->options;
     struct yokei_plan *p = &t->plan;
     if (cli_text(o, "plan")) return yoke_fail(YOKE_ECONFIG, "--plan and --resume are both given: a checkpoint holds its own plan, leave --plan out");

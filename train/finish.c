@@ -130,11 +130,11 @@ static yoke_status yardstick(struct yokei_run_state *s, struct yokei_training_re
 
 yoke_status yokei_run_finish(struct yokei_run_state *s, struct yokei_training_result *result)
 {
-    /* Where the model is divided, all ranks give their parts of the weights and the logits. */
-    if (s->rank != 0 && !yokei_run_is_divided(s)) return YOKE_OK;
+    /* Where the model or its masters are divided, all ranks give their parts of the weights and the logits. */
+    if (s->rank != 0 && !yokei_run_is_spread(s)) return YOKE_OK;
     if (s->rank == 0) yokei_ranks_busy(&s->config, "writing weights and a sample");
     if (s->t->export_to) YOKE_TRY(yokei_weights_save(s->trainer, &s->t->plan.model, s->rank == 0 ? s->t->export_to : NULL));
-    if (s->t->sample_tokens > 0) YOKE_TRY(sample(s, result));
+    if (s->t->sample_tokens > 0 && (s->rank == 0 || yokei_run_is_divided(s))) YOKE_TRY(sample(s, result));
     if (s->rank == 0 && result->bytes && result->validation_tokens > 0) YOKE_TRY(yardstick(s, result));
     return YOKE_OK;
 }

@@ -94,6 +94,7 @@ static yoke_status set_up(struct yokei_run_state *s)
     s->config = yokei_run_trainer_config(s);
     YOKE_TRY(yoke_trainer_create(s->model, t->device, &s->config, &s->trainer));
     YOKE_TRY(yokei_run_memory(s));
+    YOKE_TRY(yokei_run_note_zero(s));
     size_t n = (size_t)(s->shares[s->rank] * t->plan.sequence) * sizeof(int32_t);
     s->inputs = malloc(n + 4);
     s->targets = malloc(n + 4);
@@ -151,7 +152,7 @@ static yoke_status run_step(struct yokei_run_state *s, int64_t n, struct yokei_t
     YOKE_TRY(read_batch(s));
     if (t->stop && *t->stop) yoke_trainer_ask_to_stop(s->trainer);
     YOKE_TRY(yoke_trainer_backward(s->trainer, s->inputs, s->targets, s->seconds_before + seconds_since(s->begun_ns), &step));
-    if (n == s->first_step + 1 && t->dump_gradients && (s->rank == 0 || yokei_run_is_divided(s)))
+    if (n == s->first_step + 1 && t->dump_gradients && (s->rank == 0 || yokei_run_is_spread(s)))
         YOKE_TRY(yokei_weights_dump(s->trainer, YOKE_TENSOR_GRADIENT, s->rank == 0 ? t->dump_gradients : NULL));
     double clock = step.ranks[0].clock;
     int64_t permille = yokei_rate_permille(p, t->replay, n, clock);
@@ -218,6 +219,7 @@ yoke_status yokei_training_run(struct yokei_training *t, struct yokei_training_r
     free(s.widths);
     free(s.stage_blocks);
     free(s.tensor_shares);
+    free(s.zero_shares);
     free(s.threads);
     free(s.inputs);
     free(s.targets);

@@ -87,6 +87,7 @@ struct yokei_run_state {
     int64_t *replica_shares;          /* [mesh.data] */
     int *widths;                      /* [mesh.pipeline] of the plan; NULL: all stages alike */
     int64_t *stage_blocks, *tensor_shares; /* of the plan; NULL: equal */
+    int64_t *zero_shares;             /* of the plan; NULL: equal, or by free memory */
     struct yokei_metrics *metrics;
     struct yokei_metrics_rank *ranks; /* devices and speeds, for metrics and the one who watches */
     int32_t *inputs, *targets;        /* of this rank's share of a step */
@@ -102,6 +103,8 @@ struct yokei_run_state {
 
 /** Whether several ranks hold the model together. */
 static inline bool yokei_run_is_divided(const struct yokei_run_state *s) { return s->mesh.data < s->n_ranks; }
+/** Whether it takes all ranks to put whole tensors together: parts of the model, or slices of masters and moments. */
+static inline bool yokei_run_is_spread(const struct yokei_run_state *s) { return yokei_run_is_divided(s) || (s->config.zero && s->mesh.data > 1); }
 /** Tell rank 0's user something. */
 void yokei_run_note(const struct yokei_run_state *s, const char *format, ...) YOKE_PRINTF(2, 3);
 
@@ -111,6 +114,10 @@ yoke_status yokei_run_shares(struct yokei_run_state *s);
 /** The same without ranks or measurements, s->ranks [n_ranks] having the devices' names: shares as planned, else equal. */
 yoke_status yokei_run_shares_planned(struct yokei_run_state *s);
 struct yoke_trainer_config yokei_run_trainer_config(const struct yokei_run_state *s);
+
+/* zero_run.c */
+/** How the trainer divides optimizer states, into the plan. YOKE_ECONFIG: shares too many for it. */
+yoke_status yokei_run_note_zero(struct yokei_run_state *s);
 
 /* rate.c */
 /** Thousandths of the run that are over before `step` (from 1); `seconds`: rank 0's clock, for a time budget. */

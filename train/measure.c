@@ -31,6 +31,8 @@ struct yoke_trainer_config yokei_run_trainer_config(const struct yokei_run_state
     c.tensor_shares = s->tensor_shares;
     c.sequence_parallel = p->sequence_parallel != 0;
     c.recompute = p->recompute[0] ? p->recompute : NULL;
+    c.zero = (int)p->zero;
+    c.zero_shares = s->zero_shares;
     c.bucket_bytes = (size_t)p->bucket_bytes;
     c.seed = p->seed;
     c.beta1 = p->beta1;
@@ -148,6 +150,7 @@ static yoke_status measure(struct yokei_run_state *s, double *speed_out)
     if (c.micro_batch && c.micro_batch < n) n = c.micro_batch;
     c.comm = c.control = NULL;
     c.shares = NULL;
+    c.zero_shares = NULL;
     c.schedule = NULL;
     c.data = 0;
     c.batch = n;
@@ -230,6 +233,7 @@ static yoke_status place_ranks(struct yokei_run_state *s)
     YOKE_TRY(yokei_mesh_create(s->n_ranks, s->rank, (int)p->data, (int)p->pipeline, (int)p->tensor, s->widths, (int)p->chunks, &s->mesh));
     YOKE_TRY(yokei_plan_numbers("--layers", p->layers, s->mesh.pipeline * s->mesh.chunks, &s->stage_blocks));
     YOKE_TRY(yokei_plan_numbers("--tensor-shares", p->tensor_shares, s->widths ? yokei_mesh_replica(&s->mesh) : s->mesh.tensor, &s->tensor_shares));
+    if (p->zero_shares[0]) YOKE_TRY(yokei_plan_numbers("--zero-shares", p->zero_shares, s->mesh.data, &s->zero_shares));
     s->replica_shares = calloc((size_t)s->mesh.data, sizeof *s->replica_shares);
     return s->replica_shares ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "train: no host memory for %d replicas", s->mesh.data);
 }

@@ -8,7 +8,8 @@
 #include "train/loop.h"
 #include "train/trainer.h"
 
-static yoke_status load_one(yoke_trainer *trainer, const char *name, const struct yokei_tensor *tensor)
+/* `hash`: of all that was read so far. */
+static yoke_status load_one(yoke_trainer *trainer, const char *name, const struct yokei_tensor *tensor, uint64_t *hash)
 {
     const int index = yokei_parameter_find(&trainer->plan.logical, name);
     if (index < 0) return yoke_fail(YOKE_EINTERNAL, "the model has no parameter %s", name);
@@ -17,11 +18,12 @@ static yoke_status load_one(yoke_trainer *trainer, const char *name, const struc
     yoke_status status = whole ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "%s: no host memory", name);
     if (!status) status = yokei_tensor_copy(tensor, n, YOKE_F32, whole);
     if (!status) status = yoke_trainer_set_whole(trainer, YOKE_TENSOR_WEIGHT, index, whole);
+    if (!status) *hash = yokei_hash(whole, n * sizeof *whole, *hash);
     free(whole);
     return status;
 }
 
-yoke_status yokei_weights_load(yoke_trainer *trainer, const struct yoke_gpt2_config *config, const char *path)
+static yoke_status load_all(yoke_trainer *trainer, const struct yoke_gpt2_config *config, const char *path, uint64_t *hash)
 {
     struct yokei_safetensors *file = NULL;
     struct yokei_checkpoint *checkpoint = NULL;
@@ -40,11 +42,21 @@ yoke_status yokei_weights_load(yoke_trainer *trainer, const struct yoke_gpt2_con
     for (int64_t i = 0; i < n && !status; i++) {
         struct yokei_gpt2_tensor wanted;
         status = yokei_gpt2_tensor(config, i, &wanted);
-        if (!status) status = load_one(trainer, wanted.name, found[i]);
+        if (!status) status = load_one(trainer, wanted.name, found[i], hash);
     }
     yokei_safetensors_close(file);
     free(found);
     return status;
+}
+
+static const char DIFFERENT[] = "start from different weights: give all hosts the same file with --init";
+
+/* Replicas may keep slices of the masters, each from its own file: what was read is compared, not what is kept. */
+yoke_status yokei_weights_load(yoke_trainer *trainer, const struct yoke_gpt2_config *config, const char *path)
+{
+    uint64_t hash = 0;
+    YOKE_TRY(yokei_ranks_all_well(&trainer->config, load_all(trainer, config, path, &hash)));
+    return yokei_ranks_agree(&trainer->config, hash, NULL, DIFFERENT);
 }
 
 /* Tensor by tensor, so that host memory holds one at a time. Without a writer this rank only gives its parts. */
@@ -103,10 +115,12 @@ yoke_status yokei_weights_compare(yoke_trainer *trainer)
         size_t n = (size_t)yokei_local_count(yoke_trainer_parameter(trainer, i));
         float *values = malloc(n * sizeof *values);
         if (!values) return yoke_fail(YOKE_ENOMEM, "comparing weights: no host memory");
-        yoke_status status = yoke_trainer_get(trainer, YOKE_TENSOR_WEIGHT, i, values);
+        /* Slices of masters differ from replica to replica; the working copies do not. */
+        yoke_status status = trainer->plan.state.is_divided ? yokei_trainer_get_working(trainer, i, values)
+                                                            : yoke_trainer_get(trainer, YOKE_TENSOR_WEIGHT, i, values);
         hash = yokei_hash(values, n * sizeof *values, hash);
         free(values);
         YOKE_TRY(status);
     }
-    return yokei_ranks_agree(&trainer->config, hash, &trainer->plan.mesh, "start from different weights: give all hosts the same file with --init");
+    return yokei_ranks_agree(&trainer->config, hash, &trainer->plan.mesh, DIFFERENT);
 }

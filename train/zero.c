@@ -93,7 +93,7 @@ static double room_of(const double *said)
     return said[SAID_ALL] > 0 ? YOKE_MAX(said[SAID_FREE] - rest, 0) / said[SAID_ALL] : 1;
 }
 
-/* In proportion to the rooms, which add up to more than 1: rounded down, so that each fits, and what is left to the one with most room. */
+/* In proportion to the rooms, which add up to 1 or more: rounded down, so that each fits, and what is left to the one with most room. */
 static void divide(const double *room, int n, int64_t *shares_out)
 {
     enum { FINE = 10000 };
@@ -102,7 +102,7 @@ static void divide(const double *room, int n, int64_t *shares_out)
     int most = 0;
     for (int d = 0; d < n; d++) sum += room[d];
     for (int d = 0; d < n; d++) {
-        shares_out[d] = (int64_t)(FINE * (room[d] / sum));
+        shares_out[d] = YOKE_MAX((int64_t)(FINE * (room[d] / sum)), 1); /* as users write them */
         left -= shares_out[d];
         if (room[d] > room[most]) most = d;
     }

@@ -75,6 +75,8 @@ static const struct yokei_json_field PLAN_FIELDS[] = {
     { "recompute", YOKEI_JSON_TEXT, PLAN(recompute), false },
     { "sequence_parallel", YOKEI_JSON_I64, PLAN(sequence_parallel), false, 0, 1 },
     { "tensor_shares", YOKEI_JSON_TEXT, PLAN(tensor_shares), false },
+    { "zero", YOKEI_JSON_I64, PLAN(zero), false, 0, 1 },
+    { "zero_shares", YOKEI_JSON_TEXT, PLAN(zero_shares), false },
     { "variants", YOKEI_JSON_ARRAY, PLAN(variants), false, 0, 100000, .schema = &VARIANT_SCHEMA,
       .count_offset = offsetof(struct yokei_plan, n_variants) },
     { "learning_rate", YOKEI_JSON_F64, PLAN(learning_rate), false, 0, 1e3 },

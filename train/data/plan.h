@@ -49,6 +49,8 @@ struct yokei_plan {
     char recompute[256];
     int64_t sequence_parallel; /* 0, 1 */
     char tensor_shares[256]; /* "3:1"; "" equal */
+    int64_t zero;            /* 0, 1: optimizer states are divided over the replicas */
+    char zero_shares[2048];  /* the replicas' slices of them: "3:1"; "" equal, with zero 1 by free memory */
     struct yokei_plan_variant *variants;
     int64_t n_variants;
     /* the optimizer, and how long it runs: steps, or a time budget */
