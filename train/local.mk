@@ -115,3 +115,23 @@ YOKE_TESTS += \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 4 tests/ranks/checkpoint' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/checkpoint_command'
 EXTRA_DIST += tests/ranks/checkpoint_command
+
+# Optimizer states divided over the replicas; and with bugs in the library's place, which must be noticed.
+zero_programs = tests/ranks/zero tests/ranks/zero_planted_gather tests/ranks/zero_planted_slice
+check_PROGRAMS += $(zero_programs)
+tests_ranks_zero_SOURCES = tests/ranks/ranks.h tests/ranks/zero.c
+tests_ranks_zero_CFLAGS = $(TRAIN_RANKS_CFLAGS)
+tests_ranks_zero_LDADD = $(TRAIN_RANKS_LDADD)
+tests_ranks_zero_planted_gather_SOURCES = tests/ranks/ranks.h tests/ranks/zero.c
+tests_ranks_zero_planted_gather_CFLAGS = $(TRAIN_RANKS_CFLAGS) -DPLANT_GATHER
+tests_ranks_zero_planted_gather_LDADD = $(TRAIN_RANKS_LDADD)
+tests_ranks_zero_planted_slice_SOURCES = tests/ranks/ranks.h tests/ranks/zero.c
+tests_ranks_zero_planted_slice_CFLAGS = $(TRAIN_RANKS_CFLAGS) -DPLANT_SLICE
+tests_ranks_zero_planted_slice_LDADD = $(TRAIN_RANKS_LDADD)
+YOKE_TESTS += \
+	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 4 tests/ranks/zero' \
+	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 YOKE_OPENCL_ADDRESS=buffer $(top_srcdir)/tests/ranks/run 2 tests/ranks/zero OpenCL' \
+	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run -H aabb 4 tests/ranks/zero four' \
+	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run -H abb 3 tests/ranks/zero three' \
+	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/zero_planted_gather 1:4:2' \
+	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/zero_planted_slice 1:4:2'
