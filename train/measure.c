@@ -233,7 +233,7 @@ static yoke_status place_ranks(struct yokei_run_state *s)
     YOKE_TRY(yokei_mesh_create(s->n_ranks, s->rank, (int)p->data, (int)p->pipeline, (int)p->tensor, s->widths, (int)p->chunks, &s->mesh));
     YOKE_TRY(yokei_plan_numbers("--layers", p->layers, s->mesh.pipeline * s->mesh.chunks, &s->stage_blocks));
     YOKE_TRY(yokei_plan_numbers("--tensor-shares", p->tensor_shares, s->widths ? yokei_mesh_replica(&s->mesh) : s->mesh.tensor, &s->tensor_shares));
-    if (p->zero_shares[0]) YOKE_TRY(yokei_plan_numbers("--zero-shares", p->zero_shares, s->mesh.data, &s->zero_shares));
+    YOKE_TRY(yokei_plan_numbers("--zero-shares", p->zero_shares, s->mesh.data, &s->zero_shares));
     s->replica_shares = calloc((size_t)s->mesh.data, sizeof *s->replica_shares);
     return s->replica_shares ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "train: no host memory for %d replicas", s->mesh.data);
 }
