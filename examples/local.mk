@@ -9,4 +9,4 @@ examples_own_layer_SOURCES = examples/own_layer.c
 examples_own_layer_LDADD = libyoke-train.la libyoke.la -lm
 YOKE_TESTS += 'OMP_NUM_THREADS=1 examples/own_layer host'
 EXTRA_DIST += examples/training/model.json examples/training/data.yaml examples/training/layerwise.yaml examples/training/pipeline.yaml \
-	examples/training/interleaved.yaml examples/training/tensor.yaml examples/training/hybrid.yaml examples/training/mixed.yaml
+	examples/training/interleaved.yaml examples/training/tensor.yaml examples/training/hybrid.yaml examples/training/mixed.yaml examples/training/zero.yaml

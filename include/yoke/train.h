@@ -189,9 +189,12 @@ int yoke_trainer_n_parameters(const yoke_trainer *trainer);
 const struct yoke_parameter *yoke_trainer_parameter(const yoke_trainer *trainer, int index);
 /** Draw all weights anew from the seed, and forget moments and steps. Done by yoke_trainer_create. */
 yoke_status yoke_trainer_draw(yoke_trainer *trainer, uint64_t seed);
-/** A tensor as f32 in host memory. Gradients are those of the last backward, unscaled and unclipped. */
+/**
+ * A tensor as f32 in host memory. Gradients are those of the last backward, unscaled and unclipped. YOKE_EUNSUPPORTED with config.zero = 1 for
+ * what this replica keeps a slice of only (gradients, moments, weights with a 16-bit copy): yoke_trainer_get_whole gives that.
+ */
 yoke_status yoke_trainer_get(yoke_trainer *trainer, enum yoke_tensor_kind kind, int index, float *out);
-/** Set a tensor; weights also their working copy. */
+/** Set a tensor, as far as this rank keeps it: all replicas are to be given the same. Weights also their working copy. */
 yoke_status yoke_trainer_set(yoke_trainer *trainer, enum yoke_tensor_kind kind, int index, const float *values);
 
 /**
@@ -200,7 +203,7 @@ yoke_status yoke_trainer_set(yoke_trainer *trainer, enum yoke_tensor_kind kind, 
  */
 int yoke_trainer_n_logical(const yoke_trainer *trainer);
 const struct yoke_parameter *yoke_trainer_logical(const yoke_trainer *trainer, int index);
-/** A whole tensor as f32, on all ranks. Collective where the model is divided, else local. */
+/** A whole tensor as f32, on all ranks. Collective where the model is divided, or with config.zero = 1; else local. */
 yoke_status yoke_trainer_get_whole(yoke_trainer *trainer, enum yoke_tensor_kind kind, int logical, float *out);
 /** Set what this rank holds of a tensor from the whole one. Local: each rank is to be given the same. */
 yoke_status yoke_trainer_set_whole(yoke_trainer *trainer, enum yoke_tensor_kind kind, int logical, const float *values);

@@ -171,6 +171,7 @@ struct pour {
     enum yoke_tensor_kind kind;
     int local;
     const struct yokei_tensor *tensor;
+    struct yoke_range wanted; /* of what is held: moments may be kept of a slice only */
     float *piece;
     int64_t first, n; /* where the piece goes, and how much of it is full */
     yoke_status status;
@@ -186,9 +187,9 @@ static void flush(struct pour *p)
 static void pour_run(void *context, int64_t logical, int64_t local, int64_t n)
 {
     struct pour *p = context;
-    (void)local; /* runs come in the order of what is held */
-    for (int64_t done = 0; done < n && !p->status;) {
-        const int64_t some = YOKE_MIN(n - done, YOKEI_PIECE - p->n);
+    const int64_t end = YOKE_MIN(local + n, p->wanted.end) - local; /* runs come in the order of what is held */
+    for (int64_t done = YOKE_MAX(p->wanted.begin - local, 0); done < end && !p->status;) {
+        const int64_t some = YOKE_MIN(end - done, YOKEI_PIECE - p->n);
         p->status = yokei_tensor_piece(p->tensor, logical + done, some, YOKE_F32, p->piece + p->n);
         p->n += some;
         done += some;
@@ -207,7 +208,10 @@ yoke_status yokei_checkpoint_load(const struct yokei_checkpoint *checkpoint, yok
             p.tensor = yokei_checkpoint_tensor(checkpoint, parameter->name, kinds[k]);
             p.kind = kinds[k];
             p.local = i;
-            p.first = p.n = 0;
+            p.wanted = (struct yoke_range){ 0, yokei_local_count(parameter) };
+            if (kinds[k] != YOKE_TENSOR_WEIGHT) p.wanted = t->plan.state.slot[i].kept;
+            p.first = p.wanted.begin;
+            p.n = 0;
             if (!p.tensor || (int64_t)p.tensor->bytes != yokei_logical_count(parameter) * (int64_t)sizeof(float))
                 p.status = yoke_fail(YOKE_EDATA, "%s: tensor %s%s is not there in the size that the run needs", checkpoint->path, parameter->name,
                                      yokei_saved_suffix(kinds[k]));
