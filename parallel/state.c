@@ -20,8 +20,8 @@ static size_t take(size_t *at, size_t bytes)
 
 /*
  * Matrices and vectors apart, since their weights differ in type. Buckets of what all ranks of a tensor group hold have the same slices on all
- * of them, though these hold different parts of the rest; so has the bucket of a tied parameter on both of its stages. Their gradients
- * are summed slice by slice over those ranks, too. -1: a bucket of its own.
+ * of them, though these hold different parts of the rest; so has the bucket of a tied parameter on both of its stages, if these are equally
+ * wide. Their gradients are summed slice by slice over those ranks, too. -1: a bucket of its own.
  */
 static int kind_of(const struct yokei_parameters *ps, const struct yokei_replicas *r, int i)
 {

@@ -10,7 +10,7 @@
 #include <math.h>
 #include "train/trainer.h"
 
-enum { BATCH = 6, T = 16, SEED = 3, MOST_RANKS = 4, STEPS = 3, N_KINDS = 4 };
+enum { BATCH = 6, T = 16, SEED = 3, MOST_RANKS = 6, STEPS = 3, N_KINDS = 4 };
 /* Odd sizes: parameters end anywhere within a unit of the slices. */
 static const struct yoke_gpt2_config config = { sizeof config, 4, 3, 36, T, 251, 1e-5, 0.02 };
 
@@ -19,13 +19,15 @@ struct layout {
     const char *devices[MOST_RANKS]; /* as many as there are ranks */
     int pipeline, tensor;
     bool sequence_parallel, no_shared;
-    int64_t shares[MOST_RANKS], zero_shares[MOST_RANKS]; /* of the replicas; zero_shares[0] < 0: none given */
+    int64_t shares[4], zero_shares[4]; /* of the replicas; zero_shares[0] < 0: none given */
     int64_t tensor_shares[2];
     yoke_dtype precision;
+    int widths[2]; /* tensor ranks of each of two stages; 0: `tensor` on both */
 };
 #define TWO { "host", "host" }
 #define THREE { "host", "host", "host" }
 #define FOUR { "host", "host", "host", "host" }
+#define SIX { "host", "host", "host", "host", "host", "host" }
 static const struct layout layouts[] = {
     { "two replicas, f32", TWO, 1, 1, false, false, { 3, 3 }, { -1 }, { 0 }, YOKE_F32 },
     { "two replicas, bf16", TWO, 1, 1, false, false, { 4, 2 }, { -1 }, { 0 }, YOKE_BF16 },
@@ -39,6 +41,8 @@ static const struct layout layouts[] = {
     { "two replicas of two stages, f32", FOUR, 2, 1, false, false, { 3, 3 }, { -1 }, { 0 }, YOKE_F32 },
     { "two replicas of two that share tensors, 3:1, bf16", FOUR, 1, 2, false, false, { 2, 4 }, { 3, 1 }, { 2, 1 }, YOKE_BF16 },
     { "two replicas of two that share tensors and positions, f16", FOUR, 1, 2, true, false, { 3, 3 }, { 1, 2 }, { 1, 2 }, YOKE_F16 },
+    { "two replicas of stages of two ranks and of one, 1:2, bf16", SIX, 2, 0, false, false, { 2, 4 }, { 1, 2 }, { 0 }, YOKE_BF16, { 2, 1 } },
+    { "two replicas of stages of one rank and of two, f32", SIX, 2, 0, true, false, { 3, 3 }, { -1 }, { 0 }, YOKE_F32, { 1, 2 } },
     { "a host and an OpenCL device, 2:3, f16", { "host", "opencl:0" }, 1, 1, false, false, { 4, 2 }, { 2, 3 }, { 0 }, YOKE_F16 },
     { "an OpenCL device and a host, f32", { "opencl:0", "host" }, 1, 1, false, false, { 3, 3 }, { -1 }, { 0 }, YOKE_F32 },
 };
@@ -54,7 +58,7 @@ yoke_status yokei_ranks_gather_slices(yoke_comm *comm, void *all, void *own, con
 /* The last unit of the last slice is not summed. For ranks that share memory: elsewhere whole states are summed by it, too. */
 yoke_status yokei_ranks_sum_slices(yoke_comm *comm, void *all, void *own, const size_t counts[], yoke_dtype dtype, yoke_stream *stream)
 {
-    size_t fewer[MOST_RANKS];
+    size_t fewer[4];
     const int n = yoke_comm_size(comm);
     memcpy(fewer, counts, (size_t)n * sizeof *counts);
     if (fewer[n - 1] >= 16) fewer[n - 1] -= 16;
@@ -99,6 +103,7 @@ static struct yoke_trainer_config config_of(const struct layout *l, const struct
     c.shares = l->shares;
     c.pipeline = l->pipeline;
     c.tensor = l->tensor;
+    c.stage_tensor = l->widths[0] ? l->widths : NULL;
     c.sequence_parallel = l->sequence_parallel;
     c.tensor_shares = l->tensor_shares[0] ? l->tensor_shares : NULL;
     c.zero = zero;
