@@ -17,7 +17,7 @@ libyoke_train_la_DEPENDENCIES = libyoke-comm.la libyoke.la $(top_srcdir)/train/l
 include train/data/local.mk
 
 # Tests of training that need neither MPI nor another process.
-train_unit_programs = tests/unit/train_layers tests/unit/train_program tests/unit/train_loop tests/unit/train_mesh tests/unit/train_memory tests/unit/train_schedule \
+train_unit_programs = tests/unit/train_state tests/unit/train_layers tests/unit/train_program tests/unit/train_loop tests/unit/train_mesh tests/unit/train_memory tests/unit/train_schedule \
 	tests/unit/train_simulate
 check_PROGRAMS += $(train_unit_programs)
 YOKE_TESTS += $(train_unit_programs)
@@ -27,6 +27,8 @@ check_PROGRAMS += $(checkpoint_unit_programs)
 YOKE_TESTS += 'TMPDIR=/dev/shm tests/unit/checkpoint' 'TMPDIR=/dev/shm tests/unit/train_resume'
 TRAIN_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 TRAIN_TEST_LDADD = libyoke-train.la libyoke.la $(CMOCKA_LIBS) -lm
+tests_unit_train_state_CFLAGS = $(TRAIN_TEST_CFLAGS)
+tests_unit_train_state_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_train_layers_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_train_layers_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_train_mesh_CFLAGS = $(TRAIN_TEST_CFLAGS)

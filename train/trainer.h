@@ -187,7 +187,7 @@ yoke_status yokei_tied_sum(struct yoke_trainer *trainer, yoke_stream *stream);
 struct yoke_place yokei_plan_place(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *plan, int s, int t);
 yoke_status yokei_trainer_plan(const yoke_model *model, yoke_device *device, struct yoke_trainer_config *config,
                                struct yokei_trainer_plan *plan_out);
-/** As rank `rank` of n_ranks, also without them (config->comm NULL): what it would take. */
+/** As rank `rank` of n_ranks, also without them (config->comm NULL): what it would take; with zero 1 and no shares under equal slices. */
 yoke_status yokei_trainer_plan_as(const yoke_model *model, yoke_device *device, struct yoke_trainer_config *config, int rank, int n_ranks,
                                   struct yokei_trainer_plan *plan_out);
 void yokei_trainer_plan_free(struct yokei_trainer_plan *plan);

@@ -212,7 +212,7 @@ yoke_status yoke_all_gather(const void *send, void *recv, size_t send_count, yok
 /** recv = root's send on every rank. In place: send == recv; send is looked at on the root only. */
 yoke_status yoke_broadcast(const void *send, void *recv, size_t count, yoke_dtype dtype, int root, yoke_comm *comm,
                            yoke_stream *stream);
-/** Slices of explicit element counts, one per rank, all ranks passing the same counts (uneven shards). */
+/** Slices of explicit element counts, one per rank, all ranks passing the same counts (uneven shards, 0 too). In place at the rank's own slice. */
 yoke_status yoke_reduce_scatter_v(const void *send, void *recv, const size_t counts[], yoke_dtype dtype,
                                   yoke_reduction op, yoke_comm *comm, yoke_stream *stream);
 yoke_status yoke_all_gather_v(const void *send, void *recv, const size_t counts[], yoke_dtype dtype, yoke_comm *comm,
