@@ -132,9 +132,9 @@ tests_ranks_zero_planted_slice_CFLAGS = $(TRAIN_RANKS_CFLAGS) -DPLANT_SLICE
 tests_ranks_zero_planted_slice_LDADD = $(TRAIN_RANKS_LDADD)
 YOKE_TESTS += \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 4 tests/ranks/zero' \
-	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 YOKE_OPENCL_ADDRESS=buffer $(top_srcdir)/tests/ranks/run 2 tests/ranks/zero OpenCL' \
-	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 6 tests/ranks/zero stages' \
-	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run -H aabb 4 tests/ranks/zero four' \
-	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run -H abb 3 tests/ranks/zero three' \
+	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 YOKE_OPENCL_ADDRESS=buffer $(top_srcdir)/tests/ranks/run 2 tests/ranks/zero OpenCL f16' \
+	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 6 tests/ranks/zero unequal' \
+	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run -H aabb 4 tests/ranks/zero four bf16' \
+	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run -H abb 3 tests/ranks/zero 1:4:2' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/zero_planted_gather 1:4:2' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/zero_planted_slice 1:4:2'

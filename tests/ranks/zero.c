@@ -41,8 +41,8 @@ static const struct layout layouts[] = {
     { "two replicas of two stages, f32", FOUR, 2, 1, false, false, { 3, 3 }, { -1 }, { 0 }, YOKE_F32 },
     { "two replicas of two that share tensors, 3:1, bf16", FOUR, 1, 2, false, false, { 2, 4 }, { 3, 1 }, { 2, 1 }, YOKE_BF16 },
     { "two replicas of two that share tensors and positions, f16", FOUR, 1, 2, true, false, { 3, 3 }, { 1, 2 }, { 1, 2 }, YOKE_F16 },
-    { "two replicas of stages of two ranks and of one, 1:2, bf16", SIX, 2, 0, false, false, { 2, 4 }, { 1, 2 }, { 0 }, YOKE_BF16, { 2, 1 } },
-    { "two replicas of stages of one rank and of two, f32", SIX, 2, 0, true, false, { 3, 3 }, { -1 }, { 0 }, YOKE_F32, { 1, 2 } },
+    { "two replicas of unequal stages, of two ranks and one, 1:2, bf16", SIX, 2, 0, false, false, { 2, 4 }, { 1, 2 }, { 0 }, YOKE_BF16, { 2, 1 } },
+    { "two replicas of unequal stages, of one rank and two, f32", SIX, 2, 0, true, false, { 3, 3 }, { -1 }, { 0 }, YOKE_F32, { 1, 2 } },
     { "a host and an OpenCL device, 2:3, f16", { "host", "opencl:0" }, 1, 1, false, false, { 4, 2 }, { 2, 3 }, { 0 }, YOKE_F16 },
     { "an OpenCL device and a host, f32", { "opencl:0", "host" }, 1, 1, false, false, { 3, 3 }, { -1 }, { 0 }, YOKE_F32 },
 };
