@@ -71,6 +71,7 @@ static int twin_of(const struct forecast *w, int r)
 {
     const struct yokei_forecast_rank *list = w->f->rank;
     const struct yokei_mesh at = yokei_mesh_at(&w->f->mesh, r);
+    if (w->config.zero && at.data > 1) return -1; /* slices differ by a few elements, if not by more */
     for (int o = 0; o < r; o++)
         if (list[o].at.s == at.s && list[o].at.t == at.t && list[o].samples == w->s.t->plan.ranks[r].samples &&
             w->s.t->plan.ranks[o].micro_batch == w->s.t->plan.ranks[r].micro_batch && device_of(w, o) == device_of(w, r))
@@ -161,6 +162,21 @@ static yoke_status judge(struct forecast *w)
     return YOKE_OK;
 }
 
+/* Slices by memory, as the ranks would choose them. */
+static yoke_status plan_by_memory(struct forecast *w, bool *recomputes)
+{
+    struct yokei_run_state *s = &w->s;
+    bool uneven = false;
+    if (!w->config.zero || w->config.zero_shares || s->mesh.data == 1) return YOKE_OK;
+    s->zero_shares = calloc((size_t)s->mesh.data, sizeof *s->zero_shares);
+    if (!s->zero_shares) return yoke_fail(YOKE_ENOMEM, "plan: no host memory for %d replicas", s->mesh.data);
+    YOKE_TRY(yokei_zero_choose(&s->mesh, w->f->memory, s->zero_shares, &uneven));
+    if (!uneven) return YOKE_OK;
+    w->config.zero_shares = s->zero_shares;
+    for (int r = 0; r < w->f->n_ranks; r++) YOKE_TRY(plan_rank(w, r, recomputes));
+    return yokei_run_write_zero(&s->t->plan, s->zero_shares, s->mesh.data);
+}
+
 static yoke_status keep_memory(struct yokei_plan *plan, const struct yokei_forecast *f)
 {
     struct yoke_memory_report *list = calloc((size_t)f->n_ranks, sizeof *list);
@@ -182,6 +198,7 @@ yoke_status yokei_forecast(struct yokei_training *t, int n_ranks, yoke_device *c
     bool *recomputes = status ? NULL : calloc((size_t)out->mesh.pipeline, sizeof *recomputes);
     if (!status && !recomputes) status = yoke_fail(YOKE_ENOMEM, "plan: no host memory for %d stages", out->mesh.pipeline);
     for (int r = 0; r < n_ranks && !status; r++) status = plan_rank(&w, r, recomputes);
+    if (!status) status = plan_by_memory(&w, recomputes);
     if (!status) status = simulate(&w, recomputes, costs);
     if (!status) status = judge(&w);
     if (!status) status = keep_memory(&t->plan, out);
@@ -189,7 +206,7 @@ yoke_status yokei_forecast(struct yokei_training *t, int n_ranks, yoke_device *c
     out->model_flops = tokens * (6 * (12 * L * h * h + h * (double)g->vocab_size) + 12 * L * h * (double)t->plan.sequence);
     free(recomputes);
     yoke_model_destroy(w.s.model);
-    void *const lists[] = { w.s.ranks, w.s.shares, w.s.threads, w.s.replica_shares, w.s.stage_blocks, w.s.tensor_shares };
+    void *const lists[] = { w.s.ranks, w.s.shares, w.s.threads, w.s.replica_shares, w.s.stage_blocks, w.s.tensor_shares, w.s.zero_shares };
     for (size_t i = 0; i < YOKE_COUNT(lists); i++) free(lists[i]);
     if (status) yokei_forecast_free(out);
     return status;

@@ -116,7 +116,9 @@ yoke_status yokei_run_shares_planned(struct yokei_run_state *s);
 struct yoke_trainer_config yokei_run_trainer_config(const struct yokei_run_state *s);
 
 /* zero_run.c */
-/** How the trainer divides optimizer states, into the plan. YOKE_ECONFIG: shares too many for it. */
+/** Shares of optimizer states into a plan. YOKE_ECONFIG: too many, and not equal. */
+yoke_status yokei_run_write_zero(struct yokei_plan *plan, const int64_t *shares, int n);
+/** How the trainer divides them, likewise; and a word to the user. */
 yoke_status yokei_run_note_zero(struct yokei_run_state *s);
 
 /* rate.c */

@@ -47,7 +47,7 @@ yoke_status yokei_memory_of_rank(const struct yoke_trainer_config *config, yoke_
     const struct yoke_device_info *info = yoke_device_info(device);
     uint64_t available = 0, total = 0;
     *out = (struct yokei_memory_rank){ .report = plan->report, .is_limited = config->memory_limit > 0, .host_visible = info->host_visible,
-                                       .micro_batch = plan->micro_batch };
+                                       .micro_batch = plan->micro_batch, .divided = plan->state.divided_bytes, .undivided = plan->state.undivided_bytes };
     memcpy(out->device, info->spec, YOKE_MIN(sizeof out->device, sizeof info->spec));
     YOKE_TRY(yoke_device_memory(device, &available, &total));
     if (info->host_visible && !out->is_limited) out->taken = yokei_ranks_taken(config);
@@ -59,7 +59,7 @@ yoke_status yokei_memory_of_rank(const struct yoke_trainer_config *config, yoke_
 }
 
 /* As doubles: sizes are below 2^53, a device's name is copied. */
-enum { N_PARTS = YOKE_COUNT(yokei_memory_parts) - 1, HAVE = N_PARTS, TAKEN, LIMITED, VISIBLE, POOL, MICRO_BATCH, DEVICE, WORDS = DEVICE + 4 };
+enum { N_PARTS = YOKE_COUNT(yokei_memory_parts) - 1, HAVE = N_PARTS, TAKEN, LIMITED, VISIBLE, POOL, MICRO_BATCH, DIVIDED, UNDIVIDED, DEVICE, WORDS = DEVICE + 4 };
 _Static_assert(sizeof(((struct yokei_memory_rank *)0)->device) == 4 * sizeof(double), "a device's name goes into four words");
 
 static void say(const struct yokei_memory_rank *rank, double words[WORDS])
@@ -71,6 +71,8 @@ static void say(const struct yokei_memory_rank *rank, double words[WORDS])
     words[VISIBLE] = rank->host_visible;
     words[POOL] = (double)rank->pool;
     words[MICRO_BATCH] = (double)rank->micro_batch;
+    words[DIVIDED] = (double)rank->divided;
+    words[UNDIVIDED] = (double)rank->undivided;
     memcpy(&words[DEVICE], rank->device, sizeof rank->device);
 }
 
@@ -79,7 +81,8 @@ static void hear(const double words[WORDS], struct yokei_memory_rank *rank)
     *rank = (struct yokei_memory_rank){ .report.size = sizeof rank->report, .have = (uint64_t)words[HAVE],
                                         .taken = (uint64_t)words[TAKEN], .is_limited = words[LIMITED] != 0,
                                         .host_visible = words[VISIBLE] != 0, .pool = (uint64_t)words[POOL],
-                                        .micro_batch = (int64_t)words[MICRO_BATCH] };
+                                        .micro_batch = (int64_t)words[MICRO_BATCH], .divided = (size_t)words[DIVIDED],
+                                        .undivided = (size_t)words[UNDIVIDED] };
     for (int i = 0; i < N_PARTS; i++) *(size_t *)(void *)((char *)&rank->report + yokei_memory_parts[i].offset) = (size_t)words[i];
     memcpy(rank->device, &words[DEVICE], sizeof rank->device);
     rank->device[sizeof rank->device - 1] = 0;

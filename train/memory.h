@@ -15,6 +15,7 @@ struct yokei_memory_rank {
     bool host_visible;   /* the device's memory is the host's */
     uint64_t pool;       /* ranks of one number take from one memory */
     int64_t micro_batch;
+    size_t divided, undivided; /* of moments and masters where replicas divide them: this rank's part, and all of it */
 };
 
 /** The parts of a report in their order, for tables and files; ended by a row without a name. */
@@ -50,6 +51,13 @@ yoke_status yokei_memory_check(const yoke_model *model, yoke_device *device, con
 yoke_status yokei_memory_fits(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *config);
 /** A table, a line for each run of ranks that take the same. */
 void yokei_memory_table(const struct yokei_memory_rank *ranks, int n_ranks, void (*line)(void *context, const char *text), void *context);
+
+/* ---- zero.c ---- */
+/**
+ * Slices by free memory: of ranks that were planned with equal ones, whether some lack memory while others have more, and then the shares
+ * [mesh->data] in proportion to what each replica can take beside its other memory, the least of its ranks.
+ */
+yoke_status yokei_zero_choose(const struct yokei_mesh *mesh, const struct yokei_memory_rank *ranks, int64_t *shares_out, bool *uneven_out);
 
 /* ---- remedy.c: what would make a run fit ---- */
 

@@ -41,6 +41,16 @@ static void word_of_stage(const struct yoke_trainer_config *c, int stage, char *
 
 /* ---- rows: whether there is such a step; what it is, into r->c and r->what ---- */
 
+/* The same bits, and no more work. */
+static bool divide_states(struct remedy *r, int step)
+{
+    if (step > 1 || r->run->config->zero || r->run->mesh->data == 1) return false;
+    r->c.zero = 1;
+    r->c.zero_shares = NULL;
+    yokei_text(r->what, sizeof r->what, "divide the optimizer's moments and masters over the replicas (--zero 1)");
+    return true;
+}
+
 static bool smaller_micro_batch(struct remedy *r, int step)
 {
     int64_t most = 1;
@@ -146,7 +156,7 @@ static void remesh(struct remedy *r, int pipeline_times, int data)
 {
     const struct yokei_mesh *m = r->run->mesh;
     r->c.stage_blocks = NULL;
-    r->c.shares = NULL;
+    r->c.shares = r->c.zero_shares = NULL;
     r->c.data = data;
     r->c.micro_batch = 1; /* at most: as it is */
     for (int i = 0; i < r->run->n_ranks; i++) r->c.micro_batch = YOKE_MAX(r->c.micro_batch, r->run->ranks[i].micro_batch);
@@ -192,15 +202,16 @@ static bool all_together(struct remedy *r, int step)
     r->c.micro_batch = 1;
     r->c.recompute = "full";
     if (another) r->c.pipeline_kind = "1f1b";
+    if (m->data > 1) r->c.zero = 1;
     if (step == 2) r->c.precision = YOKE_BF16;
-    yokei_text(r->what, sizeof r->what, "give up speed for memory wherever it can be done (--micro-batch 1 --recompute full%s%s)",
-               another ? " --schedule 1f1b" : "", step == 2 ? " --precision bf16" : "");
+    yokei_text(r->what, sizeof r->what, "give up speed for memory wherever it can be done (--micro-batch 1 --recompute full%s%s%s)",
+               another ? " --schedule 1f1b" : "", m->data > 1 ? " --zero 1" : "", step == 2 ? " --precision bf16" : "");
     return true;
 }
 
 /* What takes no arithmetic comes first; then what takes more of it, what may leave devices idle, what rounds; then other devices. */
 static bool (*const rows[])(struct remedy *r, int step) = {
-    smaller_micro_batch, fewer_alive, recompute, move_blocks, half_precision, all_together, more_stages, more_tensor_ranks,
+    divide_states, smaller_micro_batch, fewer_alive, recompute, move_blocks, half_precision, all_together, more_stages, more_tensor_ranks,
 };
 
 /* ---- the search ---- */

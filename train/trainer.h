@@ -149,10 +149,7 @@ void yokei_ranks_busy(const struct yoke_trainer_config *config, const char *what
 /* ---- zero.c: what replicas divide ---- */
 /** Refuse what config->zero and its shares cannot be; the plan's shares. */
 yoke_status yokei_zero_check(const struct yoke_trainer_config *config, struct yokei_trainer_plan *plan);
-/**
- * Slices by free memory: of a plan with equal ones, whether some rank has too little room for it while others have more, and then the shares
- * [mesh.data] in proportion to what each replica can take beside its other memory. Collective; the same on all ranks.
- */
+/** yokei_zero_choose (memory.h) for the ranks of a plan with equal slices. Collective; the same on all ranks. */
 yoke_status yokei_zero_shares(const struct yoke_trainer_config *config, yoke_device *device, const struct yokei_trainer_plan *plan,
                               int64_t *shares_out, bool *uneven_out);
 /** How each bucket is summed; once the groups are made. */

@@ -7,10 +7,10 @@
  * order of the sums: reduce_scatter and all_reduce add in the order of the ranks where all share memory; elsewhere each has an order
  * of its own, and so all_reduce is done as the very reduce_scatter that ZeRO-1 calls, and an all_gather behind it.
  */
+#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 #include "core/base/base.h"
-#include "train/trainer.h"
+#include "train/memory.h"
 
 /* ---- the buckets of a step ---- */
 
@@ -84,13 +84,21 @@ yoke_status yokei_zero_check(const struct yoke_trainer_config *c, struct yokei_t
     return YOKE_OK;
 }
 
-enum { SAID_TOTAL, SAID_OWN, SAID_ALL, SAID_FREE, SAID }; /* bytes: needed; of what is divided, here and in all; and what there is */
-
-/* The part of what is divided that a rank has room for, were it to hold nothing else than the rest. */
-static double room_of(const double *said)
+/*
+ * The part of what is divided that a rank has room for beside the rest of its memory; ranks that take from one memory share what there is.
+ * The terms are those of yokei_memory_shortage.
+ */
+static double room_of(const struct yokei_memory_rank *ranks, int n_ranks, int r)
 {
-    const double rest = said[SAID_TOTAL] - said[SAID_OWN];
-    return said[SAID_ALL] > 0 ? YOKE_MAX(said[SAID_FREE] - rest, 0) / said[SAID_ALL] : 1;
+    double have = (double)ranks[r].have, left = 0, n = 0;
+    for (int o = 0; o < n_ranks; o++) {
+        const struct yokei_memory_rank *k = &ranks[o];
+        if (o != r && (ranks[r].is_limited || k->is_limited || k->pool != ranks[r].pool)) continue;
+        have = fmin(have, (double)k->have); /* each looked at another moment */
+        left += (double)k->taken - (yokei_memory_need(k, &k->report) - (double)k->divided);
+        n++;
+    }
+    return fmax(have + left, 0) / n / (double)ranks[r].undivided;
 }
 
 /* In proportion to the rooms, which add up to 1 or more: rounded down, so that each fits, and what is left to the one with most room. */
@@ -109,20 +117,21 @@ static void divide(const double *room, int n, int64_t *shares_out)
     shares_out[most] += left;
 }
 
-/* What all ranks said, the same on all. */
-static yoke_status choose(const struct yokei_mesh *m, const double *all, int64_t *shares_out, bool *uneven_out)
+yoke_status yokei_zero_choose(const struct yokei_mesh *m, const struct yokei_memory_rank *ranks, int64_t *shares_out, bool *uneven_out)
 {
-    double *room = malloc((size_t)m->data * sizeof *room), sum = 0;
-    if (!room) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d replicas", m->data);
-    bool fits = true;
-    for (int d = 0; d < m->data; d++) room[d] = 1;
-    for (int r = 0; r < yokei_mesh_size(m); r++) {
+    const int n_ranks = yokei_mesh_size(m);
+    double *room = malloc((size_t)(m->data + n_ranks) * sizeof *room), *need = room + m->data, sum = 0;
+    int short_one;
+    if (!room) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d ranks", n_ranks);
+    for (int d = 0; d < m->data; d++) room[d] = INFINITY;
+    for (int r = 0; r < n_ranks; r++) {
         const int d = yokei_mesh_at(m, r).d;
-        fits = fits && all[r * SAID + SAID_TOTAL] <= all[r * SAID + SAID_FREE];
-        room[d] = YOKE_MIN(room[d], room_of(all + r * SAID));
+        need[r] = yokei_memory_need(&ranks[r], &ranks[r].report);
+        if (ranks[r].undivided) room[d] = fmin(room[d], room_of(ranks, n_ranks, r));
     }
     for (int d = 0; d < m->data; d++) sum += room[d];
-    *uneven_out = !fits && sum >= 1; /* with less room than 1 no shares fit: equal ones are refused, with the bytes */
+    /* With less room than 1 no shares fit: equal ones are refused, with the bytes. */
+    *uneven_out = yokei_memory_shortage(ranks, need, n_ranks, &short_one, NULL) > 0 && sum >= 1 && isfinite(sum);
     if (*uneven_out) divide(room, m->data, shares_out);
     free(room);
     return YOKE_OK;
@@ -131,15 +140,10 @@ static yoke_status choose(const struct yokei_mesh *m, const double *all, int64_t
 yoke_status yokei_zero_shares(const struct yoke_trainer_config *c, yoke_device *device, const struct yokei_trainer_plan *p, int64_t *shares_out,
                               bool *uneven_out)
 {
-    uint64_t available = 0, total = 0;
-    const yoke_status asked = c->memory_limit ? YOKE_OK : yoke_device_memory(device, &available, &total);
-    const double mine[SAID] = { (double)p->report.total, (double)p->state.divided_bytes, (double)p->state.undivided_bytes,
-                                (double)(c->memory_limit ? c->memory_limit : available) };
-    YOKE_TRY(yokei_ranks_all_well(c, asked));
-    double *all = malloc((size_t)p->n_ranks * SAID * sizeof *all);
-    if (!all) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d ranks", p->n_ranks);
-    yoke_status status = yokei_ranks_gather(c, mine, SAID, all);
-    if (!status) status = choose(&p->mesh, all, shares_out, uneven_out);
-    free(all);
+    struct yokei_memory_rank *ranks = calloc((size_t)p->n_ranks, sizeof *ranks);
+    if (!ranks) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d ranks", p->n_ranks);
+    yoke_status status = yokei_memory_gather(c, device, p, ranks);
+    if (!status) status = yokei_zero_choose(&p->mesh, ranks, shares_out, uneven_out);
+    free(ranks);
     return status;
 }

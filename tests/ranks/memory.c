@@ -15,8 +15,9 @@ struct job {
     int64_t blocks, channels, heads, words, sequence, batch, micro, pp, tp, precision, recompute, steps;
     const int *widths; /* of the stages */
     bool sequence_parallel;
+    int64_t zero;
 };
-static const struct job small = { 4, 64, 4, 256, 64, 8, 1, 1, 1, 0, 0, 2, NULL, false };
+static const struct job small = { 4, 64, 4, 256, 64, 8, 1, 1, 1, 0, 0, 2, NULL, false, 0 };
 
 static const char *const recomputations[] = { "none", "attention", "full" };
 
@@ -36,7 +37,7 @@ static yoke_status open_device(const struct job *j, const char *spec, struct sub
     YOKE_TRY(yoke_model_gpt2(&g, &s->model));
     s->config.precision = j->precision ? YOKE_BF16 : YOKE_F32;
     s->config.batch = j->batch, s->config.micro_batch = j->micro, s->config.sequence = j->sequence;
-    s->config.pipeline = (int)j->pp, s->config.tensor = (int)j->tp;
+    s->config.pipeline = (int)j->pp, s->config.tensor = (int)j->tp, s->config.zero = (int)j->zero;
     s->config.stage_tensor = j->widths, s->config.sequence_parallel = j->sequence_parallel;
     s->config.recompute = recomputations[j->recompute];
     return YOKE_OK;
@@ -180,17 +181,19 @@ static yoke_status refused_alike(int size, const char *spec)
     YOKE_TRY(yoke_device_allocated(s.device, &before, NULL));
     s.config.memory_limit = ranks_rank == size - 1 ? report.total - 1 : 1u << 30;
     const yoke_status status = yoke_trainer_create(s.model, s.device, &s.config, &s.trainer);
+    const bool replicas = size / j.pp > 1;
+    const char *change = replicas ? "over the replicas (--zero 1)" : "lower the micro-batch from 4 to 2 sequences (--micro-batch 2)";
     char wanted[64];
     yokei_text(wanted, sizeof wanted, "rank %d on ", size - 1);
     if (status != YOKE_ENOMEM) return yoke_fail(YOKE_EDATA, "not refused: %s", yoke_status_text(status));
-    if (strncmp(yoke_last_error(), wanted, strlen(wanted)) || !strstr(yoke_last_error(), "lower the micro-batch from 4 to 2 sequences (--micro-batch 2)"))
+    if (strncmp(yoke_last_error(), wanted, strlen(wanted)) || !strstr(yoke_last_error(), change))
         return yoke_fail(YOKE_EDATA, "refused in other words: %s", yoke_last_error());
     const uint64_t words = yokei_hash(yoke_last_error(), strlen(yoke_last_error()), 0);
     YOKE_TRY(yokei_ranks_agree(&s.config, words, NULL, "say different things"));
     YOKE_TRY(yoke_device_allocated(s.device, NULL, &peak));
     YOKE_TRY(differs("allocated by a run that is refused", peak, before));
-    s.config.memory_limit = 0;
-    s.config.micro_batch = 2; /* and so it goes */
+    if (replicas) s.config.zero = 1; /* and so it goes */
+    else s.config.micro_batch = 2;
     YOKE_TRY(yoke_trainer_create(s.model, s.device, &s.config, &s.trainer));
     YOKE_TRY(run_steps(&s, &j));
     return close_subject(&s);
@@ -212,6 +215,11 @@ static void check_all(void)
     struct job j = small;
     ranks_check(!exact(&j, ranks_size, "opencl:0"), "on OpenCL");
     if (ranks_size < 4) return;
+    for (int k = 0; k < 4; k++) {
+        struct job divided = small;
+        divided.pp = 1 + k / 2, divided.precision = k % 2, divided.zero = 1;
+        ranks_check(!exact(&divided, ranks_size, "host"), "pp %d, %s, moments divided: the prediction is exact", 1 + k / 2, k % 2 ? "bf16" : "fp32");
+    }
     j.pp = 2;
     ranks_check(!staging(&j, ranks_size, "host"), "staging of replicas of a pipeline");
     j.pp = 4;
@@ -315,7 +323,7 @@ static bool read_job(int argc, char **argv, struct job *j)
     const struct { const char *name; int64_t *value; } keys[] = {
         { "blocks", &j->blocks }, { "channels", &j->channels }, { "heads", &j->heads }, { "words", &j->words }, { "sequence", &j->sequence },
         { "batch", &j->batch },   { "micro", &j->micro },       { "pp", &j->pp },       { "tp", &j->tp },       { "precision", &j->precision },
-        { "recompute", &j->recompute }, { "steps", &j->steps },
+        { "recompute", &j->recompute }, { "steps", &j->steps }, { "zero", &j->zero },
     };
     for (int i = 1; i < argc; i++) {
         const char *value = strchr(argv[i], '=');
@@ -325,7 +333,7 @@ static bool read_job(int argc, char **argv, struct job *j)
                 *keys[k].value = atoll(value + 1);
                 found = *keys[k].value > 0 || value[1] == '0';
             }
-        if (!found) fprintf(stderr, "# %s: not one of blocks, channels, heads, words, sequence, batch, micro, pp, tp, precision, recompute, steps=N\n", argv[i]);
+        if (!found) fprintf(stderr, "# %s: not one of blocks, channels, heads, words, sequence, batch, micro, pp, tp, precision, recompute, steps, zero=N\n", argv[i]);
         if (!found) return false;
     }
     return j->recompute <= 2;

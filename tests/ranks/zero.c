@@ -347,7 +347,7 @@ static yoke_status judge_memory(MPI_Comm ranks, struct by_memory *v)
     v->same_bits = same(whole.working, divided.working, whole.n_working) && same(whole.whole[0], divided.whole[0], whole.n_whole);
     close_trainer(&s);
     YOKE_TRY(with_memory(&s, 1, NULL, 0.5, 0.3, &created)); /* together less than all */
-    v->refused = created == YOKE_ENOMEM && strstr(yoke_last_error(), ranks_rank == 0 ? "training needs" : "rank 0 has too little device memory");
+    v->refused = created == YOKE_ENOMEM && strstr(yoke_last_error(), "rank 0 on host: training needs");
     YOKE_TRY(with_memory(&s, 1, (const int64_t[]){ 1, 1 }, 0.5, 0.8, &created)); /* given ones are taken as they are */
     v->refused = v->refused && created == YOKE_ENOMEM;
     free_outcome(&whole);

@@ -146,7 +146,7 @@ struct layout {
     int n_ranks, data, pipeline, tensor;
     int64_t batch, micro_batch;
     const char *precision, *schedule, *recompute, *layers;
-    int64_t chunks;
+    int64_t chunks, zero;
 };
 static const struct layout alone = { .n_ranks = 1, .batch = 8, .micro_batch = 8, .precision = "fp32" };
 
@@ -157,7 +157,7 @@ static yoke_status forecast(const struct layout *l, uint64_t limit, struct yokei
     yoke_device *device;
     assert_ok(yoke_gpt2_preset("nano", &p->model));
     p->model.n_layer = 4;
-    p->batch = l->batch, p->sequence = 64, p->data = l->data, p->pipeline = l->pipeline, p->tensor = l->tensor, p->chunks = l->chunks;
+    p->batch = l->batch, p->sequence = 64, p->data = l->data, p->pipeline = l->pipeline, p->tensor = l->tensor, p->chunks = l->chunks, p->zero = l->zero;
     yokei_text(p->precision, sizeof p->precision, "%s", l->precision);
     yokei_text(p->schedule, sizeof p->schedule, "%s", l->schedule ? l->schedule : "");
     yokei_text(p->recompute, sizeof p->recompute, "%s", l->recompute ? l->recompute : "");
@@ -250,6 +250,29 @@ static void remedies(void **state)
     expect(&a, &b, "give stage 0 fewer blocks (--layers 2,2)");
 }
 
+/* Replicas that divide their optimizer states; and by slices that follow memory, where one of them has more else to hold. */
+static void divided_states(void **state)
+{
+    (void)state;
+    struct layout a = { .n_ranks = 4, .data = 2, .pipeline = 2, .batch = 8, .micro_batch = 2, .precision = "bf16" }, b = a;
+    struct yokei_forecast f, equal;
+    b.zero = 1;
+    expect(&a, &b, "divide the optimizer's moments and masters over the replicas (--zero 1)");
+
+    a = (struct layout){ .n_ranks = 2, .data = 2, .batch = 3, .micro_batch = 2, .precision = "bf16", .zero = 1 }; /* 2 sequences and 1 */
+    assert_ok(forecast(&a, 0, &equal));
+    const size_t most = equal.memory[0].report.total, least = equal.memory[1].report.total;
+    assert_true(least < most && equal.memory[0].report.optimizer / 100 == equal.memory[1].report.optimizer / 100);
+    assert_ok(forecast(&a, most - (most - least) / 4, &f));
+    assert_true(f.fits && f.memory[0].report.optimizer < equal.memory[0].report.optimizer && f.memory[1].report.optimizer > equal.memory[1].report.optimizer);
+    assert_int_equal(f.memory[0].report.optimizer + f.memory[1].report.optimizer, equal.memory[0].report.optimizer + equal.memory[1].report.optimizer);
+    yokei_forecast_free(&f);
+    assert_ok(forecast(&a, most - (most - least), &f)); /* what one lacks is all that the other has left: together too little */
+    assert_true(!f.fits);
+    yokei_forecast_free(&f);
+    yokei_forecast_free(&equal);
+}
+
 static void other_ranks(void **state)
 {
     (void)state;
@@ -314,7 +337,7 @@ static void one_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(published_totals), cmocka_unit_test(interleaved_penalty), cmocka_unit_test(own_layers), cmocka_unit_test(recomputation), cmocka_unit_test(remedies),
+        cmocka_unit_test(published_totals), cmocka_unit_test(interleaved_penalty), cmocka_unit_test(own_layers), cmocka_unit_test(recomputation), cmocka_unit_test(remedies), cmocka_unit_test(divided_states),
         cmocka_unit_test(other_ranks),      cmocka_unit_test(forecasts),           cmocka_unit_test(one_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
