@@ -46,6 +46,7 @@ yoke_status yoke_trainer_create(const yoke_model *model, yoke_device *device, co
     YOKE_TRY_GOTO(allocate(t), destroy_trainer);
     if (t->plan.mesh.data < t->plan.n_ranks)
         YOKE_TRY_GOTO(yokei_groups_create(&t->config, &t->plan, &t->groups), destroy_trainer);
+    YOKE_TRY_GOTO(yokei_timing_create(t), destroy_trainer);
     t->config.stage_blocks = t->config.tensor_shares = NULL;
     t->config.stage_tensor = NULL;
     t->config.recompute = t->config.pipeline_kind = NULL;
@@ -75,6 +76,7 @@ yoke_status yoke_trainer_destroy(yoke_trainer *t)
     free(t->memory);
     free(t->host_losses);
     free(t->host_norms);
+    yokei_record_free(&t->record);
     yokei_trainer_plan_free(&t->plan);
     t->model->n_trainers--;
     free(t);
