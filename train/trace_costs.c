@@ -79,11 +79,12 @@ static enum yokei_action_kind action_of(const struct yokei_trace_instruction *i)
 
 /* ---- instructions to actions ---- */
 
-/* Whether two passes may belong to one run of a chunk's layers: forward, again, or backward, whose B and W may take turns. */
+static bool is_forward(const struct yokei_trace_instruction *i) { return i->kind == YOKEI_FORWARD && !i->recomputes; }
+
+/* Whether two passes may belong to one run of a chunk's layers: forward, or backward, in which R, B and W may take turns. */
 static bool belong_together(const struct yokei_trace_instruction *a, const struct yokei_trace_instruction *b)
 {
-    return (a->kind == YOKEI_FORWARD) == (b->kind == YOKEI_FORWARD) && a->recomputes == b->recomputes && a->micro_batch == b->micro_batch &&
-           a->chunk == b->chunk;
+    return is_forward(a) == is_forward(b) && a->micro_batch == b->micro_batch && a->chunk == b->chunk;
 }
 
 static yoke_status append(struct work *w, int line, int n, int *index_out)
@@ -306,7 +307,7 @@ static void make_medians(struct work *w, int line)
     }
 }
 
-/* The time from the first to the last action of a run is shared out to its passes as they took: B and W of layers take turns in it. */
+/* The time from the first to the last action of a run is shared out to its passes as they took: R, B and W of layers take turns in it. */
 static void spread_pass(struct work *w, int line, int n)
 {
     const struct line *l = &w->line[line];
