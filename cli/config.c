@@ -134,7 +134,8 @@ static yoke_status read_mapping(struct reader *reader, const yaml_node_t *mappin
         const struct cli_verb *verb = NULL;
         for (const struct cli_verb *v = cli_verb_table; v->name && top; v++)
             if (!strcmp(v->name, key)) verb = v;
-        if (verb) {
+        /* train has an option trace, and there is a verb of that name: a value is the option's, a mapping the verb's. */
+        if (verb && (!option || value->type == YAML_MAPPING_NODE)) {
             YOKE_TRY(read_section(reader, verb, value));
             continue;
         }

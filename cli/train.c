@@ -54,6 +54,24 @@ static yoke_status choose_run_dir(const struct cli_context *context, char *dir, 
 
 static json_t *number_or_null(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
+/* What the trace says of a step, beside the simulator. */
+static json_t *trace_json(const struct yokei_training *t, const struct yokei_trace_summary *s)
+{
+    if (!s->n_steps) return json_null();
+    return json_pack("{s:s,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "file", t->trace, "steps", s->n_steps, "measured_seconds", s->measured,
+                     "simulated_seconds", s->simulated, "bubble_measured", s->bubble_measured, "bubble_simulated", s->bubble_simulated,
+                     "compute_seconds", s->compute, "communication_seconds", s->communication, "clock_error_seconds", s->clock_error);
+}
+
+static void show_trace(const struct yokei_training *t, const struct yokei_trace_summary *s)
+{
+    if (!s->n_steps) return;
+    printf("traced step      %.3f ms measured (median of %d), %.3f ms simulated (%+.1f %%)\n", 1e3 * s->measured, s->n_steps, 1e3 * s->simulated,
+           s->measured > 0 ? 100 * (s->simulated / s->measured - 1) : 0.0);
+    printf("bubble           %.1f %% measured, %.1f %% simulated\n", 100 * s->bubble_measured, 100 * s->bubble_simulated);
+    printf("trace            %s\n", t->trace);
+}
+
 static yoke_status show_json(const struct yokei_training *t, const struct yokei_training_result *r)
 {
     json_t *root = json_pack("{s:I,s:I,s:f,s:o,s:o,s:o,s:o,s:I,s:b,s:s,s:I,s:o}", "steps", (json_int_t)r->steps, "tokens",
@@ -70,6 +88,7 @@ static yoke_status show_json(const struct yokei_training *t, const struct yokei_
     for (int64_t i = 0; i < t->plan.n_memory; i++) json_array_append_new(memory, cli_memory_json(&t->plan.memory[i]));
     json_object_set_new(root, "memory", memory);
     json_object_set_new(root, "saved_step", r->saved_step >= 0 ? json_integer((json_int_t)r->saved_step) : json_null());
+    json_object_set_new(root, "trace", trace_json(t, &r->trace));
     if (r->sample) {
         /* The sample may hold any bytes; JSON only text. */
         json_t *text = json_stringn(r->sample, r->sample_bytes);
@@ -107,7 +126,27 @@ static void show_text(const struct yokei_training *t, const struct yokei_trainin
     if (isfinite(r->baseline_loss))
         printf("yardstick        %.4f nats per byte by an order-3 byte-count model of the same text, on the same bytes\n", r->baseline_loss);
     if (r->saved_step >= 0) printf("checkpoint       step %lld in %s\n", (long long)r->saved_step, t->save);
+    show_trace(t, &r->trace);
     printf("run directory    %s\n", t->run_dir);
+}
+
+/* What is measured and shown beside the loss. */
+static yoke_status what_is_seen(const struct cli_context *context, struct yokei_training *t)
+{
+    const struct cli_options *o = context->options;
+    const char *peak = cli_text(o, "peak"), *overlap = cli_text(o, "overlap");
+    char *end = NULL;
+    t->overlap = !strcmp(overlap, "on") ? YOKE_OVERLAP_ON : !strcmp(overlap, "off") ? YOKE_OVERLAP_OFF : YOKE_OVERLAP_AUTO;
+    t->trace = cli_text(o, "trace");
+    t->trace_steps = cli_int(o, "trace-steps");
+    if (!strcmp(peak, "off") || (!strcmp(peak, "auto") && cli_text(o, "plan"))) return YOKE_OK;
+    t->peak = YOKEI_PEAK_MEASURED;
+    if (!strcmp(peak, "auto")) return YOKE_OK;
+    t->peak = YOKEI_PEAK_GIVEN;
+    t->peak_flops = strtod(peak, &end);
+    if (end == peak || *end || !isfinite(t->peak_flops) || t->peak_flops <= 0)
+        return yoke_fail(YOKE_EINVAL, "--peak %s: give auto, off, or a device's operations per second, such as 1.5e12", peak);
+    return YOKE_OK;
 }
 
 static yoke_status files_and_sample(const struct cli_context *context, struct yokei_training *t)
@@ -184,6 +223,7 @@ static yoke_status train(const struct cli_context *context, struct yokei_trainin
     struct yokei_training_result result = { 0 };
     char run_dir[4096], resume[4096];
     YOKE_TRY(files_and_sample(context, t));
+    YOKE_TRY(what_is_seen(context, t));
     take_signals(context, t);
     if (cli_text(o, "resume")) YOKE_TRY(cli_plan_from_checkpoint(context, cli_text(o, "resume"), resume, sizeof resume, t));
     else if (cli_text(o, "plan")) YOKE_TRY(cli_plan_from_file(context, cli_text(o, "plan"), t));

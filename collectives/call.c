@@ -15,6 +15,7 @@ struct request {
     yoke_reduction reduction;
     int root;     /* -1: none */
     bool on_host; /* the buffers are host memory, whatever the communicator's device */
+    yoke_event *done; /* begin at once, and complete this when it is over; NULL: in order with the stream */
 };
 
 static yoke_status collective(const char *call, const struct request *r, yoke_comm *comm, yoke_stream *stream)
@@ -37,16 +38,15 @@ static yoke_status collective(const char *call, const struct request *r, yoke_co
         if (status) yokei_op_free(op);
     }
     pthread_mutex_unlock(&yokei_process.lock);
-    if (!status) status = yokei_issue(op, stream);
+    if (!status) status = r->done ? yokei_issue_at_once(op, r->done) : yokei_issue(op, stream);
     return status ? yokei_refuse(yoke_fail_context(status, "%s", call)) : YOKE_OK;
 }
 
 /* ---- the calls ---- */
 
-yoke_status yoke_all_reduce(const void *send, void *recv, size_t count, yoke_dtype dtype, yoke_reduction op,
-                            yoke_comm *comm, yoke_stream *stream)
+static yoke_status all_reduce(const char *call, const void *send, void *recv, size_t count, yoke_dtype dtype, yoke_reduction op,
+                              yoke_comm *comm, yoke_stream *stream, yoke_event *done)
 {
-    static const char call[] = "yoke_all_reduce";
     CHECK(yokei_check_comm(call, comm, stream));
     CHECK(yokei_check_buffer(call, "send", send, count, dtype));
     CHECK(yokei_check_buffer(call, "recv", recv, count, dtype));
@@ -54,7 +54,21 @@ yoke_status yoke_all_reduce(const void *send, void *recv, size_t count, yoke_dty
     const size_t bytes = count * yoke_dtype_bytes(dtype);
     CHECK(yokei_check_overlap(call, send, bytes, recv, bytes, 0, 0));
     return collective(call, &(struct request){ .kind = YOKEI_ALL_REDUCE, .send = send, .recv = recv, .count = count, .dtype = dtype,
-                                               .reduction = op, .root = -1 }, comm, stream);
+                                               .reduction = op, .root = -1, .done = done }, comm, stream);
+}
+
+yoke_status yoke_all_reduce(const void *send, void *recv, size_t count, yoke_dtype dtype, yoke_reduction op,
+                            yoke_comm *comm, yoke_stream *stream)
+{
+    return all_reduce("yoke_all_reduce", send, recv, count, dtype, op, comm, stream, NULL);
+}
+
+yoke_status yoke_iall_reduce(const void *send, void *recv, size_t count, yoke_dtype dtype, yoke_reduction op, yoke_comm *comm,
+                             yoke_event *done)
+{
+    static const char call[] = "yoke_iall_reduce";
+    CHECK(yokei_check_at_once(call, comm, done));
+    return all_reduce(call, send, recv, count, dtype, op, comm, NULL, done);
 }
 
 yoke_status yokei_reduce_on_host(yoke_comm *comm, void *data, size_t count, yoke_dtype dtype, yoke_reduction op)
@@ -129,6 +143,25 @@ yoke_status yoke_reduce_scatter_v(const void *send, void *recv, const size_t cou
     CHECK(given("yoke_reduce_scatter_v", counts));
     return sliced("yoke_reduce_scatter_v", (struct request){ .kind = YOKEI_REDUCE_SCATTER, .send = send, .recv = recv, .dtype = dtype, .reduction = op },
                   (struct slices){ .counts = counts }, comm, stream);
+}
+
+yoke_status yoke_ireduce_scatter_v(const void *send, void *recv, const size_t counts[], yoke_dtype dtype, yoke_reduction op, yoke_comm *comm,
+                                   yoke_event *done)
+{
+    static const char call[] = "yoke_ireduce_scatter_v";
+    CHECK(yokei_check_at_once(call, comm, done));
+    CHECK(given(call, counts));
+    return sliced(call, (struct request){ .kind = YOKEI_REDUCE_SCATTER, .send = send, .recv = recv, .dtype = dtype, .reduction = op, .done = done },
+                  (struct slices){ .counts = counts }, comm, NULL);
+}
+
+yoke_status yoke_iall_gather_v(const void *send, void *recv, const size_t counts[], yoke_dtype dtype, yoke_comm *comm, yoke_event *done)
+{
+    static const char call[] = "yoke_iall_gather_v";
+    CHECK(yokei_check_at_once(call, comm, done));
+    CHECK(given(call, counts));
+    return sliced(call, (struct request){ .kind = YOKEI_ALL_GATHER, .send = send, .recv = recv, .dtype = dtype, .done = done },
+                  (struct slices){ .counts = counts }, comm, NULL);
 }
 
 yoke_status yoke_all_gather(const void *send, void *recv, size_t send_count, yoke_dtype dtype, yoke_comm *comm,

@@ -26,6 +26,10 @@ yoke_status yokei_refuse(yoke_status status);
 yoke_status yokei_resolve(struct yokei_op *op, const void **send, void **recv);
 /** Add it to the group, or launch it, and wait for it where there is no stream. Takes the operation back. */
 yoke_status yokei_issue(struct yokei_op *op, yoke_stream *stream);
+/** For the calls that end by an event: not in a group, and with the event that they need. */
+yoke_status yokei_check_at_once(const char *call, const yoke_comm *comm, const yoke_event *done);
+/** Begin at once; `done` is complete when it is over. Takes the operation back. */
+yoke_status yokei_issue_at_once(struct yokei_op *op, yoke_event *done);
 /** Stands for a NULL buffer of no elements, so that offsets may be added to it. */
 extern char yokei_no_data[64];
 

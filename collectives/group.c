@@ -215,18 +215,27 @@ static yoke_status pair_call(const char *call, bool is_send, void *data, size_t 
     return status ? yoke_fail_context(status, "%s", call) : YOKE_OK;
 }
 
-/* One operation of transfers that begins at once and ends by an event. The lock is held. */
-static yoke_status start_pairs(yoke_comm *comm, struct yokei_transfer *transfers, int n, yoke_event *done, struct yokei_op **op_out)
+yoke_status yokei_check_at_once(const char *call, const yoke_comm *comm, const yoke_event *done)
 {
-    struct yokei_op *op;
-    YOKE_TRY(pairs_op(comm, n > 1 ? YOKEI_GROUP : transfers->is_send ? YOKEI_SEND : YOKEI_RECV, transfers, n, &op));
+    if (group.depth) return yokei_refuse(yoke_fail(YOKE_EINVAL, "%s: not in a group: its event says when it is over", call));
+    if (!done || !comm || !comm->device)
+        return yoke_fail(YOKE_EINVAL, "%s: needs an event, and a communicator over the event's device", call);
+    return YOKE_OK;
+}
+
+yoke_status yokei_issue_at_once(struct yokei_op *op, yoke_event *done)
+{
+    pthread_mutex_lock(&yokei_process.lock);
     op->tells = done;
     yoke_status status = yoke_event_arm(done);
-    op->is_async = !status && yokei_process.any_thread;
+    const bool is_async = op->is_async = !status && yokei_process.any_thread;
     if (!status) status = yokei_submit(op);
-    if (!status && op->is_async) status = yokei_thread_start();
+    if (!status && is_async) status = yokei_thread_start();
     else if (status) yokei_op_free(op);
-    *op_out = op;
+    pthread_mutex_unlock(&yokei_process.lock);
+    /* Without threads in MPI nobody else can go on with it. */
+    if (!status && !is_async) status = yokei_wait_for(&op, 1);
+    if (status || !is_async) yoke_event_signal(done);
     return status;
 }
 
@@ -234,17 +243,14 @@ static yoke_status start_pairs(yoke_comm *comm, struct yokei_transfer *transfers
 static yoke_status pairs_at_once(const char *call, const struct yokei_transfer *transfers, int n, yoke_comm *comm, yoke_event *done)
 {
     struct yokei_transfer *owned;
-    if (group.depth) return yokei_refuse(yoke_fail(YOKE_EINVAL, "%s: not in a group: its event says when it is over", call));
+    YOKE_TRY(yokei_check_at_once(call, comm, done));
     for (int i = 0; i < n; i++) YOKE_TRY(check_pair(call, &transfers[i], comm, NULL));
-    if (!done || !comm->device) return yoke_fail(YOKE_EINVAL, "%s: needs an event, and a communicator over the event's device", call);
     YOKE_TRY(own_pairs(call, transfers, n, &owned));
     struct yokei_op *op = NULL;
     pthread_mutex_lock(&yokei_process.lock);
-    yoke_status status = start_pairs(comm, owned, n, done, &op);
+    yoke_status status = pairs_op(comm, n > 1 ? YOKEI_GROUP : transfers->is_send ? YOKEI_SEND : YOKEI_RECV, owned, n, &op);
     pthread_mutex_unlock(&yokei_process.lock);
-    /* Without threads in MPI nobody else can go on with it. */
-    if (!status && !yokei_process.any_thread) status = yokei_wait_for(&op, 1);
-    if (status || !yokei_process.any_thread) yoke_event_signal(done);
+    if (!status) status = yokei_issue_at_once(op, done);
     return status ? yoke_fail_context(status, "%s", call) : YOKE_OK;
 }
 

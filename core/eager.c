@@ -105,6 +105,7 @@ struct event {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool complete;
+    uint64_t completed_ns;
 };
 
 yoke_status yokei_eager_event_create(yoke_event *event)
@@ -114,6 +115,7 @@ yoke_status yokei_eager_event_create(yoke_event *event)
     pthread_mutex_init(&e->lock, NULL);
     pthread_cond_init(&e->changed, NULL);
     e->complete = true;
+    e->completed_ns = yokei_now_ns();
     event->impl = e;
     return YOKE_OK;
 }
@@ -131,6 +133,7 @@ static yoke_status set(yoke_event *event, bool complete)
     struct event *e = event->impl;
     pthread_mutex_lock(&e->lock);
     e->complete = complete;
+    if (complete) e->completed_ns = yokei_now_ns();
     if (complete) pthread_cond_broadcast(&e->changed);
     pthread_mutex_unlock(&e->lock);
     return YOKE_OK;
@@ -162,6 +165,15 @@ yoke_status yokei_eager_event_wait(yoke_stream *stream, yoke_event *event)
     while (!e->complete) pthread_cond_wait(&e->changed, &e->lock);
     pthread_mutex_unlock(&e->lock);
     return YOKE_OK;
+}
+
+uint64_t yokei_eager_event_ns(const yoke_event *event)
+{
+    struct event *e = event->impl;
+    pthread_mutex_lock(&e->lock);
+    const uint64_t ns = e->complete ? e->completed_ns : 0;
+    pthread_mutex_unlock(&e->lock);
+    return ns;
 }
 
 const struct yoke_stream_ops yokei_eager_stream_ops = YOKEI_EAGER_STREAM_OPS(yokei_eager_copy, yokei_eager_fill);

@@ -128,7 +128,7 @@ static yoke_status run_one(const struct yokei_machine *k, const struct yokei_ins
     case YOKEI_RECEIVE_GRADIENT: return runs ? run_message(k, i) : YOKE_OK;
     case YOKEI_REPLICATED: return runs && k->replicated ? k->replicated(k->context, k->stream[i->stream]) : YOKE_OK;
     case YOKEI_TIED: return runs && k->tied ? k->tied(k->context, k->stream[i->stream]) : YOKE_OK;
-    case YOKEI_REDUCE: return runs && k->reduce ? k->reduce(k->context, i->bucket, k->stream[i->stream]) : YOKE_OK;
+    case YOKEI_REDUCE: return runs && k->reduce ? k->reduce(k->context, i->bucket, k->stream[i->stream], k->event[i->record]) : YOKE_OK;
     case YOKEI_GATHER: return runs && k->gather ? k->gather(k->context, i->bucket, k->stream[i->stream]) : YOKE_OK;
     case YOKEI_NORMS: return run_norms(k);
     case YOKEI_AGREE: return runs && k->agree ? k->agree(k->context) : YOKE_OK;
@@ -138,20 +138,29 @@ static yoke_status run_one(const struct yokei_machine *k, const struct yokei_ins
     return yoke_fail(YOKE_EINTERNAL, "step program: instruction of kind %d", (int)i->kind);
 }
 
+static yoke_status wait_for_events(const struct yokei_machine *k, const struct yokei_instruction *i)
+{
+    for (int s = 0; s < YOKEI_N_STREAMS; s++)
+        if (i->wait[s] >= 0) YOKE_TRY(yoke_stream_wait(k->stream[i->stream], k->event[i->wait[s]]));
+    return YOKE_OK;
+}
+
 yoke_status yokei_run(const struct yokei_machine *k, int from, int to)
 {
     bool events = k->event != NULL;
+    if (k->record) yokei_record_resume(k->record);
     for (int n = from; n < to; n++) {
         const struct yokei_instruction *i = &k->program->instruction[n];
         const char *layer = i->layer >= 0 ? k->job->layers[i->layer]->name : "";
         const char *name = yokei_instruction_names[i->kind];
         if (k->observer) k->observer->layer = layer, k->observer->call = name;
-        for (int s = 0; events && s < YOKEI_N_STREAMS; s++)
-            if (i->wait[s] >= 0) YOKE_TRY(yoke_stream_wait(k->stream[i->stream], k->event[i->wait[s]]));
+        if (events) YOKE_TRY(wait_for_events(k, i));
+        if (k->record) YOKE_TRY(yokei_record_begin(k, n));
         yoke_status status = run_one(k, i);
         if (status && !k->observer) return yoke_fail_context(status, "%s%s%s", name, *layer ? " of " : "", layer);
         YOKE_TRY(status);
-        if (events && i->record >= 0 && !(k->messages_tell && yokei_is_message(i->kind))) YOKE_TRY(yoke_event_record(k->event[i->record], k->stream[i->stream]));
+        if (events && i->record >= 0 && !yokei_tells(k, i->kind)) YOKE_TRY(yoke_event_record(k->event[i->record], k->stream[i->stream]));
+        if (k->record) YOKE_TRY(yokei_record_end(k, n));
     }
     return YOKE_OK;
 }

@@ -22,6 +22,7 @@ struct ordering {
     struct users *users;                                 /* [n_buffers] */
     int newest[YOKEI_N_STREAMS];                         /* instruction of each stream so far */
     int summed;                                          /* the newest on the stream of communication that works on gradients */
+    int sum;                                             /* the newest REDUCE; -1: none yet */
     int waited[YOKEI_N_STREAMS][YOKEI_N_STREAMS];        /* [of][for]: newest instruction that the stream has waited for */
 };
 
@@ -87,7 +88,10 @@ static void order(struct ordering *o, int at)
         o->users[list[k]].last[i->stream] = at;
     }
     order_buckets(o, at);
-    if (yokei_is_message(i->kind) && i->record < 0) i->record = o->p->n_events++;
+    /* A sum of buckets may go on although its stream runs at once what it is given; what follows there works on the same gradients. */
+    if ((i->kind == YOKEI_TIED || i->kind == YOKEI_REPLICATED) && o->sum >= 0) i->wait[i->stream] = o->p->instruction[o->sum].record;
+    if (yokei_goes_on(i->kind) && i->record < 0) i->record = o->p->n_events++;
+    if (i->kind == YOKEI_REDUCE) o->sum = at;
     o->newest[i->stream] = at;
 }
 
@@ -98,6 +102,7 @@ yoke_status yokei_order_streams(struct yokei_program *p)
     memset(o.users, 0xff, ((size_t)p->n_buffers + 1) * sizeof *o.users); /* -1 */
     memset(o.newest, 0xff, sizeof o.newest);
     memset(o.waited, 0xff, sizeof o.waited);
+    o.sum = -1;
     p->n_events = 0;
     for (int at = 0; at < p->n; at++) order(&o, at);
     free(o.users);

@@ -9,6 +9,7 @@
 
 #include "parallel/observer.h"
 #include "parallel/parameters.h"
+#include "parallel/record.h"
 #include "parallel/schedule.h"
 #include "parallel/state.h"
 
@@ -35,6 +36,8 @@ extern const char *const yokei_instruction_names[YOKEI_N_INSTRUCTIONS];
 /* Each neighbour and direction has a stream: a message that waits for its receiver holds up nothing else. */
 /** Whether it is a message between stages; such an instruction always records an event, by which one can wait until it is over. */
 static inline bool yokei_is_message(enum yokei_instruction_kind kind) { return kind >= YOKEI_SEND_ACTIVATION && kind <= YOKEI_RECEIVE_GRADIENT; }
+/** Whether it may go on while the list does: messages, and sums of buckets, which always record an event too. */
+static inline bool yokei_goes_on(enum yokei_instruction_kind kind) { return yokei_is_message(kind) || kind == YOKEI_REDUCE; }
 
 enum yokei_stream {
     YOKEI_COMPUTE,
@@ -153,7 +156,7 @@ struct yokei_machine {
     struct yokei_adamw adamw;
     const struct yoke_tensor_group *tensor; /* the ranks that share this rank's layers; NULL: none */
     /* what needs other ranks; NULL: alone */
-    yoke_status (*reduce)(void *context, int bucket, yoke_stream *stream);
+    yoke_status (*reduce)(void *context, int bucket, yoke_stream *stream, yoke_event *done);
     yoke_status (*gather)(void *context, int bucket, yoke_stream *stream);
     yoke_status (*tied)(void *context, yoke_stream *stream);
     yoke_status (*replicated)(void *context, yoke_stream *stream);
@@ -162,10 +165,17 @@ struct yokei_machine {
     yoke_status (*message)(void *context, enum yokei_instruction_kind kind, void *data, int64_t n_rows, int64_t columns, yoke_stream *stream,
                            yoke_event *done);
     bool messages_tell;     /* a message completes its event itself: streams run what they are given at once */
+    bool reduces_tell;      /* so does a sum of a bucket, which then goes on beside what is computed */
+    struct yokei_record *record; /* when the instructions ran; NULL: nobody wants to know */
     void *context;
 };
 
 /** Run instructions [from, to). */
 yoke_status yokei_run(const struct yokei_machine *machine, int from, int to);
+/** Whether the instruction completes its event itself. */
+static inline bool yokei_tells(const struct yokei_machine *k, enum yokei_instruction_kind kind)
+{
+    return (k->messages_tell && yokei_is_message(kind)) || (k->reduces_tell && kind == YOKEI_REDUCE);
+}
 
 #endif

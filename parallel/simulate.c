@@ -29,8 +29,8 @@ struct stage {
 struct simulation {
     const struct yokei_schedule *schedule;
     const struct yokei_costs *costs;
-    struct stage *stage;
-    int n_stages;
+    struct stage *stage; /* [n_lines] */
+    int n_lines, n_stages; /* n_stages of each replica */
 };
 
 static bool is_send(enum yokei_action_kind k) { return k == YOKEI_ACTION_SA || k == YOKEI_ACTION_SG; }
@@ -38,12 +38,19 @@ static bool is_receive(enum yokei_action_kind k) { return k == YOKEI_ACTION_RA |
 static bool is_compute(enum yokei_action_kind k) { return k <= YOKEI_ACTION_R; }
 
 /* Who gets what `stage` sends, from which chunk it does, and in which chunk it arrives. */
-static int receiver_of(const struct simulation *u, int stage, enum yokei_action_kind send)
+/* Stages are named by their lines: stage s of replica r is r * n_stages + s. */
+static int line_at(const struct simulation *u, int line, int stages_on)
 {
-    return (stage + (send == YOKEI_ACTION_SA ? 1 : u->n_stages - 1)) % u->n_stages;
+    const int stage = line % u->n_stages;
+    return line - stage + (stage + stages_on) % u->n_stages;
 }
-static int chunk_there(const struct simulation *u, int stage, const struct yokei_action *send)
+static int receiver_of(const struct simulation *u, int line, enum yokei_action_kind send)
 {
+    return line_at(u, line, send == YOKEI_ACTION_SA ? 1 : u->n_stages - 1);
+}
+static int chunk_there(const struct simulation *u, int line, const struct yokei_action *send)
+{
+    const int stage = line % u->n_stages;
     if (send->kind == YOKEI_ACTION_SA) return send->chunk + (stage == u->n_stages - 1);
     return send->chunk - (stage == 0);
 }
@@ -94,7 +101,7 @@ static void link_receives(struct simulation *u, int at)
     const int last = u->n_stages * u->costs->n_chunks - 1;
     for (int i = 0; i < list->n; i++) {
         const struct yokei_action *a = &list->action[i];
-        const int place = a->chunk * u->n_stages + at;
+        const int place = a->chunk * u->n_stages + at % u->n_stages;
         const enum yokei_action_kind receive = a->kind == YOKEI_ACTION_F ? YOKEI_ACTION_RA : YOKEI_ACTION_RG;
         if (!(a->kind == YOKEI_ACTION_F && place > 0) && !(a->kind == YOKEI_ACTION_B && place < last)) continue;
         int j = i - 1;
@@ -103,9 +110,9 @@ static void link_receives(struct simulation *u, int at)
     }
 }
 
-static yoke_status link_tied(struct simulation *u)
+static yoke_status link_tied(struct simulation *u, int replica)
 {
-    struct stage *first = &u->stage[0], *last = &u->stage[u->n_stages - 1];
+    struct stage *first = &u->stage[replica * u->n_stages], *last = first + u->n_stages - 1;
     const int i = next_of(first->list, YOKEI_ACTION_TIED, 0), j = next_of(last->list, YOKEI_ACTION_TIED, 0);
     if (i == first->list->n && j == last->list->n) return YOKE_OK;
     if (i == first->list->n || j == last->list->n)
@@ -118,13 +125,14 @@ static yoke_status link_tied(struct simulation *u)
 
 static yoke_status link_actions(struct simulation *u)
 {
-    for (int s = 0; s < u->n_stages; s++) {
+    for (int s = 0; s < u->n_lines; s++) {
         u->stage[s].agree = next_of(u->stage[s].list, YOKEI_ACTION_AGREE, 0);
         link_receives(u, s);
         YOKE_TRY(link_channel(u, s, YOKEI_ACTION_SA));
         YOKE_TRY(link_channel(u, s, YOKEI_ACTION_SG));
     }
-    return link_tied(u);
+    for (int first = 0; first < u->n_lines; first += u->n_stages) YOKE_TRY(link_tied(u, first / u->n_stages));
+    return YOKE_OK;
 }
 
 /* ---- working a list off ---- */
@@ -172,9 +180,10 @@ static bool resolve_send(struct simulation *u, int s, int i)
     const enum yokei_action_kind kind = stage->list->action[i].kind;
     const struct state *receive = &u->stage[receiver_of(u, s, kind)].state[x->partner];
     const struct yokei_hop *hop = hop_of(u, s, kind);
+    const bool meets = u->costs->waits_for_receiver || u->costs->receiver_takes;
     double *channel = &stage->channel[kind - YOKEI_ACTION_SA], start = YOKE_MAX(x->ready, *channel);
-    if (u->costs->waits_for_receiver && receive->ready < 0) return false;
-    if (u->costs->waits_for_receiver) start = YOKE_MAX(start, receive->ready);
+    if (meets && receive->ready < 0) return false;
+    if (meets) start = YOKE_MAX(start, receive->ready);
     set(x, start, start + (hop->bytes > 0 ? hop->bytes / hop->bytes_per_second : 0));
     *channel = x->end;
     stage->sent = YOKE_MAX(stage->sent, x->end);
@@ -185,7 +194,7 @@ static bool resolve_receive(struct simulation *u, int s, int i)
 {
     struct state *x = &u->stage[s].state[i];
     const enum yokei_action_kind send = u->stage[s].list->action[i].kind == YOKEI_ACTION_RA ? YOKEI_ACTION_SA : YOKEI_ACTION_SG;
-    const int from = (s + (send == YOKEI_ACTION_SA ? u->n_stages - 1 : 1)) % u->n_stages;
+    const int from = line_at(u, s, send == YOKEI_ACTION_SA ? u->n_stages - 1 : 1);
     const struct state *sent = &u->stage[from].state[x->partner];
     if (sent->end < 0) return false;
     set(x, x->ready, YOKE_MAX(x->ready, sent->end + hop_of(u, from, send)->latency));
@@ -197,18 +206,48 @@ static bool resolve_meeting(struct simulation *u, int s, int i)
 {
     struct state *x = &u->stage[s].state[i];
     const bool tied = u->stage[s].list->action[i].kind == YOKEI_ACTION_TIED;
+    const int first = tied ? s - s % u->n_stages : 0, end = tied ? first + u->n_stages : u->n_lines;
     double start = x->ready;
-    for (int other = 0; other < u->n_stages; other += tied ? YOKE_MAX(u->n_stages - 1, 1) : 1) {
+    for (int other = first; other < end; other += tied ? YOKE_MAX(u->n_stages - 1, 1) : 1) {
         const struct stage *o = &u->stage[other];
         const int j = !tied ? o->agree : other == s ? i : x->partner;
         if (j == o->list->n) continue;
         if (o->state[j].ready < 0) return false;
         start = YOKE_MAX(start, o->state[j].ready);
     }
-    set(x, start, start + (tied ? u->costs->tied : 0));
+    set(x, start, start + (tied ? u->costs->tied : u->costs->agree));
     if (!tied) u->stage[s].computed = YOKE_MAX(u->stage[s].computed, x->end);
     else u->stage[s].reduced = x->end;
     return true;
+}
+
+/* The sum of a bucket begins when all replicas of the stage have come to it, and their sums before it are over. */
+static bool resolve_sum(struct simulation *u, int s, int i)
+{
+    struct stage *stage = &u->stage[s];
+    const int bucket = stage->list->action[i].index;
+    const struct yokei_sum_costs *cost = u->costs->sum && bucket < u->costs->n_sums ? &u->costs->sum[s * u->costs->n_sums + bucket] : NULL;
+    double start = stage->reduced;
+    for (int other = s % u->n_stages; other < u->n_lines; other += u->n_stages) {
+        const struct stage *o = &u->stage[other];
+        int j = next_of(o->list, YOKEI_ACTION_REDUCE, 0);
+        while (j < o->list->n && o->list->action[j].index != bucket) j = next_of(o->list, YOKEI_ACTION_REDUCE, j + 1);
+        if (j == o->list->n) continue;
+        if (o->state[j].ready < 0) return false;
+        start = YOKE_MAX(start, o->state[j].ready);
+    }
+    set(&stage->state[i], start, start + (cost ? cost->seconds : u->costs->reduce));
+    stage->reduced = stage->state[i].end;
+    if (u->costs->sums_block) stage->computed = YOKE_MAX(stage->computed, stage->reduced);
+    return true;
+}
+
+/* Gradients of a bucket may be complete before the pass that completes the last ones is over. */
+static double ready_of_sum(const struct simulation *u, int s, int bucket)
+{
+    const struct stage *stage = &u->stage[s];
+    const bool known = u->costs->sum && bucket < u->costs->n_sums && !u->costs->sums_block;
+    return YOKE_MAX(stage->computed - (known ? u->costs->sum[s * u->costs->n_sums + bucket].early : 0), 0);
 }
 
 static bool resolve(struct simulation *u, int s, int i, bool all_before, bool send_pending)
@@ -216,18 +255,20 @@ static bool resolve(struct simulation *u, int s, int i, bool all_before, bool se
     struct stage *stage = &u->stage[s];
     struct state *x = &stage->state[i];
     const enum yokei_action_kind kind = stage->list->action[i].kind;
+    if (x->ready < 0 && kind == YOKEI_ACTION_REDUCE) x->ready = ready_of_sum(u, s, stage->list->action[i].index);
     if (x->ready < 0 && kind != YOKEI_ACTION_TIED && kind != YOKEI_ACTION_AGREE) x->ready = stage->computed;
     if (is_compute(kind)) return resolve_compute(u, s, i, send_pending);
     if (is_send(kind)) return resolve_send(u, s, i);
     if (is_receive(kind)) return resolve_receive(u, s, i);
-    if (!all_before && kind != YOKEI_ACTION_REDUCE) return false;
-    if (kind == YOKEI_ACTION_REDUCE || kind == YOKEI_ACTION_STEP) {
+    if (kind == YOKEI_ACTION_REDUCE) return resolve_sum(u, s, i);
+    if (!all_before) return false;
+    if (kind == YOKEI_ACTION_STEP) {
         const double start = YOKE_MAX(x->ready, stage->reduced);
-        set(x, start, start + (kind == YOKEI_ACTION_STEP ? u->costs->step : u->costs->reduce));
-        if (kind == YOKEI_ACTION_REDUCE) stage->reduced = x->end;
+        set(x, start, start + (u->costs->once ? u->costs->once[s].step : u->costs->step));
         return true;
     }
     x->ready = YOKE_MAX(stage->computed, YOKE_MAX(stage->reduced, stage->sent));
+    if (kind == YOKEI_ACTION_AGREE && u->costs->once) x->ready += u->costs->once[s].norms;
     return resolve_meeting(u, s, i);
 }
 
@@ -238,14 +279,15 @@ static bool resolve(struct simulation *u, int s, int i, bool all_before, bool se
 static bool advance(struct simulation *u, int s)
 {
     struct stage *stage = &u->stage[s];
-    bool progress = false, send_pending = false, all_before = true;
+    bool progress = false, send_pending = false, sum_pending = false, all_before = true;
     for (int i = stage->first; i < stage->list->n; i++) {
         struct state *x = &stage->state[i];
         const enum yokei_action_kind kind = stage->list->action[i].kind;
-        if (x->end < 0) {
+        if (x->end < 0 && !(sum_pending && kind == YOKEI_ACTION_REDUCE)) {
             const bool was_ready = x->ready >= 0, done = resolve(u, s, i, all_before, send_pending);
+            sum_pending |= !done && kind == YOKEI_ACTION_REDUCE;
             progress |= done || (!was_ready && x->ready >= 0);
-            if (!done && !is_send(kind) && !is_receive(kind)) break;
+            if (!done && !is_send(kind) && !is_receive(kind) && !(kind == YOKEI_ACTION_REDUCE && !u->costs->sums_block)) break;
             send_pending |= !done && is_send(kind);
         }
         all_before &= x->end >= 0;
@@ -267,7 +309,7 @@ static void say_wait(const struct simulation *u, int s, int i, char *out, size_t
     if (is_compute(a->kind) && j >= 0 && stage->state[j].end < 0) {
         const struct yokei_action *receive = &stage->list->action[j];
         const bool up = receive->kind == YOKEI_ACTION_RA;
-        const int from = (s + (up ? u->n_stages - 1 : 1)) % u->n_stages;
+        const int from = line_at(u, s, up ? u->n_stages - 1 : 1);
         yokei_text(out, bytes, "stage %d waits at action %d (%s) for %s from stage %d, which has it as action %d", s, i + 1, word,
                    yokei_action_text(receive, other, sizeof other), from, stage->state[j].partner + 1);
         return;
@@ -286,7 +328,7 @@ static yoke_status stuck(const struct simulation *u)
 {
     char text[2048] = "";
     int n = 0;
-    for (int s = 0; s < u->n_stages; s++) {
+    for (int s = 0; s < u->n_lines; s++) {
         const struct stage *stage = &u->stage[s];
         int i = stage->first;
         while (i < stage->list->n && (stage->state[i].end >= 0 || is_send(stage->list->action[i].kind) || is_receive(stage->list->action[i].kind))) i++;
@@ -330,11 +372,11 @@ static void measure_stage(const struct simulation *u, int s, struct yokei_stage_
 
 static yoke_status measure(const struct simulation *u, struct yokei_timeline *out)
 {
-    out->stage = calloc((size_t)u->n_stages, sizeof *out->stage);
-    if (!out->stage) return yoke_fail(YOKE_ENOMEM, "simulator: no host memory for %d stages", u->n_stages);
-    out->n_stages = u->n_stages;
+    out->stage = calloc((size_t)u->n_lines, sizeof *out->stage);
+    if (!out->stage) return yoke_fail(YOKE_ENOMEM, "simulator: no host memory for %d stages", u->n_lines);
+    out->n_stages = u->n_lines;
     double useful = 0;
-    for (int s = 0; s < u->n_stages; s++) {
+    for (int s = 0; s < u->n_lines; s++) {
         struct yokei_stage_times *stage = &out->stage[s];
         stage->span = calloc((size_t)u->stage[s].list->n + 1, sizeof *stage->span);
         if (!stage->span) return yoke_fail(YOKE_ENOMEM, "simulator: no host memory for %d actions", u->stage[s].list->n);
@@ -343,8 +385,8 @@ static yoke_status measure(const struct simulation *u, struct yokei_timeline *ou
         for (int i = 0; i < u->stage[s].list->n; i++) out->total = YOKE_MAX(out->total, stage->span[i].end);
         useful += stage->useful;
     }
-    for (int s = 0; s < u->n_stages && out->longest > 0; s++) out->stage[s].idle = 1 - out->stage[s].busy / out->longest;
-    if (out->longest > 0) out->bubble = 1 - useful / u->n_stages / out->longest;
+    for (int s = 0; s < u->n_lines && out->longest > 0; s++) out->stage[s].idle = 1 - out->stage[s].busy / out->longest;
+    if (out->longest > 0) out->bubble = 1 - useful / u->n_lines / out->longest;
     return YOKE_OK;
 }
 
@@ -353,14 +395,15 @@ static yoke_status measure(const struct simulation *u, struct yokei_timeline *ou
 static yoke_status begin(struct simulation *u)
 {
     const int n_chunks = u->costs->n_chunks;
-    u->stage = calloc((size_t)u->n_stages, sizeof *u->stage);
-    if (!u->stage) return yoke_fail(YOKE_ENOMEM, "simulator: no host memory for %d stages", u->n_stages);
-    if (u->n_stages != u->costs->n_stages)
-        return yoke_fail(YOKE_ECONFIG, "schedule: it has %d lines, but there are costs of %d stages: a line per stage is needed", u->n_stages,
-                         u->costs->n_stages);
-    for (int s = 0; s < u->n_stages; s++) {
+    u->stage = calloc((size_t)u->n_lines, sizeof *u->stage);
+    if (!u->stage) return yoke_fail(YOKE_ENOMEM, "simulator: no host memory for %d stages", u->n_lines);
+    if (u->n_lines != u->n_stages * YOKE_MAX(u->costs->n_replicas, 1))
+        return yoke_fail(YOKE_ECONFIG, "schedule: it has %d lines, but there are costs of %d stages: a line per stage is needed", u->n_lines,
+                         u->n_stages * YOKE_MAX(u->costs->n_replicas, 1));
+    for (int s = 0; s < u->n_lines; s++) {
         struct stage *stage = &u->stage[s];
         stage->list = &u->schedule->rank[s];
+        stage->computed = u->costs->once ? u->costs->once[s].begin : 0;
         stage->state = malloc(((size_t)stage->list->n + 1) * sizeof *stage->state);
         if (!stage->state) return yoke_fail(YOKE_ENOMEM, "simulator: no host memory for %d actions", stage->list->n);
         for (int i = 0; i < stage->list->n; i++) {
@@ -375,18 +418,18 @@ static yoke_status begin(struct simulation *u)
 
 yoke_status yokei_simulate(const struct yokei_schedule *schedule, const struct yokei_costs *costs, struct yokei_timeline *timeline_out)
 {
-    struct simulation u = { .schedule = schedule, .costs = costs, .n_stages = schedule->n_ranks };
+    struct simulation u = { .schedule = schedule, .costs = costs, .n_lines = schedule->n_ranks, .n_stages = costs->n_stages };
     struct yokei_timeline timeline = { 0 };
     yoke_status status = begin(&u);
     if (!status) status = link_actions(&u);
     for (bool progress = true; !status && progress;) {
         progress = false;
-        for (int s = 0; s < u.n_stages; s++) progress |= advance(&u, s);
+        for (int s = 0; s < u.n_lines; s++) progress |= advance(&u, s);
     }
-    for (int s = 0; s < u.n_stages && !status; s++)
+    for (int s = 0; s < u.n_lines && !status; s++)
         if (u.stage[s].first < u.stage[s].list->n) status = stuck(&u);
     if (!status) status = measure(&u, &timeline);
-    for (int s = 0; s < u.n_stages && u.stage; s++) free(u.stage[s].state);
+    for (int s = 0; s < u.n_lines && u.stage; s++) free(u.stage[s].state);
     free(u.stage);
     if (status) yokei_timeline_free(&timeline);
     else *timeline_out = timeline;
@@ -420,5 +463,7 @@ void yokei_costs_free(struct yokei_costs *costs)
 {
     free(costs->chunk);
     free(costs->hop);
+    free(costs->sum);
+    free(costs->once);
     memset(costs, 0, sizeof *costs);
 }

@@ -5,6 +5,7 @@
  * Each stage computes in the order of its list. A receive is posted when everything that computes before it in the list is
  * done, a send can leave then, and the messages of one kind between two neighbours keep their order. F waits for its RA, B for its RG.
  * REDUCEs run beside computation in an order of their own; TIED is where the first and the last stage meet, AGREE where all do.
+ * With several replicas the schedule has a line for each stage of each: they meet at every REDUCE, too.
  */
 #ifndef PARALLEL_SIMULATE_H
 #define PARALLEL_SIMULATE_H
@@ -24,12 +25,32 @@ struct yokei_hop {
     double bytes, bytes_per_second; /* of a message; the channel carries one at a time. bytes 0: at once */
 };
 
+/** What a line does once per step beside its passes. Seconds. */
+struct yokei_step_costs {
+    double begin; /* before anything else: gradients = 0 */
+    double norms; /* between its last sum and AGREE */
+    double step;  /* STEP */
+};
+
+/** A bucket's sum over the replicas. */
+struct yokei_sum_costs {
+    double seconds; /* from when the last replica comes to it */
+    double early;   /* so long before the end of the pass that is listed before it its gradients are complete */
+};
+
 struct yokei_costs {
     int n_stages, n_chunks;
-    struct yokei_chunk_costs *chunk; /* [n_stages][n_chunks] */
-    struct yokei_hop *hop;           /* [n_stages]: to the next stage, of the last one to the first */
-    double reduce, tied, step;       /* seconds: a bucket, TIED, STEP */
+    int n_replicas;                  /* 0: 1. Line r * n_stages + s of the schedule is stage s of replica r */
+    struct yokei_chunk_costs *chunk; /* [lines][n_chunks] */
+    struct yokei_hop *hop;           /* [lines]: to the next stage, of the last one to the first */
+    double reduce, tied, step;       /* seconds: a bucket, TIED, STEP; the first and the last where the next two are NULL */
+    int n_sums;
+    struct yokei_sum_costs *sum;     /* [lines][n_sums] of each bucket, or NULL */
+    struct yokei_step_costs *once;   /* [lines], or NULL */
+    double agree;                    /* seconds that AGREE takes once all are there */
     bool waits_for_receiver;         /* a send begins when its receive is posted, and the next computation after its end */
+    bool receiver_takes;             /* data moves when its receive is posted, but nobody who computes waits for that */
+    bool sums_block;                 /* nothing is computed during a REDUCE */
 };
 
 struct yokei_span {
@@ -45,7 +66,7 @@ struct yokei_stage_times {
 };
 
 struct yokei_timeline {
-    int n_stages;
+    int n_stages;                    /* lines */
     struct yokei_stage_times *stage;
     double longest; /* longest span of a stage, first to last */
     double bubble;  /* (longest - useful) / longest, mean over the stages: with equal stages (cost - m (F + B + W)) / cost */
@@ -60,7 +81,7 @@ yoke_status yokei_costs_equal(int n_stages, int n_chunks, double F, double B, do
 void yokei_costs_free(struct yokei_costs *costs);
 
 /**
- * Run a schedule, a line per stage. YOKE_ECONFIG: a message that nobody sends or receives, or that comes in another order than it is
+ * Run a schedule, a line per stage of each replica. YOKE_ECONFIG: a message that nobody sends or receives, or that comes in another order than it is
  * expected in (both ends are named); or nobody can go on (each stage is named, with what it waits for).
  */
 yoke_status yokei_simulate(const struct yokei_schedule *schedule, const struct yokei_costs *costs, struct yokei_timeline *timeline_out);

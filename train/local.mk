@@ -10,6 +10,8 @@ libyoke_train_la_SOURCES += \
 	train/checkpoint/checkpoint.h train/checkpoint/manifest.h train/checkpoint/manifest.c train/checkpoint/folder.c \
 	train/checkpoint/shards.h train/checkpoint/save.c train/checkpoint/open.c train/checkpoint/convert.c train/checkpoint/compare.c \
 	train/checkpoint/layout.h train/checkpoint/layout.c train/checkpoint/run.c
+# what a run shows of itself
+libyoke_train_la_SOURCES += train/timing.c train/visible.c train/peak.h train/peak.c train/trace.h train/trace.c train/trace_costs.c train/trace_json.c
 libyoke_train_la_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
 libyoke_train_la_LIBADD = libyoke-comm.la libyoke.la $(JANSSON_LIBS) $(XXHASH_LIBS)
 libyoke_train_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -Wl,--version-script=$(top_srcdir)/train/libyoke-train.map
@@ -138,3 +140,17 @@ YOKE_TESTS += \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run -H abb 3 tests/ranks/zero 1:4:2' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/zero_planted_gather 1:4:2' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/zero_planted_slice 1:4:2'
+# What a run shows of itself: traces, metrics, sums beside the passes.
+check_PROGRAMS += tests/unit/train_trace tests/ranks/trace_check tests/ranks/beside
+tests_unit_train_trace_SOURCES = tests/unit/train_trace.c tests/unit/trace_check.h tests/unit/folder.h
+tests_unit_train_trace_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
+tests_unit_train_trace_LDADD = $(TRAIN_TEST_LDADD) $(JANSSON_LIBS)
+tests_ranks_beside_SOURCES = tests/ranks/beside.c tests/ranks/ranks.h
+tests_ranks_beside_CFLAGS = $(TRAIN_RANKS_CFLAGS)
+tests_ranks_beside_LDADD = $(RANKS_LDADD)
+tests_ranks_trace_check_SOURCES = tests/ranks/trace_check.c tests/unit/trace_check.h
+tests_ranks_trace_check_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
+tests_ranks_trace_check_LDADD = $(JANSSON_LIBS) -lm
+YOKE_TESTS += tests/unit/train_trace 'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/trace_command' \
+	'$(top_srcdir)/tests/ranks/run -t 60 2 tests/ranks/beside' '$(top_srcdir)/tests/ranks/run -t 60 3 tests/ranks/beside'
+EXTRA_DIST += tests/ranks/trace_command

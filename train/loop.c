@@ -35,7 +35,7 @@ static yoke_status warm_up(struct yokei_run_state *s)
     struct yoke_step_result result;
     YOKE_TRY(yoke_trainer_backward(s->trainer, s->inputs, s->targets, 0, &result));
     YOKE_TRY(yoke_trainer_apply(s->trainer, 0, &result));
-    return yoke_trainer_draw(s->trainer, s->t->plan.seed);
+    return YOKE_OK;
 }
 
 static yoke_status read_batch(struct yokei_run_state *s)
@@ -67,7 +67,9 @@ static yoke_status allocate(struct yokei_run_state *s)
     s->ranks = calloc(n, sizeof *s->ranks);
     s->shares = calloc(n, sizeof *s->shares);
     s->threads = calloc(n, sizeof *s->threads);
-    if (!s->ranks || !s->shares || !s->threads) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
+    s->peaks = calloc(n, sizeof *s->peaks);
+    s->flops = calloc(n, sizeof *s->flops);
+    if (!s->ranks || !s->shares || !s->threads || !s->peaks || !s->flops) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
     return YOKE_OK;
 }
 
@@ -102,10 +104,13 @@ static yoke_status set_up(struct yokei_run_state *s)
     YOKE_TRY(read_batch(s));
     yokei_ranks_busy(&s->config, "compiling kernels");
     YOKE_TRY(warm_up(s));
+    YOKE_TRY(yokei_run_look(s));
+    YOKE_TRY(yoke_trainer_draw(s->trainer, t->plan.seed));
     if (t->resume) YOKE_TRY(yokei_run_restore(s));
     else if (t->init) YOKE_TRY(yokei_weights_load(s->trainer, &t->plan.model, t->init));
     if (s->n_ranks > 1) YOKE_TRY(yokei_weights_compare(s->trainer));
     YOKE_TRY(yokei_run_check_save(s));
+    YOKE_TRY(yokei_run_begin_trace(s));
     YOKE_TRY(write_plan(s));
     return open_metrics(s);
 }
@@ -151,6 +156,7 @@ static yoke_status run_step(struct yokei_run_state *s, int64_t n, struct yokei_t
     bool stop = false;
     YOKE_TRY(read_batch(s));
     if (t->stop && *t->stop) yoke_trainer_ask_to_stop(s->trainer);
+    if (s->tracer) yokei_tracer_before(s->tracer, n);
     YOKE_TRY(yoke_trainer_backward(s->trainer, s->inputs, s->targets, s->seconds_before + seconds_since(s->begun_ns), &step));
     if (n == s->first_step + 1 && t->dump_gradients && (s->rank == 0 || yokei_run_is_spread(s)))
         YOKE_TRY(yokei_weights_dump(s->trainer, YOKE_TENSOR_GRADIENT, s->rank == 0 ? t->dump_gradients : NULL));
@@ -159,6 +165,7 @@ static yoke_status run_step(struct yokei_run_state *s, int64_t n, struct yokei_t
     double rate = yokei_rate(p, n, permille);
     YOKE_TRY(note_progress(s, n, permille));
     YOKE_TRY(yoke_trainer_apply(s->trainer, rate, &step));
+    if (s->tracer) YOKE_TRY(yokei_tracer_behind(s->tracer, n));
     *over_out = is_over(p, t->replay, n, permille);
     for (int r = 0; r < s->n_ranks; r++) stop = stop || step.ranks[r].asked_to_stop;
     s->tokens_seen += p->batch * p->sequence;
@@ -172,6 +179,7 @@ static yoke_status run_step(struct yokei_run_state *s, int64_t n, struct yokei_t
     YOKE_TRY(yokei_run_report(s, &step, rate, s->seconds_before + seconds_since(s->begun_ns)));
     stop = stop && !*over_out;
     if (t->save && (stop || *over_out || yokei_run_save_is_due(s, n, clock))) YOKE_TRY(yokei_run_save(s, n, clock, stop || *over_out));
+    YOKE_TRY(yokei_run_trace(s, stop || *over_out));
     return stop ? preempted(s, n) : YOKE_OK;
 }
 
@@ -201,7 +209,10 @@ static yoke_status run(struct yokei_run_state *s, struct yokei_training_result *
     YOKE_TRY(yokei_run_finish(s, result));
     struct yokei_metrics *metrics = s->metrics;
     s->metrics = NULL;
-    return yokei_metrics_close(metrics);
+    YOKE_TRY(yokei_metrics_close(metrics));
+    if (!s->tracer) return YOKE_OK;
+    if (yokei_tracer_summary(s->tracer)) result->trace = *yokei_tracer_summary(s->tracer);
+    return yokei_tracer_status(s->tracer);
 }
 
 yoke_status yokei_training_run(struct yokei_training *t, struct yokei_training_result *result_out)
@@ -209,6 +220,7 @@ yoke_status yokei_training_run(struct yokei_training *t, struct yokei_training_r
     struct yokei_training_result result = { .loss = NAN, .validation_loss = NAN, .baseline_loss = NAN, .first_loss = NAN, .saved_step = -1 };
     struct yokei_run_state s = { .t = t };
     yoke_status status = run(&s, &result);
+    yokei_tracer_free(s.tracer);
     yoke_trainer_destroy(s.trainer);
     yoke_model_destroy(s.model);
     yokei_tokens_close(s.tokens);
@@ -221,6 +233,8 @@ yoke_status yokei_training_run(struct yokei_training *t, struct yokei_training_r
     free(s.tensor_shares);
     free(s.zero_shares);
     free(s.threads);
+    free(s.peaks);
+    free(s.flops);
     free(s.inputs);
     free(s.targets);
     if (status) free(result.sample);

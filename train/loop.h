@@ -9,6 +9,7 @@
 #include "train/data/metrics.h"
 #include "train/data/plan.h"
 #include "train/data/tokens.h"
+#include "train/trace.h"
 
 /** What a person who watches is told after each step. */
 struct yokei_training_progress {
@@ -18,6 +19,9 @@ struct yokei_training_progress {
     int64_t n_ranks;
     const struct yokei_metrics_rank *ranks;
 };
+
+/** Where the devices' peaks come from, that a step's work is held against. */
+enum yokei_peak { YOKEI_PEAK_OFF, YOKEI_PEAK_MEASURED, YOKEI_PEAK_GIVEN };
 
 struct yokei_training {
     struct yokei_plan plan;      /* with ranks: a replay, or shares that the user chose; without: measured */
@@ -38,6 +42,11 @@ struct yokei_training {
     int64_t keep;                /* newest checkpoints that are kept; 0: all */
     const char *resume;          /* a checkpoint's folder whose plan is `plan`; NULL: a new run */
     const volatile sig_atomic_t *stop; /* not 0: save at the end of the step, and end; NULL: never */
+    enum yokei_peak peak;
+    double peak_flops;           /* of each device, per second, where given */
+    enum yoke_overlap overlap;   /* as struct yoke_trainer_config has it */
+    const char *trace;           /* file for a trace of some steps; NULL: none */
+    int64_t trace_steps;
     const char *run_dir;         /* plan.json and metrics.jsonl go there; NULL: they are not written */
     const char *prompt;
     int64_t sample_tokens;       /* 0: no sample */
@@ -64,6 +73,7 @@ struct yokei_training_result {
     double word_share;           /* of the sample's words of three letters or more, that occur in the text */
     int64_t n_words;
     struct yoke_memory_report memory; /* of this rank; of all: training.plan.memory */
+    struct yokei_trace_summary trace; /* rank 0; n_steps 0: none */
 };
 
 /**
@@ -99,6 +109,8 @@ struct yokei_run_state {
     int64_t saved_step;               /* of the newest checkpoint; -1: none */
     double saved_clock;               /* when it was written */
     double validation_loss;           /* the newest; NaN: none since the last row */
+    double *peaks, *flops;            /* of each rank: operations per second at best (NaN: not known), and of the model in a step */
+    struct yokei_tracer *tracer;      /* NULL: nothing is traced */
 };
 
 /** Whether several ranks hold the model together. */
@@ -154,6 +166,14 @@ yoke_status yokei_run_save(struct yokei_run_state *s, int64_t step, double clock
 yoke_status yokei_run_validate(struct yokei_run_state *s, double *loss_out, int64_t *n_tokens_out);
 /** The yardstick and the sample, on rank 0; files that were asked for. */
 yoke_status yokei_run_finish(struct yokei_run_state *s, struct yokei_training_result *result);
+
+/* visible.c */
+/** Every rank's peak and work per step, and what the steps of queued streams are made of. Trains: weights are to be drawn after it. Collective. */
+yoke_status yokei_run_look(struct yokei_run_state *s);
+/** The tracer, where one is wanted; once the first step is known. */
+yoke_status yokei_run_begin_trace(struct yokei_run_state *s);
+/** Collect and write the trace, as soon as its steps are there, or at the end of the run with what there is. Collective. */
+yoke_status yokei_run_trace(struct yokei_run_state *s, bool is_end);
 
 /* report.c */
 /** What each rank takes, into the plan, and a table to who watches. */

@@ -41,6 +41,7 @@ struct yoke_trainer_config yokei_run_trainer_config(const struct yokei_run_state
     c.clip = p->clip;
     c.loss_scale = p->loss_scale;
     c.memory_limit = s->t->memory_limit;
+    c.overlap = s->t->overlap;
     c.comm = s->t->comm;
     c.control = s->t->control;
     return c;

@@ -103,6 +103,85 @@ yoke_status yokei_ranks_sums_in_order(yoke_comm *comm, int64_t n, int64_t longes
     return YOKE_OK;
 }
 
+/* ---- sums beside the passes, and clocks ---- */
+
+yoke_status yokei_ranks_sum_beside(yoke_comm *comm, void *gradients, int64_t n, yoke_dtype dtype, yoke_event *done)
+{
+    return yoke_iall_reduce(gradients, gradients, (size_t)n, dtype, YOKE_SUM, comm, done);
+}
+
+yoke_status yokei_ranks_sum_slices_beside(yoke_comm *comm, void *all, void *own, const size_t counts[], yoke_dtype dtype, yoke_event *done)
+{
+    return yoke_ireduce_scatter_v(all, own, counts, dtype, YOKE_SUM, comm, done);
+}
+
+yoke_status yokei_ranks_gather_slices_beside(yoke_comm *comm, void *all, void *own, const size_t counts[], yoke_dtype dtype, yoke_event *done)
+{
+    return yoke_iall_gather_v(own, all, counts, dtype, comm, done);
+}
+
+yoke_status yokei_ranks_stay_on_host(yoke_comm *comm, bool *stay_out)
+{
+    static const char *const in_memory[] = { "oneshot", "slices", "direct" };
+    struct yoke_comm_plan plan;
+    YOKE_TRY(yoke_comm_explain(comm, "all_reduce", 1 << 20, YOKE_F32, YOKE_SUM, &plan));
+    *stay_out = false;
+    for (size_t i = 0; i < YOKE_COUNT(in_memory); i++) *stay_out |= strcmp(plan.algorithm, in_memory[i]) == 0;
+    return YOKE_OK;
+}
+
+yoke_status yokei_ranks_hand_over(const struct yoke_trainer_config *config, int from, const double *mine, size_t n, double *his)
+{
+    enum { PIECE = 32768 };
+    int rank, n_ranks;
+    yokei_ranks(config, &rank, &n_ranks);
+    for (size_t at = 0; at < n && (rank == 0 || rank == from); at += PIECE) {
+        const size_t some = YOKE_MIN(n - at, (size_t)PIECE);
+        if (rank == from) YOKE_TRY(yoke_send(mine + at, some, YOKE_F64, 0, config->control, NULL));
+        else YOKE_TRY(yoke_recv(his + at, some, YOKE_F64, from, config->control, NULL));
+    }
+    return YOKE_OK;
+}
+
+/* Clocks are sent as they are: 64 bits of a double would not hold them. */
+static yoke_status exchange_clock(yoke_comm *control, bool sends, int peer, uint64_t *ns)
+{
+    return sends ? yoke_send(ns, sizeof *ns, YOKE_U8, peer, control, NULL) : yoke_recv(ns, sizeof *ns, YOKE_U8, peer, control, NULL);
+}
+
+/*
+ * Rank 0 asks for the other's clock some times. The answer was read between question and answer, so of the shortest exchange the middle
+ * is right to half its length. The first message carries rank 0's origin, the last one the other's.
+ */
+yoke_status yokei_ranks_clock(const struct yoke_trainer_config *config, int peer, uint64_t origin_ns, bool is_shared, double *offset_out, double *error_out)
+{
+    enum { ROUNDS = 20 };
+    int rank, n_ranks;
+    yokei_ranks(config, &rank, &n_ranks);
+    uint64_t shortest = UINT64_MAX, his_origin = origin_ns;
+    int64_t ahead = 0; /* his clock, before mine */
+    for (int i = 0; i < (is_shared ? 0 : ROUNDS); i++) {
+        uint64_t asked = yokei_now_ns(), his = 0;
+        if (rank != 0) {
+            YOKE_TRY(exchange_clock(config->control, false, 0, &asked));
+            his = yokei_now_ns();
+            YOKE_TRY(exchange_clock(config->control, true, 0, &his));
+            continue;
+        }
+        YOKE_TRY(exchange_clock(config->control, true, peer, &asked));
+        YOKE_TRY(exchange_clock(config->control, false, peer, &his));
+        const uint64_t took = yokei_now_ns() - asked;
+        if (took >= shortest) continue;
+        shortest = took;
+        ahead = (int64_t)(his - (asked + took / 2));
+    }
+    YOKE_TRY(exchange_clock(config->control, rank != 0, rank ? 0 : peer, &his_origin));
+    /* his time since his origin, plus this, is mine since mine */
+    *offset_out = (double)((int64_t)(his_origin - origin_ns) - ahead) * 1e-9;
+    *error_out = is_shared ? 0 : (double)(shortest / 2) * 1e-9;
+    return YOKE_OK;
+}
+
 yoke_status yokei_ranks_join_all(const struct yoke_trainer_config *config, float *values, int64_t n)
 {
     return config->control ? yoke_all_reduce(values, values, (size_t)n, YOKE_I32, YOKE_SUM, config->control, NULL) : YOKE_OK;

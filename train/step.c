@@ -7,7 +7,7 @@
 #include "train/trainer.h"
 
 /* What a rank tells the others at the agreement. */
-enum { SAID_LOSS, SAID_COMPUTE, SAID_CLOCK, SAID_OVERFLOW, SAID_SQUARES, SAID_STOP, SAID };
+enum { SAID_LOSS, SAID_COMPUTE, SAID_CLOCK, SAID_OVERFLOW, SAID_SQUARES, SAID_STOP, SAID_SPAN, SAID_BUSY, SAID_USEFUL, SAID_EXPOSED, SAID };
 
 static int64_t own_share(const struct yoke_trainer *t) { return t->plan.shares[t->plan.mesh.d]; }
 
@@ -57,6 +57,7 @@ static yoke_status fetch(struct yoke_trainer *t, double *loss_sum_out, double *s
     YOKE_TRY(yoke_copy_to_host(stream, t->host_losses, yoke_at(t->base, s->losses), (size_t)n * wide));
     YOKE_TRY(yoke_copy_to_host(stream, t->host_norms, yoke_at(t->base, s->norms), (size_t)s->n * 2 * wide));
     YOKE_TRY(yoke_stream_sync(stream));
+    t->fetched_ns = yokei_now_ns();
     double loss = 0, squares = 0;
     bool overflow = false;
     for (int64_t i = 0; i < n && tells_losses(t); i++) loss += yokei_load(s->wide, t->host_losses, i);
@@ -83,6 +84,9 @@ static yoke_status agree(void *context)
     mine[SAID_OVERFLOW] = overflow;
     mine[SAID_SQUARES] = squares;
     mine[SAID_STOP] = t->asked_to_stop;
+    struct yokei_step_times times;
+    YOKE_TRY(yokei_timing_measure(t, &times));
+    mine[SAID_SPAN] = times.span, mine[SAID_BUSY] = times.busy, mine[SAID_USEFUL] = times.useful, mine[SAID_EXPOSED] = times.exposed;
     int n = t->plan.n_ranks;
     double *all = malloc((size_t)n * SAID * sizeof *all);
     if (!all) return yoke_fail(YOKE_ENOMEM, "step %lld: no host memory for %d ranks", (long long)t->step, n);
@@ -92,7 +96,8 @@ static yoke_status agree(void *context)
     for (int r = 0; r < n && !status; r++) {
         const double *said = all + r * SAID;
         t->reports[r] = (struct yoke_rank_report){ said[SAID_LOSS], said[SAID_COMPUTE], said[SAID_CLOCK], said[SAID_OVERFLOW] != 0,
-                                                   said[SAID_STOP] != 0 };
+                                                   said[SAID_STOP] != 0, said[SAID_SPAN], said[SAID_BUSY], said[SAID_USEFUL],
+                                                   said[SAID_EXPOSED] };
         loss += said[SAID_LOSS];
         any = any || said[SAID_OVERFLOW] != 0;
     }
@@ -123,7 +128,7 @@ static void set_up(struct yoke_trainer *t, const struct yokei_job *job, const st
     k->event = t->event;
     k->message = message;
     k->messages_tell = yokei_is_eager(t->device);
-    k->tensor = t->groups.tensor ? &t->groups.tensor_group : NULL;
+    k->tensor = t->groups.tensor ? &t->timed : NULL;
     k->observer = t->profiling ? &t->profiler : NULL;
     k->pass = (struct yoke_pass){ .size = sizeof k->pass, .mode = program->mode, .step = t->step,
                                   .sample_offset = t->plan.first[t->plan.mesh.d],
@@ -177,6 +182,9 @@ yoke_status yoke_trainer_backward(yoke_trainer *t, const int32_t *tokens, const 
     t->machine.tied = t->groups.tied || t->groups.ties ? tied : NULL;
     t->machine.replicated = t->groups.tensor ? replicated : NULL;
     t->machine.agree = agree;
+    t->machine.reduces_tell = t->overlaps && t->machine.reduce;
+    t->machine.record = &t->record;
+    yokei_record_clear(&t->record);
     t->gradient_scale = t->loss_scale.scale;
     t->result = (struct yoke_step_result){ .size = sizeof t->result, .step = t->step, .loss_scale = t->loss_scale.scale,
                                            .n_ranks = t->plan.n_ranks, .ranks = t->reports };
@@ -185,6 +193,7 @@ yoke_status yoke_trainer_backward(yoke_trainer *t, const int32_t *tokens, const 
     YOKE_TRY(yokei_run(&t->machine, 0, middle));
     YOKE_TRY(yoke_stream_sync(t->stream[YOKEI_COMPUTE]));
     t->result.seconds = seconds_since(t->begun_ns);
+    t->passed_ns = yokei_now_ns();
     YOKE_TRY(yokei_run(&t->machine, middle, p->agree + 1));
     YOKE_TRY(drain(t));
     t->result.seconds = seconds_since(t->begun_ns);

@@ -46,6 +46,7 @@ yoke_status yoke_trainer_create(const yoke_model *model, yoke_device *device, co
     YOKE_TRY_GOTO(allocate(t), destroy_trainer);
     if (t->plan.mesh.data < t->plan.n_ranks)
         YOKE_TRY_GOTO(yokei_groups_create(&t->config, &t->plan, &t->groups), destroy_trainer);
+    YOKE_TRY_GOTO(yokei_timing_create(t), destroy_trainer);
     YOKE_TRY_GOTO(yokei_zero_begin(t), destroy_trainer);
     t->config.stage_blocks = t->config.tensor_shares = t->config.zero_shares = NULL;
     t->config.stage_tensor = NULL;
@@ -67,6 +68,7 @@ yoke_status yoke_trainer_destroy(yoke_trainer *t)
     for (int s = 0; s < YOKEI_N_STREAMS; s++)
         if (t->stream[s]) yoke_stream_sync(t->stream[s]);
     for (int e = 0; e < t->n_events; e++) yoke_event_destroy(t->event[e]);
+    if (t->between) yoke_event_destroy(t->between);
     for (int s = 0; s < YOKEI_N_STREAMS; s++)
         if (t->stream[s]) yoke_stream_destroy(t->stream[s]);
     yokei_groups_destroy(&t->groups);
@@ -77,6 +79,7 @@ yoke_status yoke_trainer_destroy(yoke_trainer *t)
     free(t->host_losses);
     free(t->host_norms);
     free(t->sums_in_order);
+    yokei_record_free(&t->record);
     yokei_trainer_plan_free(&t->plan);
     t->model->n_trainers--;
     free(t);

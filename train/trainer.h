@@ -88,10 +88,38 @@ struct yoke_trainer {
     struct yoke_step_result result;
     struct yoke_rank_report *reports;
     void *host_losses, *host_norms;     /* wide */
+    yoke_event *between;                /* of a call that another one follows on the same communicator: nobody waits for it */
     bool *sums_in_order;                /* [buckets] whether all_reduce has the bits of reduce_scatter; NULL: one replica */
     bool ready;                         /* a backward whose apply is due */
     bool asked_to_stop;                 /* to be said at the next agreement */
+    /* what is seen of the step: timing.c */
+    struct yokei_record record;         /* of the training program */
+    bool overlaps;                      /* sums of buckets go on beside the passes although streams run at once what they are given */
+    struct yoke_tensor_group timed;     /* groups.tensor_group, with a look at the clock */
+    struct yokei_step_times times;      /* of the step in hand, or (queued streams) of the last one that was synchronised */
+    double norms_seconds;               /* of that one */
+    uint64_t passed_ns, fetched_ns;     /* when the last pass was seen to be over, and the gradients' norms */
 };
+
+/* ---- timing.c ---- */
+/** Once the groups are made. */
+yoke_status yokei_timing_create(struct yoke_trainer *trainer);
+/**
+ * From the next step on: streams are synchronised around all that computes where they do not run at once what they are given, so that
+ * the record of the step is exact; such steps are slower there. Elsewhere records always are.
+ */
+void yokei_trainer_exact(yoke_trainer *trainer, bool exact);
+/** The last step's record; what was not over is looked at again. */
+yoke_status yokei_trainer_record(yoke_trainer *trainer, const struct yokei_record **record_out);
+/** The step in hand up to its agreement. */
+yoke_status yokei_timing_measure(struct yoke_trainer *trainer, struct yokei_step_times *times_out);
+/**
+ * Arithmetic operations of this rank's products and attentions in a step: F, B and W of every layer, without what is recomputed,
+ * causal attention for the scores that count (half of them).
+ */
+double yokei_trainer_flops(const struct yoke_trainer *trainer);
+/** Operations and bytes of one instruction, as its ops state them. */
+struct yoke_cost yokei_instruction_cost(const struct yokei_program *program, const struct yokei_instruction *instruction);
 
 /* ---- ranks.c: the only file of the trainer that talks to other ranks ---- */
 /** Make the groups of the mesh. Collective; blocks. */
@@ -128,6 +156,20 @@ yoke_status yokei_ranks_sum_slices(yoke_comm *comm, void *all, void *own, const 
 yoke_status yokei_ranks_gather_slices(yoke_comm *comm, void *all, void *own, const size_t counts[], yoke_dtype dtype, yoke_stream *stream);
 /** Whether n elements are summed in the order of the ranks, whole and by slices, of which the longest has so many. Local; the same on all. */
 yoke_status yokei_ranks_sums_in_order(yoke_comm *comm, int64_t n, int64_t longest, yoke_dtype dtype, bool *in_order_out);
+/** The same, but beside what is computed; `done` says when it is over. For devices whose streams run at once. */
+yoke_status yokei_ranks_sum_beside(yoke_comm *comm, void *gradients, int64_t n, yoke_dtype dtype, yoke_event *done);
+yoke_status yokei_ranks_sum_slices_beside(yoke_comm *comm, void *all, void *own, const size_t counts[], yoke_dtype dtype, yoke_event *done);
+yoke_status yokei_ranks_gather_slices_beside(yoke_comm *comm, void *all, void *own, const size_t counts[], yoke_dtype dtype, yoke_event *done);
+/** Whether sums among the ranks of `comm` go through their host's memory alone. All say the same. */
+yoke_status yokei_ranks_stay_on_host(yoke_comm *comm, bool *stay_out);
+/** Rank 0 gets n numbers of rank `from` into `his`, in pieces; the other ranks do nothing. Blocks. */
+yoke_status yokei_ranks_hand_over(const struct yoke_trainer_config *config, int from, const double *mine, size_t n, double *his);
+/**
+ * Called by rank 0 and `peer`, each with an origin of its clock: on rank 0, what is to be added to peer's seconds since its origin to
+ * have rank 0's since its own, and how far off that may be (0 where they have one clock: is_shared). Blocks.
+ */
+yoke_status yokei_ranks_clock(const struct yoke_trainer_config *config, int peer, uint64_t origin_ns, bool is_shared, double *offset_out,
+                              double *error_out);
 /**
  * The collectives of layers over the ranks of `comm`, of at most YOKE_MAX_TENSOR ranks, which must outlive it. The order of sums is that
  * of the ranks where the communicator is YOKE_REPRODUCIBLE_SHAPE; else it may depend on the count, but bits are the same on all ranks.
@@ -155,7 +197,7 @@ yoke_status yokei_zero_shares(const struct yoke_trainer_config *config, yoke_dev
 /** How each bucket is summed; once the groups are made. */
 yoke_status yokei_zero_begin(struct yoke_trainer *trainer);
 /** REDUCE and GATHER of a bucket; the context is the trainer. */
-yoke_status yokei_zero_reduce(void *trainer, int bucket, yoke_stream *stream);
+yoke_status yokei_zero_reduce(void *trainer, int bucket, yoke_stream *stream, yoke_event *done);
 yoke_status yokei_zero_gather(void *trainer, int bucket, yoke_stream *stream);
 /** Sum over `comm`, whose ranks hold the same elements, what this rank has of a parameter's gradient after REDUCE: all, or its slice. */
 yoke_status yokei_zero_sum(yoke_trainer *trainer, int parameter, yoke_comm *comm, yoke_stream *stream);

@@ -25,6 +25,7 @@ yoke_status yokei_zero_begin(struct yoke_trainer *t)
 {
     const struct yokei_state *s = &t->plan.state;
     if (t->plan.mesh.data == 1) return YOKE_OK;
+    YOKE_TRY(yoke_event_create(t->device, &t->between));
     t->sums_in_order = calloc((size_t)s->n_buckets + 1, sizeof *t->sums_in_order);
     if (!t->sums_in_order) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d buckets", s->n_buckets);
     for (int b = 0; b < s->n_buckets; b++) {
@@ -36,12 +37,24 @@ yoke_status yokei_zero_begin(struct yoke_trainer *t)
     return YOKE_OK;
 }
 
-yoke_status yokei_zero_reduce(void *context, int bucket, yoke_stream *stream)
+/* Beside the passes: what a communicator is given runs one after the other, so the last call's event says that all are over. */
+static yoke_status reduce_beside(struct yoke_trainer *t, int bucket, yoke_event *done)
+{
+    const struct yokei_state *s = &t->plan.state;
+    const struct yokei_bucket *b = &s->bucket[bucket];
+    void *gradients = yoke_at(t->base, b->gradient), *own = own_gradients(t, b);
+    if (!b->sums_slices && t->sums_in_order[bucket]) return yokei_ranks_sum_beside(replicas_of(t), gradients, b->n, s->wide, done);
+    YOKE_TRY(yokei_ranks_sum_slices_beside(replicas_of(t), gradients, own, b->counts, s->wide, b->sums_slices ? done : t->between));
+    return b->sums_slices ? YOKE_OK : yokei_ranks_gather_slices_beside(replicas_of(t), gradients, own, b->counts, s->wide, done);
+}
+
+yoke_status yokei_zero_reduce(void *context, int bucket, yoke_stream *stream, yoke_event *done)
 {
     struct yoke_trainer *t = context;
     const struct yokei_state *s = &t->plan.state;
     const struct yokei_bucket *b = &s->bucket[bucket];
     void *gradients = yoke_at(t->base, b->gradient);
+    if (t->overlaps) return reduce_beside(t, bucket, done);
     if (!b->sums_slices && t->sums_in_order[bucket]) return yokei_ranks_sum(replicas_of(t), gradients, b->n, s->wide, stream);
     YOKE_TRY(yokei_ranks_sum_slices(replicas_of(t), gradients, own_gradients(t, b), b->counts, s->wide, stream));
     return b->sums_slices ? YOKE_OK : yokei_ranks_gather_slices(replicas_of(t), gradients, own_gradients(t, b), b->counts, s->wide, stream);

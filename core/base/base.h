@@ -142,5 +142,8 @@ const char *yokei_nearest(const char *word, const char *const names[]);
 struct yoke_device;
 /** Whether the device's streams run what they are given at once, on the calling thread (host, reference). */
 bool yokei_is_eager(const struct yoke_device *device);
+struct yoke_event;
+/** When an event of such a device was completed, by yokei_now_ns; 0: it is not. */
+uint64_t yokei_eager_event_ns(const struct yoke_event *event);
 
 #endif

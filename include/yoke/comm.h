@@ -260,6 +260,12 @@ struct yoke_piece {
 /** The same with several pieces at once, n >= 1: `done` is complete when all of them are over. Pieces of one peer go in their order. */
 yoke_status yoke_isend_pieces(const struct yoke_piece pieces[], int n, yoke_dtype dtype, yoke_comm *comm, yoke_event *done);
 yoke_status yoke_irecv_pieces(const struct yoke_piece pieces[], int n, yoke_dtype dtype, yoke_comm *comm, yoke_event *done);
+/** Sums and gathers in the same way: begun at once, they go on beside what the caller computes; the buffers are in use until `done`. */
+yoke_status yoke_iall_reduce(const void *send, void *recv, size_t count, yoke_dtype dtype, yoke_reduction op, yoke_comm *comm,
+                             yoke_event *done);
+yoke_status yoke_ireduce_scatter_v(const void *send, void *recv, const size_t counts[], yoke_dtype dtype, yoke_reduction op, yoke_comm *comm,
+                                   yoke_event *done);
+yoke_status yoke_iall_gather_v(const void *send, void *recv, const size_t counts[], yoke_dtype dtype, yoke_comm *comm, yoke_event *done);
 /**
  * Between start and end, calls on any communicator are collected and then progressed together. Small sums (up to 16 KiB) of one
  * communicator, type and reduction that follow each other run as one collective, and count as one where calls are numbered.

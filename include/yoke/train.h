@@ -60,6 +60,13 @@ yoke_status yoke_model_gpt2(const struct yoke_gpt2_config *config, yoke_model **
 
 typedef struct yoke_trainer yoke_trainer;
 
+/**
+ * Where streams run at once what they are given, the caller's thread either takes part in a sum of gradients or leaves it to the
+ * progress thread and computes on. AUTO: it takes part among ranks that share memory, where a sum is work for the same cores, and goes
+ * on where data crosses a network. The results are the same bits. Other devices always go on.
+ */
+enum yoke_overlap { YOKE_OVERLAP_AUTO, YOKE_OVERLAP_ON, YOKE_OVERLAP_OFF };
+
 /** Zero means the default everywhere. */
 struct yoke_trainer_config {
     size_t size;
@@ -91,6 +98,7 @@ struct yoke_trainer_config {
     /* The replicas each own a slice of all gradients. 0: each keeps all moments and f32 masters; 1: those of its slice (ZeRO-1). The same bits. */
     int zero;
     const int64_t *zero_shares;   /* [data] of the slices, at least 0; default equal, with zero 1 by free memory where equal ones do not fit */
+    enum yoke_overlap overlap;    /* of sums of gradients with the backward pass, on devices whose streams run at once (host) */
     yoke_comm *comm;         /* over the device; NULL: this rank is alone */
     yoke_comm *control;      /* over host memory, the same ranks; for the agreement of a step */
 };
@@ -144,6 +152,10 @@ struct yoke_rank_report {
     double clock;           /* what its caller passed as `clock` */
     bool overflow;
     bool asked_to_stop;     /* yoke_trainer_ask_to_stop was called there */
+    double span_seconds;    /* from the begin of its first pass to the end of its last one */
+    double busy_seconds;    /* of these it computed */
+    double useful_seconds;  /* the same without what was recomputed */
+    double exposed_seconds; /* it computed nothing because of a message or of a sum: docs/PARALLELISM.md says how that is measured */
 };
 /** What a step came to. The same on all ranks but for `seconds`. */
 struct yoke_step_result {

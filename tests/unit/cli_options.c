@@ -14,11 +14,12 @@
 #include "cli/cli.h"
 #include "core/base/base.h"
 
-/* The program's table names functions that need the whole program; two verbs are enough here. */
+/* The program's table names functions that need the whole program; a few verbs are enough here. */
 const struct cli_verb cli_verb_table[] = {
     { "run", CLI_RUN, .arguments = "VERB" },
     { "train", CLI_TRAIN, .ranks = true },
     { "bench gemm", CLI_BENCH_GEMM },
+    { "trace", CLI_TRACE },
     { NULL },
 };
 
@@ -171,6 +172,12 @@ static void test_files(void **state)
         assert_says(path);
         assert_says(wrong[i].says);
     }
+    write_file("trace: steps.json\n"); /* an option of train, and a verb */
+    assert_int_equal(resolve(CLI_TRAIN, "-c", path, NULL), YOKE_OK);
+    assert_string_equal(cli_text(options, "trace"), "steps.json");
+    write_file("trace:\n  last: 3\n");
+    assert_int_equal(resolve(CLI_TRAIN, "-c", path, NULL), YOKE_OK);
+    assert_null(cli_text(options, "trace"));
     assert_int_equal(resolve(CLI_BENCH_GEMM, "-c", "/nonesuch/file.yaml", NULL), YOKE_ECONFIG);
     assert_says("/nonesuch/file.yaml");
 }

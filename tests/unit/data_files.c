@@ -197,7 +197,7 @@ static int64_t n_lines(const char *path, int64_t *last_step_out)
         assert_non_null(row);
         *last_step_out = json_integer_value(json_object_get(row, "step"));
         assert_true(json_is_null(json_object_get(row, "validation_loss")));
-        assert_int_equal(json_object_size(row), 11);
+        assert_int_equal(json_object_size(row), 14);
         assert_int_equal(strncmp(line, "{\"step\": ", 9), 0);
         json_decref(row);
         n++;

@@ -176,6 +176,59 @@ static void messages(void **state)
     yokei_costs_free(&costs);
 }
 
+/* Two replicas meet at each sum, whichever comes last; what a line does once per step is in its place. */
+static void replicas(void **state)
+{
+    (void)state;
+    const char *text = "F0,B0,W0,REDUCE0,REDUCE1,AGREE,STEP\nF0,B0,W0,REDUCE0,REDUCE1,AGREE,STEP\n";
+    struct yokei_chunk_costs chunk[2] = { { 1, 1, 2, 0, .until_w = 1 }, { 2, 2, 3, 0, .until_w = 1 } };
+    struct yokei_sum_costs sum[4] = { { 3, 1 }, { 1, 0 }, { 3, 2 }, { 1, 0 } };
+    struct yokei_step_costs once[2] = { { 0.5, 0.25, 2 }, { 0.5, 0.5, 1 } };
+    struct yokei_hop hop[2] = { { 0 } };
+    struct yokei_costs costs = { .n_stages = 1, .n_chunks = 1, .n_replicas = 2, .chunk = chunk, .hop = hop, .n_sums = 2, .sum = sum, .once = once, .agree = 0.125 };
+    struct yokei_timeline t;
+    run_text(text, &costs, &t);
+    /* 4.5 and 7.5 are the ends of W; bucket 0 is complete 1 and 2 before: the second replica comes last, at 5.5. */
+    assert_true(t.stage[0].span[2].end == 4.5 && t.stage[1].span[2].end == 7.5);
+    for (int r = 0; r < 2; r++) {
+        assert_true(t.stage[r].span[3].start == 5.5 && t.stage[r].span[3].end == 8.5);
+        assert_true(t.stage[r].span[4].start == 8.5 && t.stage[r].span[4].end == 9.5);
+        assert_true(t.stage[r].span[5].start == 10 && t.stage[r].span[5].end == 10.125); /* 9.5 and the slower norms */
+    }
+    assert_true(t.stage[0].span[6].end == 12.125 && t.stage[1].span[6].end == 11.125 && t.total == 12.125);
+    yokei_timeline_free(&t);
+
+    costs.sums_block = true; /* complete or not: nothing is computed in the sum, so it is as if it came behind W */
+    run_text(text, &costs, &t);
+    for (int r = 0; r < 2; r++) assert_true(t.stage[r].span[3].start == 7.5 && t.stage[r].span[4].end == 11.5);
+    yokei_timeline_free(&t);
+
+    struct yokei_schedule s;
+    assert_ok(yokei_schedule_parse("F0,B0,W0,AGREE,STEP\n", "s.csv", &s));
+    assert_int_equal(yokei_simulate(&s, &costs, &t), YOKE_ECONFIG); /* a line is missing */
+    yokei_schedule_free(&s);
+}
+
+/* Where the receiver takes the data, a message lasts from when both are there, and nobody who computes waits for it. */
+static void receivers_take(void **state)
+{
+    (void)state;
+    const char *text = "F0,SA0,F1,SA1,RG0,B0,W0,RG1,B1,W1,AGREE,STEP\nRA0,F0,RA1,F1,B0,SG0,W0,B1,SG1,W1,AGREE,STEP\n";
+    struct yokei_costs costs;
+    struct yokei_timeline t;
+    assert_ok(yokei_costs_equal(2, 1, 1, 1, 1, 0, &costs));
+    costs.chunk[1].F = 4;
+    costs.hop[0] = (struct yokei_hop){ 0, 0.5, 1 };
+    costs.receiver_takes = true;
+    run_text(text, &costs, &t);
+    assert_true(t.stage[0].span[2].start == 1 && t.stage[0].span[2].end == 2);   /* F1 goes on */
+    assert_true(t.stage[0].span[1].start == 1 && t.stage[0].span[1].end == 1.5);
+    assert_true(t.stage[0].span[3].start == 5.5 && t.stage[0].span[3].end == 6); /* SA1: its receive is posted behind F0 */
+    assert_true(t.stage[1].span[3].start == 6);
+    yokei_timeline_free(&t);
+    yokei_costs_free(&costs);
+}
+
 /* Every kind, whatever the shape, is sound and ends, also where sends are not buffered. */
 static void all_kinds_end(void **state)
 {
@@ -207,7 +260,7 @@ int main(void)
         cmocka_unit_test(naive_is_one_at_a_time),
         cmocka_unit_test(peaks),
         cmocka_unit_test(recomputation),
-        cmocka_unit_test(messages),
+        cmocka_unit_test(messages), cmocka_unit_test(replicas), cmocka_unit_test(receivers_take),
         cmocka_unit_test(all_kinds_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

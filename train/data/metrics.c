@@ -28,6 +28,9 @@ static const struct yokei_json_field RANK_FIELDS[] = {
     { "tokens_per_second", YOKEI_JSON_F64, RANK(tokens_per_second) },
     { "compute_seconds", YOKEI_JSON_F64, RANK(compute_seconds) },
     { "wait_seconds", YOKEI_JSON_F64, RANK(wait_seconds) },
+    { "mfu", YOKEI_JSON_F64, RANK(mfu) },
+    { "bubble", YOKEI_JSON_F64, RANK(bubble) },
+    { "exposed_communication_seconds", YOKEI_JSON_F64, RANK(exposed_communication_seconds) },
     { 0 },
 };
 static const struct yokei_json_schema RANK_SCHEMA = { RANK_FIELDS, sizeof(struct yokei_metrics_rank), false, YOKE_EDATA };
@@ -42,6 +45,9 @@ static const struct yokei_json_field ROW_FIELDS[] = {
     { "loss_scale", YOKEI_JSON_F64, ROW(loss_scale) },
     { "skipped", YOKEI_JSON_BOOL, ROW(skipped) },
     { "tokens_per_second", YOKEI_JSON_F64, ROW(tokens_per_second) },
+    { "mfu", YOKEI_JSON_F64, ROW(mfu) },
+    { "bubble", YOKEI_JSON_F64, ROW(bubble) },
+    { "exposed_communication_seconds", YOKEI_JSON_F64, ROW(exposed_communication_seconds) },
     { "ranks", YOKEI_JSON_ARRAY, ROW(ranks), .schema = &RANK_SCHEMA, .count_offset = offsetof(struct yokei_metrics_row, n_ranks) },
     { 0 },
 };

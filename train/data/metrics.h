@@ -15,6 +15,9 @@ struct yokei_metrics_rank {
     double share;             /* of this step's samples */
     double tokens_per_second; /* while computing */
     double compute_seconds, wait_seconds;
+    double mfu;               /* model FLOPs of this rank / (seconds of the step * its device's measured peak) */
+    double bubble;            /* idle fraction of the longest time that a rank has from its first pass to its last */
+    double exposed_communication_seconds; /* it computed nothing because of a message or a sum */
 };
 struct yokei_metrics_row {
     int64_t step;             /* from 1 */
@@ -25,6 +28,8 @@ struct yokei_metrics_row {
     double learning_rate, gradient_norm, loss_scale;
     bool skipped;             /* overflow: the optimizer did not step */
     double tokens_per_second;
+    double mfu;               /* of all ranks: their model FLOPs / (seconds of the step * the sum of their peaks) */
+    double bubble, exposed_communication_seconds; /* means of the ranks; the bubble counts recomputing as idle, as the simulator does */
     struct yokei_metrics_rank *ranks;
     int64_t n_ranks;
 };

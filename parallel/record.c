@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When instructions ran: what the interpreter notes, and what a step was by that. */
+#include <stdlib.h>
+#include <string.h>
+#include "core/base/base.h"
+#include "parallel/program.h"
+
+yoke_status yokei_record_create(int n_instructions, bool eager, struct yokei_record *record_out)
+{
+    *record_out = (struct yokei_record){ .n = n_instructions, .eager = eager, .at = calloc((size_t)n_instructions + 1, sizeof *record_out->at) };
+    return record_out->at ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "record of a step: no host memory for %d instructions", n_instructions);
+}
+
+void yokei_record_free(struct yokei_record *r)
+{
+    free(r->at);
+    memset(r, 0, sizeof *r);
+}
+
+void yokei_record_clear(struct yokei_record *r)
+{
+    memset(r->at, 0, (size_t)r->n * sizeof *r->at);
+    r->in_layers_ns = 0;
+}
+
+void yokei_record_resume(struct yokei_record *r) { r->now = yokei_now_ns(); }
+
+static bool waits(const struct yokei_instruction *i)
+{
+    for (int s = 0; s < YOKEI_N_STREAMS; s++)
+        if (i->wait[s] >= 0) return true;
+    return false;
+}
+
+/* Whether the stream is to be waited for, so that the clock says when the instruction begins and ends on it. */
+static bool is_synchronised(const struct yokei_record *r, const struct yokei_instruction *i) { return r->exact && !r->eager && !yokei_goes_on(i->kind); }
+
+yoke_status yokei_record_begin(const struct yokei_machine *k, int n)
+{
+    struct yokei_record *r = k->record;
+    const struct yokei_instruction *i = &k->program->instruction[n];
+    struct yokei_times *t = &r->at[n];
+    t->posted = r->now;
+    if (is_synchronised(r, i)) YOKE_TRY(yoke_stream_sync(k->stream[i->stream]));
+    if (waits(i) || is_synchronised(r, i)) r->now = yokei_now_ns();
+    t->begin = r->now;
+    return YOKE_OK;
+}
+
+/* Messages and sums that are over by now. */
+static yoke_status look_back(const struct yokei_machine *k, int end)
+{
+    for (int n = 0; n < end; n++) {
+        const struct yokei_instruction *i = &k->program->instruction[n];
+        struct yokei_times *t = &k->record->at[n];
+        bool complete = false;
+        if (t->end || !t->posted || !yokei_goes_on(i->kind)) continue;
+        if (k->record->eager) {
+            t->end = yokei_eager_event_ns(k->event[i->record]);
+            if (t->end) t->end = YOKE_MAX(t->end, t->begin);
+            continue;
+        }
+        YOKE_TRY(yoke_event_query(k->event[i->record], &complete));
+        if (complete) t->end = yokei_now_ns();
+    }
+    return YOKE_OK;
+}
+
+yoke_status yokei_record_look(const struct yokei_machine *k) { return look_back(k, k->record->n); }
+
+yoke_status yokei_record_end(const struct yokei_machine *k, int n)
+{
+    struct yokei_record *r = k->record;
+    const struct yokei_instruction *i = &k->program->instruction[n];
+    if (is_synchronised(r, i)) YOKE_TRY(yoke_stream_sync(k->stream[i->stream]));
+    r->now = yokei_now_ns();
+    r->at[n].returned = r->now;
+    if (r->eager ? !yokei_tells(k, i->kind) : is_synchronised(r, i)) r->at[n].end = r->now;
+    return r->exact && !r->eager ? look_back(k, n + 1) : YOKE_OK;
+}
+
+static double seconds(uint64_t from, uint64_t to) { return to > from ? (double)(to - from) * 1e-9 : 0; }
+
+/* What kept the list from going on to the next pass: the wait before the instruction, and the instruction where it is communication. */
+static double stood_still(const struct yokei_machine *k, int n)
+{
+    const struct yokei_instruction *i = &k->program->instruction[n];
+    const struct yokei_times *t = &k->record->at[n];
+    double still = waits(i) ? seconds(t->posted, t->begin) : 0;
+    const bool is_sum = i->kind == YOKEI_REDUCE || i->kind == YOKEI_TIED || i->kind == YOKEI_REPLICATED;
+    /* What is over when the call returns was waited for in the call. */
+    if ((is_sum || yokei_is_message(i->kind)) && k->record->eager && t->end && t->end <= t->returned) still += seconds(t->begin, t->returned);
+    return still;
+}
+
+void yokei_record_measure(const struct yokei_machine *k, struct yokei_step_times *out)
+{
+    uint64_t first = 0, last = 0;
+    *out = (struct yokei_step_times){ .exposed = (double)k->record->in_layers_ns * 1e-9 };
+    for (int n = 0; n < k->record->n; n++) {
+        const struct yokei_instruction *i = &k->program->instruction[n];
+        const struct yokei_times *t = &k->record->at[n];
+        if (!t->posted) continue;
+        out->exposed += stood_still(k, n);
+        if (i->kind != YOKEI_FORWARD && i->kind != YOKEI_BACKWARD_INPUT && i->kind != YOKEI_BACKWARD_WEIGHT) continue;
+        if (!first) first = t->begin;
+        last = t->end;
+        out->busy += seconds(t->begin, t->end);
+        if (!i->recomputes) out->useful += seconds(t->begin, t->end);
+    }
+    out->span = seconds(first, last);
+}
