@@ -9,7 +9,8 @@ libyoke_train_la_SOURCES += \
 	train/loop.h train/loop.c train/rate.c train/measure.c train/report.c train/finish.c train/weights_file.c train/zero_run.c \
 	train/checkpoint/checkpoint.h train/checkpoint/manifest.h train/checkpoint/manifest.c train/checkpoint/folder.c \
 	train/checkpoint/shards.h train/checkpoint/save.c train/checkpoint/open.c train/checkpoint/convert.c train/checkpoint/compare.c \
-	train/checkpoint/layout.h train/checkpoint/layout.c train/checkpoint/run.c
+	train/checkpoint/layout.h train/checkpoint/layout.c train/checkpoint/run.c \
+	train/parity/gates.h train/parity/parity.h train/parity/inside.h train/parity/layout.c train/parity/reference.c train/parity/judge.c train/parity/run.c
 libyoke_train_la_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
 libyoke_train_la_LIBADD = libyoke-comm.la libyoke.la $(JANSSON_LIBS) $(XXHASH_LIBS)
 libyoke_train_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -Wl,--version-script=$(top_srcdir)/train/libyoke-train.map
