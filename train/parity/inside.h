@@ -36,9 +36,14 @@ struct yokei_parity {
 void yokei_parity_fill_batch(struct yokei_parity *p, int64_t step);
 /** Warm-up over 10 steps to 1e-3. */
 double yokei_parity_rate(int64_t step);
-/** What all trainers have in common; layout NULL: one rank. `shares` [YOKEI_PARITY_MOST] is room for those of the batch. */
-void yokei_parity_configure(const struct yokei_parity *p, const struct yokei_parity_layout *layout, yoke_dtype precision, int64_t *shares,
-                            struct yoke_trainer_config *out);
+/** A trainer's configuration, and what it points to. */
+struct yokei_parity_setup {
+    struct yoke_trainer_config config;
+    int64_t shares[YOKEI_PARITY_MOST];
+    int widths[YOKEI_PARITY_MOST];
+};
+/** What all trainers have in common, and a layout; NULL: one rank. */
+void yokei_parity_set_up(const struct yokei_parity *p, const struct yokei_parity_layout *layout, yoke_dtype precision, struct yokei_parity_setup *out);
 
 /** Compute, each precision on a host rank, and tell all. Collective. YOKE_ENUMERIC where no checked step has finite gradients. */
 yoke_status yokei_parity_reference(struct yokei_parity *p, const bool precisions[YOKE_N_DTYPES]);

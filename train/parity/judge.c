@@ -59,25 +59,23 @@ static yoke_status compare_own(struct subject *s, int tensor, const float *whole
     return YOKE_OK;
 }
 
-/* Squares of a tensor of replica d: slices add up; of what several ranks hold, the worst counts. Yields the rank that is furthest off. */
+/* Squares of a tensor of replica d: a stage's slices add up; of what several ranks or stages hold, the worst counts. Yields the rank that is furthest off. */
 static int add_up(const struct subject *s, int d, int tensor, struct yokei_gate_squares *squares)
 {
     const struct yokei_mesh *m = &s->t->plan.mesh;
     double most = -1;
     int worst = 0;
     for (int part = 0; part < YOKEI_GATE_PARTS; part++)
-        for (int t = 0; t < m->tensor; t++) {
-            double own = 0;
-            bool whole = false;
-            for (int stage = 0; stage < m->pipeline; stage++) {
+        for (int stage = 0; stage < m->pipeline; stage++) {
+            double sum = 0;
+            for (int t = 0; t < yokei_mesh_width(m, stage); t++) {
                 const int rank = yokei_mesh_rank(m, d, stage, t);
                 const double *said = said_by(s, rank, tensor);
                 if (said[SAID_HELD] == HELD_NOT) continue;
-                whole = said[SAID_HELD] == HELD_WHOLE;
-                own = fmax(own, said[part]);
+                sum = said[SAID_HELD] == HELD_WHOLE ? fmax(sum, said[part]) : sum + said[part];
                 if (said[part] > most) most = said[part], worst = rank;
             }
-            squares->difference[part] = whole ? fmax(squares->difference[part], own) : squares->difference[part] + own;
+            squares->difference[part] = fmax(squares->difference[part], sum);
         }
     return worst;
 }
@@ -169,26 +167,36 @@ static yoke_status say_bits(struct subject *s)
     return yokei_ranks_gather(&s->t->config, s->mine, (n + 1) * BITS, s->all);
 }
 
+/* The first rank that holds the same of a tensor as this one: the whole, or the same slice. */
+static int first_like(const struct subject *s, int tensor, int rank)
+{
+    const struct yokei_mesh at = yokei_mesh_at(&s->t->plan.mesh, rank);
+    const double *own = bits_of(s, rank, tensor);
+    for (int r = 0; r < rank; r++) {
+        const struct yokei_mesh its = yokei_mesh_at(&s->t->plan.mesh, r);
+        const bool same_slice = its.t == at.t && yokei_mesh_width(&its, its.s) == yokei_mesh_width(&at, at.s);
+        if (bits_of(s, r, tensor)[BITS_HELD] == own[BITS_HELD] && (own[BITS_HELD] == HELD_WHOLE || same_slice)) return r;
+    }
+    return rank;
+}
+
 /*
  * Ranks that hold the same of a tensor hold the same bits, where their devices are alike (others round AdamW's quotients differently); all
  * took the same steps with the same loss scale. The bits of the whole are those of the first rank that holds each piece.
  */
 static yoke_status compare_bits(struct subject *s, int64_t step)
 {
-    const struct yokei_mesh *m = &s->t->plan.mesh;
     const int n = n_tensors(s);
     YOKE_TRY(say_bits(s));
     s->r->bits = 0;
     for (int i = 0; i < n; i++)
-        for (int t = 0; t < m->tensor; t++) {
-            const double *first = NULL;
-            for (int rank = 0; rank < s->t->plan.n_ranks; rank++) {
-                const double *said = bits_of(s, rank, i);
-                const bool whole = said[BITS_HELD] == HELD_WHOLE;
-                if (said[BITS_HELD] == HELD_NOT || (whole ? t > 0 : yokei_mesh_at(m, rank).t != t)) continue;
-                if (!first) s->r->bits = yokei_hash(first = said, sizeof *said, s->r->bits);
-                else if (*first != *said && !s->mixed) note(s, &s->r->apart, INFINITY, step, rank, yoke_trainer_logical(s->t, i)->name);
-            }
+        for (int rank = 0; rank < s->t->plan.n_ranks; rank++) {
+            const double *said = bits_of(s, rank, i);
+            if (said[BITS_HELD] == HELD_NOT) continue;
+            const int first = first_like(s, i, rank);
+            if (first == rank) s->r->bits = yokei_hash(said, sizeof *said, s->r->bits);
+            else if (bits_of(s, first, i)[BITS_HASH] != said[BITS_HASH] && !s->mixed)
+                note(s, &s->r->apart, INFINITY, step, rank, yoke_trainer_logical(s->t, i)->name);
         }
     for (int rank = 1; rank < s->t->plan.n_ranks; rank++) {
         const double *one = bits_of(s, 0, n), *other = bits_of(s, rank, n);
@@ -234,13 +242,13 @@ yoke_status yokei_parity_judge(struct yokei_parity *p, const struct yokei_parity
                                struct yokei_parity_result *r)
 {
     struct subject s = { .p = p, .r = r, .precision = r->precision, .mixed = is_mixed(p, r->from, yokei_parity_n_ranks(l)) };
-    struct yoke_trainer_config c;
-    int64_t shares[YOKEI_PARITY_MOST], count;
+    struct yokei_parity_setup setup;
+    int64_t count;
     const uint64_t begun = yokei_now_ns();
-    yokei_parity_configure(p, l, r->precision, shares, &c);
-    c.comm = comm;
-    c.control = control;
-    yoke_status status = yoke_trainer_create(p->model, p->config.device, &c, &s.t);
+    yokei_parity_set_up(p, l, r->precision, &setup);
+    setup.config.comm = comm;
+    setup.config.control = control;
+    yoke_status status = yoke_trainer_create(p->model, p->config.device, &setup.config, &s.t);
     if (status == YOKE_ECONFIG || status == YOKE_ENOMEM || status == YOKE_EUNSUPPORTED) { /* refused by all of its ranks */
         yokei_text(r->why, sizeof r->why, "%s", yoke_last_error());
         return YOKE_OK;

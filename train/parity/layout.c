@@ -9,6 +9,8 @@
 #include "parallel/schedule.h"
 #include "train/parity/parity.h"
 
+enum { MOST_RANKS = 1024 };
+
 enum word_type { WORD_NUMBER, WORD_FLAG, WORD_NUMBERS, WORD_TEXT, WORD_TEXTS };
 
 /* A word of a layout: its field, and what may stand behind "=". To add one: a line here and a field. */
@@ -23,7 +25,7 @@ static const struct word {
 #define ROOM(field) sizeof(((struct yokei_parity_layout *)0)->field)
     { "dp", WORD_NUMBER, FIELD(data), 0, 1, YOKEI_PARITY_MOST, NULL },
     { "pp", WORD_NUMBER, FIELD(pipeline), 0, 1, YOKEI_PARITY_MOST, NULL },
-    { "tp", WORD_NUMBER, FIELD(tensor), 0, 1, YOKE_MAX_TENSOR, NULL },
+    { "tp", WORD_NUMBERS, FIELD(tensor), FIELD(n_tensor), 1, YOKE_MAX_TENSOR, NULL },
     { "chunks", WORD_NUMBER, FIELD(chunks), 0, 1, YOKEI_PARITY_MOST, NULL },
     { "micro-batch", WORD_NUMBER, FIELD(micro_batch), 0, 1, 1 << 20, NULL },
     { "steps", WORD_NUMBER, FIELD(steps), 0, 1, YOKEI_PARITY_STEPS, NULL },
@@ -127,27 +129,40 @@ static yoke_status read_word(const struct reader *r, struct yokei_parity_layout 
     return unknown(r);
 }
 
+/* Ranks of a replica: of all its stages. */
+static int64_t width_of(const struct yokei_parity_layout *l)
+{
+    int64_t n = 0;
+    for (int64_t s = 0; s < l->pipeline; s++) n += l->tensor[l->n_tensor > 1 ? s : 0];
+    return n;
+}
+
+int yokei_parity_n_ranks(const struct yokei_parity_layout *l) { return (int)(l->data * width_of(l)); }
+
 /* What words of one line must have in common. */
 static yoke_status check_line(const struct reader *r, const struct yokei_parity_layout *l)
 {
+    const bool differ = l->n_tensor > 1;
     const struct {
         const char *what, *of;
         int64_t n, wanted;
-    } lists[] = { { "shares", "dp", l->n_shares, l->data }, { "tensor-shares", "tp", l->n_tensor_shares, l->tensor },
+    } lists[] = { { "tp", "pp", differ ? l->n_tensor : 0, l->pipeline },
+                  { "shares", "dp", l->n_shares, l->data },
+                  { "tensor-shares", differ ? "the sum of tp" : "tp", l->n_tensor_shares, differ ? width_of(l) : l->tensor[0] },
                   { "layers", l->chunks > 1 ? "pp times chunks" : "pp", l->n_layers, l->pipeline * l->chunks } };
     for (size_t i = 0; i < YOKE_COUNT(lists); i++)
         if (lists[i].n && lists[i].n != lists[i].wanted)
             return yoke_fail(YOKE_ECONFIG, "%s:%d: %s has %lld numbers, but %s is %lld: give as many numbers", r->name, r->line, lists[i].what,
                              (long long)lists[i].n, lists[i].of, (long long)lists[i].wanted);
-    if (l->data * l->pipeline * l->tensor > 1024)
-        return yoke_fail(YOKE_ECONFIG, "%s:%d: dp times pp times tp is more than 1024 ranks: lower one of them", r->name, r->line);
+    if (l->data * width_of(l) > MOST_RANKS)
+        return yoke_fail(YOKE_ECONFIG, "%s:%d: dp times pp times tp is more than %d ranks: lower one of them", r->name, r->line, MOST_RANKS);
     return YOKE_OK;
 }
 
 /* Words of one line, of `n` bytes; *used_out: whether there are any. */
 static yoke_status read_line(struct reader *r, const char *line, size_t n, struct yokei_parity_layout *l, bool *used_out)
 {
-    *l = (struct yokei_parity_layout){ .line = r->line, .data = 1, .pipeline = 1, .tensor = 1, .chunks = 1, .from = -1 };
+    *l = (struct yokei_parity_layout){ .line = r->line, .data = 1, .pipeline = 1, .tensor = { 1 }, .n_tensor = 1, .chunks = 1, .from = -1 };
     r->n = 0;
     for (size_t at = 0; at < n && line[at] != '#';) {
         const size_t length = strcspn(line + at, " \t\r\n#");

@@ -17,7 +17,8 @@ enum { YOKEI_PARITY_MOST = 64, YOKEI_PARITY_STEPS = 20, YOKEI_PARITY_TEXT = 256 
 struct yokei_parity_layout {
     char text[YOKEI_PARITY_TEXT]; /* the words, which name it in results */
     int line;                     /* of its file */
-    int64_t data, pipeline, tensor, chunks, micro_batch; /* 0: as the trainer's default */
+    int64_t data, pipeline, chunks, micro_batch;         /* 0: as the trainer's default */
+    int64_t tensor[YOKEI_PARITY_MOST], n_tensor;         /* one number, or one per stage */
     int64_t from;                 /* its first rank; -1: the first one of those that have the same devices as rank 0 and the ranks behind it */
     int64_t steps;                /* 0: those of the configuration */
     char schedule[16], recompute[128], precision[32];    /* "": default; precisions by commas */
@@ -40,7 +41,7 @@ yoke_status yokei_parity_parse(const char *text, const char *name, struct yokei_
 /** The built-in lists for n_ranks ranks and a model of n_blocks blocks: every mesh and schedule with a few of the rest; or all of all. */
 yoke_status yokei_parity_built_in(bool all, int n_ranks, int64_t n_blocks, struct yokei_parity_list *list_out);
 void yokei_parity_list_free(struct yokei_parity_list *list);
-static inline int yokei_parity_n_ranks(const struct yokei_parity_layout *l) { return (int)(l->data * l->pipeline * l->tensor); }
+int yokei_parity_n_ranks(const struct yokei_parity_layout *layout);
 /** Whether it is to be tried in this precision, "fp32", "bf16" or "fp16". */
 bool yokei_parity_wants(const struct yokei_parity_layout *l, yoke_dtype precision);
 const char *yokei_parity_precision(yoke_dtype precision);

@@ -26,34 +26,39 @@ void yokei_parity_fill_batch(struct yokei_parity *p, int64_t step)
 
 double yokei_parity_rate(int64_t step) { return 1e-3 * fmin(1, (double)step / 10); }
 
-void yokei_parity_configure(const struct yokei_parity *p, const struct yokei_parity_layout *l, yoke_dtype precision, int64_t *shares,
-                            struct yoke_trainer_config *out)
+static void lay_out(const struct yokei_parity_layout *l, struct yokei_parity_setup *u)
 {
-    struct yoke_trainer_config c = YOKE_TRAINER_CONFIG_INIT;
-    c.precision = precision;
-    c.batch = p->config.batch;
-    c.sequence = p->config.sequence;
-    c.seed = p->config.seed;
-    c.clip = 1;
-    c.loss_scale = precision == YOKE_F16 ? p->config.loss_scale : 0;
-    c.bucket_bytes = 64 << 10; /* several buckets, some of them while the backward pass runs */
-    if (l) {
-        double weights[YOKEI_PARITY_MOST];
-        for (int64_t d = 0; d < l->n_shares; d++) weights[d] = (double)l->shares[d];
-        if (l->n_shares) yokei_balance(weights, (int)l->n_shares, c.batch, shares);
-        c.shares = l->n_shares ? shares : NULL;
-        c.micro_batch = YOKE_MIN(l->micro_batch, c.batch);
-        c.data = (int)l->data;
-        c.pipeline = (int)l->pipeline;
-        c.tensor = (int)l->tensor;
-        c.chunks = (int)l->chunks;
-        c.pipeline_kind = l->schedule[0] ? l->schedule : NULL;
-        c.recompute = l->recompute[0] ? l->recompute : NULL;
-        c.stage_blocks = l->n_layers ? l->layers : NULL;
-        c.tensor_shares = l->n_tensor_shares ? l->tensor_shares : NULL;
-        c.sequence_parallel = l->sequence_parallel;
-    }
-    *out = c;
+    struct yoke_trainer_config *c = &u->config;
+    double weights[YOKEI_PARITY_MOST];
+    for (int64_t d = 0; d < l->n_shares; d++) weights[d] = (double)l->shares[d];
+    if (l->n_shares) yokei_balance(weights, (int)l->n_shares, c->batch, u->shares);
+    for (int64_t s = 0; s < l->n_tensor; s++) u->widths[s] = (int)l->tensor[s];
+    c->shares = l->n_shares ? u->shares : NULL;
+    c->micro_batch = YOKE_MIN(l->micro_batch, c->batch);
+    c->data = (int)l->data;
+    c->pipeline = (int)l->pipeline;
+    c->tensor = l->n_tensor > 1 ? 0 : (int)l->tensor[0];
+    c->stage_tensor = l->n_tensor > 1 ? u->widths : NULL;
+    c->chunks = (int)l->chunks;
+    c->pipeline_kind = l->schedule[0] ? l->schedule : NULL;
+    c->recompute = l->recompute[0] ? l->recompute : NULL;
+    c->stage_blocks = l->n_layers ? l->layers : NULL;
+    c->tensor_shares = l->n_tensor_shares ? l->tensor_shares : NULL;
+    c->sequence_parallel = l->sequence_parallel;
+}
+
+void yokei_parity_set_up(const struct yokei_parity *p, const struct yokei_parity_layout *l, yoke_dtype precision, struct yokei_parity_setup *out)
+{
+    *out = (struct yokei_parity_setup){ .config = YOKE_TRAINER_CONFIG_INIT };
+    struct yoke_trainer_config *c = &out->config;
+    c->precision = precision;
+    c->batch = p->config.batch;
+    c->sequence = p->config.sequence;
+    c->seed = p->config.seed;
+    c->clip = 1;
+    c->loss_scale = precision == YOKE_F16 ? p->config.loss_scale : 0;
+    c->bucket_bytes = 64 << 10; /* several buckets, some of them while the backward pass runs */
+    if (l) lay_out(l, out);
 }
 
 void yokei_parity_expected_free(struct yokei_parity_expected *e)
@@ -111,10 +116,10 @@ static yoke_status compute(struct yokei_parity *p, yoke_dtype precision, struct 
     const bool own = !strncmp(p->devices[p->rank], "host", 4);
     yoke_device *device = own ? p->config.device : NULL;
     yoke_trainer *t = NULL;
-    struct yoke_trainer_config c;
-    yokei_parity_configure(p, NULL, precision, NULL, &c);
+    struct yokei_parity_setup setup;
+    yokei_parity_set_up(p, NULL, precision, &setup);
     if (!own) YOKE_TRY(yoke_device_open("host", NULL, &device));
-    yoke_status status = yoke_trainer_create(p->model, device, &c, &t);
+    yoke_status status = yoke_trainer_create(p->model, device, &setup.config, &t);
     if (!status) status = train(p, t, e);
     if (t) yoke_trainer_destroy(t);
     if (!own) yoke_device_close(device);

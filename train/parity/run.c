@@ -50,11 +50,10 @@ static yoke_status list_jobs(const struct yokei_parity_config *c, const struct y
 static yoke_status plan(const struct yokei_parity *p, const struct yokei_parity_layout *l, yoke_dtype precision)
 {
     struct yokei_trainer_plan planned;
-    struct yoke_trainer_config c;
-    int64_t shares[YOKEI_PARITY_MOST];
+    struct yokei_parity_setup setup;
     const int n = yokei_parity_n_ranks(l);
-    yokei_parity_configure(p, l, precision, shares, &c);
-    YOKE_TRY(yokei_trainer_plan_as(p->model, p->config.device, &c, p->rank % n, n, &planned));
+    yokei_parity_set_up(p, l, precision, &setup);
+    YOKE_TRY(yokei_trainer_plan_as(p->model, p->config.device, &setup.config, p->rank % n, n, &planned));
     yokei_trainer_plan_free(&planned);
     return YOKE_OK;
 }
@@ -222,10 +221,10 @@ static bool same_plan(const struct yokei_parity *p, const struct yokei_parity_la
 {
     const int n = yokei_parity_n_ranks(a);
     bool mixed = false;
-    if (a->data != b->data || a->pipeline != b->pipeline || a->tensor != b->tensor || a->sequence_parallel != b->sequence_parallel ||
+    if (a->data != b->data || a->pipeline != b->pipeline || a->sequence_parallel != b->sequence_parallel ||
         a->micro_batch != b->micro_batch || ra->precision != rb->precision || a->steps != b->steps)
         return false;
-    if (!same_numbers(a->shares, a->n_shares, b->shares, b->n_shares) ||
+    if (!same_numbers(a->tensor, a->n_tensor, b->tensor, b->n_tensor) || !same_numbers(a->shares, a->n_shares, b->shares, b->n_shares) ||
         !same_numbers(a->tensor_shares, a->n_tensor_shares, b->tensor_shares, b->n_tensor_shares))
         return false;
     for (int r = 0; r < n; r++) {
