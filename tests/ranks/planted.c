@@ -69,11 +69,11 @@ static void check(const struct row *row)
 {
     struct seen seen;
     bool good = look(row, PLANT_NONE, &seen);
-    ranks_check(good && seen.passed, "without the bug it passes: %s", row->layouts);
+    ranks_check(good && seen.passed, "passes: a layout without %s", bugs[row->plant]);
     if (ranks_rank == 0 && !seen.passed) printf("# %s\n", seen.why);
     good = look(row, row->plant, &seen);
     const struct yokei_parity_worst *w = &seen.worst[row->gate];
-    ranks_check(good && !seen.passed && w->ratio >= row->least && strstr(w->where, row->where), "%s: noticed by %s", bugs[row->plant], gate_names[row->gate]);
+    ranks_check(good && !seen.passed && w->ratio >= row->least && strstr(w->where, row->where), "%s is noticed by %s", bugs[row->plant], gate_names[row->gate]);
     for (int g = 0; g < N_GATES && ranks_rank == 0; g++)
         if (seen.worst[g].ratio > 1)
             printf("# %s: %.3g times what is allowed, at step %d, rank %d: %s\n", gate_names[g], seen.worst[g].ratio, seen.worst[g].step, seen.worst[g].rank, seen.worst[g].where);

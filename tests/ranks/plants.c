@@ -155,6 +155,6 @@ yoke_status yokei_run(const struct yokei_machine *k, int from, int to)
     if (is_planted(PLANT_tied)) return run_tied_twice(k, from, to);
     const yoke_status status = run_own(&own, from, to);
     if (!status && is_planted(PLANT_last_bit) && from > k->program->agree && t->plan.stage_recomputes[t->plan.mesh.s])
-        *(uint32_t *)at(k, k->job->state->slot[0].master) ^= 1;
+        *(uint32_t *)at(k, k->job->state->slot[1].master) ^= 1;
     return status;
 }
