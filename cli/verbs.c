@@ -213,7 +213,7 @@ const struct cli_verb cli_verb_table[] = {
           "are alike. Losses alone prove little: a forgotten factor can move them by 3e-5.\n\n"
           "All layouts run inside one start of as many ranks as the largest takes: each on the first ranks, or on others that have the same devices in the "
           "same order, several side by side. What takes more ranks, or does not fit the model, is left out and counted, with the reason.\n\n"
-          "A file of layouts has one per line, in words: dp=N pp=N tp=N chunks=N micro-batch=N, schedule=naive|gpipe|1f1b|interleaved|zb-h1, "
+          "A file of layouts has one per line, in words: dp=N pp=N tp=N (or N,N: of each stage) chunks=N micro-batch=N, schedule=naive|gpipe|1f1b|interleaved|zb-h1, "
           "recompute=none|attention|full (or per stage, by commas), shares=A:B (of the batch, per replica), tensor-shares=A:B, layers=N,N (blocks of each "
           "stage), sequence-parallel; and precision=fp32,bf16,fp16, steps=N and from=RANK (its first rank). What stands behind # is left out.\n\n"
           "JSON: schema (1), version, blocks, batch, sequence, steps, seed, layouts, held, failed, left_out (runs), runs [{layout, precision, verdict (held, "

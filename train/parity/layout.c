@@ -281,7 +281,7 @@ static void add_mesh(FILE *to, bool all, struct mesh m, int64_t n_blocks, int tu
     if (all && m.tp > 1) add_all(to, &m);
 }
 
-/* Uneven shares of the batch, of tensors and of the layers. */
+/* Uneven shares of the batch, of tensors, of the layers and of the ranks. */
 static void add_uneven(FILE *to, int n_ranks, int64_t n_blocks)
 {
     char layers[32];
@@ -292,6 +292,8 @@ static void add_uneven(FILE *to, int n_ranks, int64_t n_blocks)
     }
     if (n_ranks >= 2 && n_blocks > 2)
         fprintf(to, "pp=2 layers=%s micro-batch=1\npp=2 layers=%s schedule=zb-h1 recompute=full micro-batch=1\n", layers, layers);
+    if (n_ranks >= 3) /* stages of different widths */
+        fprintf(to, "pp=2 tp=2,1 micro-batch=2\npp=2 tp=1,2 sequence-parallel tensor-shares=1:3:1 schedule=zb-h1 recompute=full micro-batch=2\n");
     if (n_ranks >= 4) {
         fprintf(to, "dp=4 shares=4:1:2:1 micro-batch=2\ndp=2 tp=2 shares=5:3 tensor-shares=1:3 sequence-parallel micro-batch=2\n");
         fprintf(to, "dp=2 pp=2 shares=3:1 schedule=gpipe recompute=full,attention micro-batch=1\n");
