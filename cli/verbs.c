@@ -199,7 +199,7 @@ const struct cli_verb cli_verb_table[] = {
           "Exit code 11 when no record could be read; a damaged one is left out with a warning.",
       .run = cli_trace },
     { "parity", CLI_PARITY, .ranks = true, .summary = "Hold every parallel layout on these devices against one host rank",
-      .example = "yoke run -n 8 -- parity                            # a choice of layouts, about a minute a core\n"
+      .example = "yoke run -n 8 -- parity                            # a choice of layouts: a minute on two cores\n"
                  "yoke run -n 4 --devices host,opencl:0 -- parity --layouts all --precision bf16\n"
                  "printf 'dp=2 pp=2 schedule=zb-h1 recompute=full\\ntp=4 sequence-parallel\\n' >mine\n"
                  "yoke run -n 4 -- parity --layouts mine --json",

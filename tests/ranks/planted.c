@@ -56,7 +56,8 @@ static bool look(const struct row *row, enum plant plant, struct seen *seen)
     for (int i = 0; i < t.n; i++) {
         const struct yokei_parity_result *r = &t.results[i];
         const struct yokei_parity_worst bits = { .ratio = r->same_bits ? 0 : INFINITY, .where = "the weights" };
-        const struct yokei_parity_worst *const all[N_GATES] = { r->gradient.ratio >= r->against_f32.ratio ? &r->gradient : &r->against_f32, &r->loss, &r->apart, &bits };
+        const struct yokei_parity_worst *gradients = r->gradient.ratio >= r->against_f32.ratio ? &r->gradient : &r->against_f32;
+        const struct yokei_parity_worst *const all[N_GATES] = { gradients, &r->loss, &r->apart, &bits };
         for (int g = 0; g < N_GATES; g++)
             if (all[g]->ratio >= seen->worst[g].ratio) seen->worst[g] = *all[g];
         seen->passed = seen->passed && r->state == YOKEI_PARITY_RAN && yokei_parity_passed(r, t.results, &t.list, seen->why, sizeof seen->why);
@@ -76,7 +77,20 @@ static void check(const struct row *row)
     ranks_check(good && !seen.passed && w->ratio >= row->least && strstr(w->where, row->where), "%s is noticed by %s", bugs[row->plant], gate_names[row->gate]);
     for (int g = 0; g < N_GATES && ranks_rank == 0; g++)
         if (seen.worst[g].ratio > 1)
-            printf("# %s: %.3g times what is allowed, at step %d, rank %d: %s\n", gate_names[g], seen.worst[g].ratio, seen.worst[g].step, seen.worst[g].rank, seen.worst[g].where);
+            printf("# %s: %.3g times what is allowed, at step %d, rank %d: %s\n", gate_names[g], seen.worst[g].ratio, seen.worst[g].step,
+                   seen.worst[g].rank, seen.worst[g].where);
+}
+
+/* The reference overflows at step 1, so that the shorter run has no gradients to compare with: that is no pass. */
+static void check_nothing_compared(void)
+{
+    struct tried t;
+    plants_choose(PLANT_NONE);
+    const bool tried = !try_layouts("precision=fp16 steps=3\nprecision=fp16 steps=12", "host", 3, 4.7e6, &t);
+    char why[512] = "";
+    const bool refused = tried && !yokei_parity_passed(&t.results[0], t.results, &t.list, why, sizeof why) && strstr(why, "nothing to compare with");
+    ranks_check(refused && yokei_parity_passed(&t.results[1], t.results, &t.list, why, sizeof why), "a run without gradients to compare does not pass");
+    if (tried) free_tried(&t);
 }
 
 int main(void)
@@ -84,6 +98,7 @@ int main(void)
     ranks_start();
     if (ranks_rank == 0) printf("# seed %d\n", SEED);
     for (size_t i = 0; i < YOKE_COUNT(rows); i++) check(&rows[i]);
+    check_nothing_compared();
     ranks_check(YOKE_COUNT(rows) == N_PLANTS - 1, "each planted bug has its gate");
     return ranks_end();
 }

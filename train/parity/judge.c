@@ -17,6 +17,7 @@ struct subject {
     int64_t first;               /* sequence of the batch */
     float *local, *wanted;       /* room for the largest tensor */
     double *mine, *all;          /* what a rank tells of each tensor, and all ranks' */
+    int n_compared;              /* sets of gradients in this precision */
     bool mixed;                  /* devices differ */
 };
 
@@ -88,6 +89,7 @@ static yoke_status compare(struct subject *s, const struct yokei_parity_expected
     const int64_t step = yokei_parity_checks[k];
     const double gate = yokei_gate_gradient(s->precision, against_f32);
     const float *whole = e->gradients[k];
+    s->n_compared += !against_f32;
     for (int i = 0; i < n; whole += yokei_logical_count(yoke_trainer_logical(s->t, i)), i++) YOKE_TRY(compare_own(s, i, whole, s->mine + (size_t)i * SAID));
     YOKE_TRY(yokei_ranks_gather(&s->t->config, s->mine, n * SAID, s->all));
     whole = e->gradients[k];
@@ -216,6 +218,7 @@ static yoke_status hold(struct subject *s, const struct yokei_parity_layout *l)
         YOKE_TRY(compare_from(s, e, k, false, &s->r->gradient));
         if (s->precision != YOKE_F32) YOKE_TRY(compare_from(s, f32, k, true, &s->r->against_f32));
     }
+    if (!s->n_compared) note(s, &s->r->gradient, INFINITY, steps, s->t->plan.rank, "nothing to compare with: the reference overflowed; give more steps");
     return YOKE_OK;
 }
 

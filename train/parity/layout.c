@@ -68,9 +68,10 @@ static yoke_status read_numbers(const struct reader *r, const struct word *w, co
         char *end;
         const long long value = strtoll(at, &end, 10);
         more = *end == ':' || *end == ',';
-        if (end == at || *at < '0' || *at > '9' || (*end && !more) || value < w->least || value > w->most || n == most || (more && most == 1)) {
-            yokei_text(what, sizeof what, "%s takes %s from %lld to %lld", w->name, most == 1 ? "a whole number" : "whole numbers, such as 3:1,", (long long)w->least,
-                       (long long)w->most);
+        const bool is_number = end > at && *at >= '0' && *at <= '9' && (!*end || more);
+        if (!is_number || value < w->least || value > w->most || n == most || (more && most == 1)) {
+            yokei_text(what, sizeof what, "%s takes %s from %lld to %lld", w->name, most == 1 ? "a whole number" : "whole numbers, such as 3:1,",
+                       (long long)w->least, (long long)w->most);
             return wrong(r, what);
         }
         out[n] = value;
@@ -315,7 +316,8 @@ yoke_status yokei_parity_built_in(bool all, int n_ranks, int64_t n_blocks, struc
                     if (dp * tp * pp == n) add_mesh(to, all, (struct mesh){ dp, pp, tp, false }, n_blocks, turn++);
     add_uneven(to, n_ranks, n_blocks);
     const bool written = !fclose(to);
-    const yoke_status status = written ? yokei_parity_parse(text, all ? "all" : "quick", list_out) : yoke_fail(YOKE_ENOMEM, "parity: no host memory for the layouts");
+    const yoke_status status = written ? yokei_parity_parse(text, all ? "all" : "quick", list_out)
+                                       : yoke_fail(YOKE_ENOMEM, "parity: no host memory for the layouts");
     free(text);
     return status;
 }

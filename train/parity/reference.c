@@ -127,8 +127,8 @@ static yoke_status compute(struct yokei_parity *p, yoke_dtype precision, struct 
     for (int k = 0; k < YOKEI_PARITY_CHECKS; k++) e->finite[k] = e->gradients[k] && all_finite(e->gradients[k], p->n_elements);
     for (int k = 0; k < YOKEI_PARITY_CHECKS; k++)
         if (e->finite[k]) return YOKE_OK;
-    return yoke_fail(YOKE_ENUMERIC, "the reference, one host rank in %s: no gradients to compare with are finite: give more steps, another seed, or leave the precision out",
-                     yokei_parity_precision(precision));
+    return yoke_fail(YOKE_ENUMERIC, "the reference, one host rank in %s: no gradients to compare with are finite: give more steps, another seed, or leave "
+                                    "the precision out", yokei_parity_precision(precision));
 }
 
 static yoke_status allocate(const struct yokei_parity *p, struct yokei_parity_expected *e)
