@@ -90,7 +90,7 @@ static void show_text(const struct yokei_parity_list *list, const struct yokei_p
     char why[1024];
     int width = 6;
     for (int i = 0; i < list->n; i++) width = YOKE_MAX(width, (int)strlen(list->item[i].text));
-    printf("Ratios to the gates: at most 1 passes. \"same\": the bits of an earlier line that differs in nothing but schedule or recomputation.\n\n");
+    printf("Ratios to the gates: at most 1 passes. \"same\": the bits of an earlier line that differs in nothing but schedule, recomputation or ZeRO.\n\n");
     printf("%-*s  prec  ranks  gradients  fp32's  losses  bits   worst tensor\n", width, "layout");
     for (int i = 0; i < n; i++) {
         if (r[i].state == YOKEI_PARITY_LEFT_OUT) continue;

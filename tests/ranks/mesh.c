@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The same numbers on every mesh: a GPT-2 of four blocks, divided into pipeline stages, chunks, tensors and replicas, in all kinds of
- * schedules and with stashes recomputed, is held against one host rank by the gates of yoke parity. What differs in nothing but schedule
- * and recomputation gives the same bits. One start of 8 ranks takes them all.
+ * schedules and with stashes recomputed, is held against one host rank by the gates of yoke parity. What differs in nothing but schedule,
+ * recomputation and ZeRO gives the same bits. One start of 8 ranks takes them all.
  */
 #include "tests/ranks/parity.h"
 
@@ -52,6 +52,7 @@ static const char layouts[] =
     "tp=2 micro-batch=4 sequence-parallel recompute=full\n"
     "tp=2 micro-batch=3 tensor-shares=3:1\n"
     "tp=2 micro-batch=3 tensor-shares=3:1 recompute=attention\n"
+    "tp=2 micro-batch=3 tensor-shares=3:1 recompute=full\n"
     "tp=2 micro-batch=3 tensor-shares=1:3 sequence-parallel precision=fp32,bf16\n"
     "tp=3 micro-batch=2\n"
     "tp=4 micro-batch=4\n"
@@ -81,8 +82,18 @@ static const char layouts[] =
     "dp=2 pp=2 tp=2 micro-batch=1 schedule=naive sequence-parallel\n"
     "dp=2 pp=2 tp=2 micro-batch=1 schedule=1f1b sequence-parallel recompute=full\n"
     "dp=2 pp=2 tp=2 micro-batch=1 schedule=zb-h1 shares=5:3 tensor-shares=3:1 layers=1,3\n"
+    "dp=2 pp=2 tp=2 micro-batch=1 schedule=zb-h1 recompute=attention shares=5:3 tensor-shares=3:1 precision=bf16,fp16\n"
+    /* moments and masters divided over the replicas: the same bits as above */
+    "dp=2 micro-batch=2 zero=1\n"
+    "dp=2 shares=5:3 micro-batch=2 zero=1 precision=fp32,bf16,fp16 steps=20\n"
+    "dp=4 micro-batch=2 zero=1 recompute=full\n"
+    "dp=2 pp=2 shares=5:3 micro-batch=2 schedule=zb-h1 zero=1 precision=fp32,fp16\n"
+    "dp=4 pp=2 micro-batch=1 schedule=interleaved chunks=2 zero=1\n"
+    "dp=2 tp=2 micro-batch=2 zero=1 precision=fp32,fp16\n"
+    "dp=2 pp=2 tp=2 micro-batch=1 schedule=1f1b zero=1 precision=fp32,bf16,fp16\n"
     /* stages of different widths */
     "pp=2 tp=2,1 micro-batch=2 precision=fp32,bf16\n"
+    "pp=2 tp=1,2 micro-batch=2 schedule=zb-h1 sequence-parallel tensor-shares=1:3:1 recompute=full\n"
     "pp=2 tp=2,1 micro-batch=2 schedule=zb-h1 recompute=full,none precision=fp32,bf16\n"
     "pp=2 tp=1,2 micro-batch=2 sequence-parallel tensor-shares=1:3:1\n"
     "pp=2 tp=3,1 micro-batch=2 sequence-parallel\n"

@@ -15,10 +15,10 @@ struct subject {
     struct yokei_parity_result *r;
     yoke_dtype precision;
     int64_t first;               /* sequence of the batch */
-    float *local, *wanted;       /* room for the largest tensor */
+    float *local, *wanted, *whole; /* room for the largest tensor */
     double *mine, *all;          /* what a rank tells of each tensor, and all ranks' */
     int n_compared;              /* sets of gradients in this precision */
-    bool mixed;                  /* devices differ */
+    bool mixed, sliced;          /* devices differ; replicas keep slices only (ZeRO-1) */
 };
 
 /* What a rank says of a tensor: its squares, and what it holds of it. */
@@ -43,16 +43,25 @@ static int held_index(const struct subject *s, int tensor)
     return yokei_parameter_find(&s->t->plan.parameters, yoke_trainer_logical(s->t, tensor)->name);
 }
 
+/* What this rank holds of a tensor goes to s->local. Where replicas keep slices, all ranks put it together first. */
+static yoke_status get_own(struct subject *s, enum yoke_tensor_kind kind, int tensor, int held)
+{
+    if (!s->sliced) return held < 0 ? YOKE_OK : yoke_trainer_get(s->t, kind, held, s->local);
+    YOKE_TRY(yoke_trainer_get_whole(s->t, kind, tensor, s->whole));
+    if (held >= 0) yokei_shard_slice(yoke_trainer_parameter(s->t, held), s->whole, s->local);
+    return YOKE_OK;
+}
+
 /* This rank's part of a tensor's difference. */
 static yoke_status compare_own(struct subject *s, int tensor, const float *whole, double *said)
 {
     const int held = held_index(s, tensor);
     memset(said, 0, SAID * sizeof *said);
+    YOKE_TRY(get_own(s, YOKE_TENSOR_GRADIENT, tensor, held));
     if (held < 0) return YOKE_OK;
     const struct yoke_parameter *own = yoke_trainer_parameter(s->t, held);
     const int64_t n = yokei_local_count(own);
     struct yokei_gate_squares squares = { { 0 }, { 0 } };
-    YOKE_TRY(yoke_trainer_get(s->t, YOKE_TENSOR_GRADIENT, held, s->local));
     yokei_shard_slice(own, whole, s->wanted);
     yokei_gate_add(own->name, s->local, s->wanted, (size_t)n, &squares);
     for (int part = 0; part < YOKEI_GATE_PARTS; part++) said[part] = isfinite(squares.difference[part]) ? squares.difference[part] : INFINITY;
@@ -158,9 +167,9 @@ static yoke_status say_bits(struct subject *s)
         const int held = held_index(s, i);
         double *said = s->mine + (size_t)i * BITS;
         said[BITS_HASH] = said[BITS_HELD] = 0;
+        YOKE_TRY(get_own(s, YOKE_TENSOR_WEIGHT, i, held));
         if (held < 0) continue;
         const int64_t count = yokei_local_count(yoke_trainer_parameter(s->t, held));
-        YOKE_TRY(yoke_trainer_get(s->t, YOKE_TENSOR_WEIGHT, held, s->local));
         said[BITS_HASH] = (double)(yokei_hash(s->local, (size_t)count * sizeof *s->local, 0) >> 12); /* 52 bits: exact */
         said[BITS_HELD] = count == yokei_logical_count(yoke_trainer_logical(s->t, i)) ? HELD_WHOLE : HELD_SLICE;
     }
@@ -229,9 +238,10 @@ static yoke_status make_room(struct subject *s)
     for (int i = 0; i < n_tensors(s); i++) most = YOKE_MAX(most, yokei_logical_count(yoke_trainer_logical(s->t, i)));
     s->local = malloc((size_t)most * sizeof *s->local);
     s->wanted = malloc((size_t)most * sizeof *s->wanted);
+    s->whole = malloc((size_t)most * sizeof *s->whole);
     s->mine = calloc(n * said, sizeof *s->mine);
     s->all = calloc(n * said * (size_t)s->t->plan.n_ranks, sizeof *s->all);
-    return s->local && s->wanted && s->mine && s->all ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "parity: no host memory for a tensor of %lld elements", (long long)most);
+    return s->local && s->wanted && s->whole && s->mine && s->all ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "parity: no host memory for a tensor of %lld elements", (long long)most);
 }
 
 static bool is_mixed(const struct yokei_parity *p, int from, int n)
@@ -244,7 +254,7 @@ static bool is_mixed(const struct yokei_parity *p, int from, int n)
 yoke_status yokei_parity_judge(struct yokei_parity *p, const struct yokei_parity_layout *l, yoke_comm *comm, yoke_comm *control,
                                struct yokei_parity_result *r)
 {
-    struct subject s = { .p = p, .r = r, .precision = r->precision, .mixed = is_mixed(p, r->from, yokei_parity_n_ranks(l)) };
+    struct subject s = { .p = p, .r = r, .precision = r->precision, .sliced = l->zero > 0, .mixed = is_mixed(p, r->from, yokei_parity_n_ranks(l)) };
     struct yokei_parity_setup setup;
     int64_t count;
     const uint64_t begun = yokei_now_ns();
@@ -267,6 +277,7 @@ yoke_status yokei_parity_judge(struct yokei_parity *p, const struct yokei_parity
     }
     free(s.local);
     free(s.wanted);
+    free(s.whole);
     free(s.mine);
     free(s.all);
     if (status) return yoke_fail_context(status, "%s in %s", l->text, yokei_parity_precision(r->precision)); /* others may be gone: nothing is waited for */

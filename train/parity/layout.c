@@ -30,6 +30,7 @@ static const struct word {
     { "micro-batch", WORD_NUMBER, FIELD(micro_batch), 0, 1, 1 << 20, NULL },
     { "steps", WORD_NUMBER, FIELD(steps), 0, 1, YOKEI_PARITY_STEPS, NULL },
     { "from", WORD_NUMBER, FIELD(from), 0, 0, 1 << 20, NULL },
+    { "zero", WORD_NUMBER, FIELD(zero), 0, 0, 1, NULL },
     { "sequence-parallel", WORD_FLAG, FIELD(sequence_parallel), 0, 0, 0, NULL },
     { "shares", WORD_NUMBERS, FIELD(shares), FIELD(n_shares), 0, 1 << 20, NULL },
     { "tensor-shares", WORD_NUMBERS, FIELD(tensor_shares), FIELD(n_tensor_shares), 1, 1 << 20, NULL },
@@ -288,7 +289,7 @@ static void add_uneven(FILE *to, int n_ranks, int64_t n_blocks)
     char layers[32];
     yokei_text(layers, sizeof layers, "%lld,1", (long long)n_blocks - 1);
     if (n_ranks >= 2) {
-        fprintf(to, "dp=2 shares=5:3 micro-batch=2\ndp=2 shares=1:7 recompute=full micro-batch=2\n");
+        fprintf(to, "dp=2 shares=5:3 micro-batch=2\ndp=2 shares=5:3 micro-batch=2 zero=1\ndp=2 shares=1:7 recompute=full micro-batch=2\n");
         fprintf(to, "tp=2 tensor-shares=3:1 micro-batch=2\ntp=2 tensor-shares=1:3 sequence-parallel recompute=full micro-batch=2\n");
     }
     if (n_ranks >= 2 && n_blocks > 2)
@@ -298,6 +299,7 @@ static void add_uneven(FILE *to, int n_ranks, int64_t n_blocks)
     if (n_ranks >= 4) {
         fprintf(to, "dp=4 shares=4:1:2:1 micro-batch=2\ndp=2 tp=2 shares=5:3 tensor-shares=1:3 sequence-parallel micro-batch=2\n");
         fprintf(to, "dp=2 pp=2 shares=3:1 schedule=gpipe recompute=full,attention micro-batch=1\n");
+        fprintf(to, "dp=2 pp=2 shares=3:1 schedule=1f1b micro-batch=1 zero=1\n");
     }
     if (n_ranks >= 8) fprintf(to, "dp=2 pp=2 tp=2 shares=5:3 tensor-shares=3:1 schedule=zb-h1 recompute=attention micro-batch=1\n");
 }

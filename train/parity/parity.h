@@ -24,7 +24,7 @@ struct yokei_parity_layout {
     char schedule[16], recompute[128], precision[32];    /* "": default; precisions by commas */
     int64_t shares[YOKEI_PARITY_MOST], tensor_shares[YOKEI_PARITY_MOST], layers[YOKEI_PARITY_MOST];
     int64_t n_shares, n_tensor_shares, n_layers;         /* 0: equal */
-    int64_t sequence_parallel;
+    int64_t sequence_parallel, zero;
 };
 
 struct yokei_parity_list {

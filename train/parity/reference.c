@@ -45,6 +45,7 @@ static void lay_out(const struct yokei_parity_layout *l, struct yokei_parity_set
     c->stage_blocks = l->n_layers ? l->layers : NULL;
     c->tensor_shares = l->n_tensor_shares ? l->tensor_shares : NULL;
     c->sequence_parallel = l->sequence_parallel;
+    c->zero = (int)l->zero;
 }
 
 void yokei_parity_set_up(const struct yokei_parity *p, const struct yokei_parity_layout *l, yoke_dtype precision, struct yokei_parity_setup *out)

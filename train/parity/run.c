@@ -268,7 +268,7 @@ bool yokei_parity_passed(const struct yokei_parity_result *r, const struct yokei
         return false;
     }
     if (!r->same_bits)
-        yokei_text(why, bytes, "%s in %s: the weights have other bits than with %s, which differs in nothing but schedule or recomputation", name, precision,
+        yokei_text(why, bytes, "%s in %s: the weights have other bits than with %s, which differs in nothing but schedule, recomputation or ZeRO", name, precision,
                    list->item[all[r->like].layout].text);
     return r->same_bits;
 }
