@@ -77,13 +77,13 @@ const struct cli_option cli_option_table[] = {
     { "tied", CLI_SCHEDULE_CHECK, CLI_FLAG, .help = "The first and the last stage share parameters; default: where the file has TIED" },
 
     /* ---- verify, bench ---- */
-    { "device", CLI_VERIFY | BENCH | CLI_TRAIN, CLI_TEXT, .value = "host", .metavar = "SPEC",
+    { "device", CLI_VERIFY | BENCH | CLI_TRAIN | CLI_PARITY, CLI_TEXT, .value = "host", .metavar = "SPEC",
       .help = "Device to use: host, opencl:0, cuda:1, hip:0, reference" },
     { "op", CLI_VERIFY, CLI_TEXT, .metavar = "WORD", .help = "Only this op, such as layernorm_backward, or family, such as norm" },
     { "dtype", CLI_VERIFY, CLI_CHOICE, .choices = DTYPES "|f64", .help = "Only this data type" },
     { "variant", CLI_VERIFY, CLI_TEXT, .metavar = "NAME", .help = "Only this variant of each op; default: all of them" },
     { "full", CLI_VERIFY, CLI_FLAG, .help = "The full sweep of shapes (minutes)" },
-    { "seed", CLI_VERIFY | CLI_TRAIN | CLI_PLAN, CLI_INT, .value = "1", .least = 0, .most = 9e15, .help = "Seed of everything that is drawn at random" },
+    { "seed", CLI_VERIFY | CLI_TRAIN | CLI_PLAN | CLI_PARITY, CLI_INT, .value = "1", .least = 0, .most = 9e15, .help = "Seed of everything that is drawn at random" },
     { "sizes", CLI_BENCH_GEMM, CLI_LIST, .value = "256,512,1024", .metavar = "N|MxNxK,...",
       .help = "Sizes of the products C[M,N] = A[M,K] B[K,N]; one number stands for all three" },
     { "collectives", CLI_BENCH_COLLECTIVES, CLI_LIST, .value = "all_reduce,reduce_scatter,all_gather,broadcast,all_to_all",
@@ -119,7 +119,7 @@ const struct cli_option cli_option_table[] = {
     { "threads", CLI_BENCH_GEMM, CLI_INT, .least = 1, .most = 4096,
       .help = "Threads of every side on host and PoCL; default: one per core of this process" },
     { "output", BENCH, CLI_CHOICE, 'o', .value = "md", .choices = "md|json|csv", .help = "How results are printed" },
-    { "json", RESULTS | CLI_TRAIN | CLI_PLAN, CLI_FLAG, .help = "Results as JSON on stdout" },
+    { "json", RESULTS | CLI_TRAIN | CLI_PLAN | CLI_PARITY, CLI_FLAG, .help = "Results as JSON on stdout" },
 
     /* ---- train: cli/train.c ---- */
     { "text", CLI_TRAIN, CLI_TEXT, .metavar = "FILE", .help = "Train on this text, byte by byte; its tail is held out" },
@@ -196,6 +196,17 @@ const struct cli_option cli_option_table[] = {
     { "devices", CLI_PLAN, CLI_LIST, .metavar = "SPEC,...",
       .help = "Device of each rank in turn, such as host,opencl:0; a shorter list is repeated; default host. They are asked here what operations need" },
     { "write", CLI_PLAN, CLI_TEXT, .no_key = true, .metavar = "FILE", .help = "Write the plan.json that yoke train --plan takes, whether it fits or not" },
+
+    /* ---- parity: cli/parity.c ---- */
+    { "layouts", CLI_PARITY, CLI_TEXT, .value = "quick", .metavar = "quick|all|FILE",
+      .help = "Layouts to try: each mesh and schedule with a few of the rest, all of all, or those of a file, a line each, such as dp=2 pp=2 schedule=zb-h1" },
+    { "model", CLI_PARITY, CLI_TEXT, .value = "nano", .metavar = "NAME|FILE", .help = "nano, micro, 124m, or the path of a Hugging Face config.json of a GPT-2" },
+    { "blocks", CLI_PARITY, CLI_INT, .value = "4", .metavar = "N", .least = 1, .most = 1000, .help = "Blocks of that model; each stage of a pipeline, and each chunk, needs one" },
+    { "precision", CLI_PARITY, CLI_LIST, .value = "fp32,bf16,fp16", .choices = "fp32|bf16|fp16", .help = "Precisions of layouts that name none" },
+    { "batch", CLI_PARITY, CLI_INT, .value = "8", .metavar = "N", .least = 1, .most = 1e6, .help = "Sequences per step, of all ranks together" },
+    { "sequence", CLI_PARITY, CLI_INT, .value = "32", .metavar = "N", .least = 1, .most = 1e6, .help = "Tokens per sequence" },
+    { "steps", CLI_PARITY, CLI_INT, .value = "20", .metavar = "N", .least = 1, .most = 20,
+      .help = "Steps of the free run, 12 at most in 16 bits; gradients are compared at 1, 10 and 20, so far as they go" },
 
     /* ---- ckpt: cli/ckpt.c ---- */
     { "dtype", CLI_CKPT_CONVERT, CLI_CHOICE, .value = "f32", .choices = DTYPES, .help = "Type of the weights that are written" },

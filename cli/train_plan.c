@@ -24,7 +24,7 @@ static bool is_file(const char *path)
     return stat(path, &s) == 0;
 }
 
-static yoke_status read_model(const char *name, struct yoke_gpt2_config *out)
+yoke_status cli_plan_model(const char *name, struct yoke_gpt2_config *out)
 {
     if (strchr(name, '/') || is_file(name)) return yokei_gpt2_config_read(name, out);
     return yoke_gpt2_preset(name, out);
@@ -155,7 +155,7 @@ yoke_status cli_plan_from_options(const struct cli_context *context, struct yoke
 {
     const struct cli_options *o = context->options;
     struct yokei_plan *p = &t->plan;
-    YOKE_TRY(read_model(cli_text(o, "model"), &p->model));
+    YOKE_TRY(cli_plan_model(cli_text(o, "model"), &p->model));
     yokei_text(p->precision, sizeof p->precision, "%s", cli_text(o, "precision"));
     yokei_text(p->all_reduce, sizeof p->all_reduce, "auto"); /* by size, the same in every run */
     p->seed = (uint64_t)cli_int(o, "seed");

@@ -7,6 +7,8 @@
 #include "cli/cli.h"
 #include "train/loop.h"
 
+/** A model by --model: a preset's name, or the path of a config.json. */
+yoke_status cli_plan_model(const char *name, struct yoke_gpt2_config *out);
 yoke_status cli_plan_from_options(const struct cli_context *context, struct yokei_training *t);
 yoke_status cli_plan_from_file(const struct cli_context *context, const char *path, struct yokei_training *t);
 /** The checkpoint that `path` means; its folder goes to `folder`, which t->resume points to from then on. */

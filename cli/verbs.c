@@ -198,6 +198,29 @@ const struct cli_verb cli_verb_table[] = {
           "many it came last, and the seconds that it waited for the last, or others for it. root is the peer of a send or recv.\n\n"
           "Exit code 11 when no record could be read; a damaged one is left out with a warning.",
       .run = cli_trace },
+    { "parity", CLI_PARITY, .ranks = true, .summary = "Hold every parallel layout on these devices against one host rank",
+      .example = "yoke run -n 8 -- parity                            # a choice of layouts: a minute on two cores\n"
+                 "yoke run -n 4 --devices host,opencl:0 -- parity --layouts all --precision bf16\n"
+                 "printf 'dp=2 pp=2 schedule=zb-h1 recompute=full\\ntp=4 sequence-parallel\\n' >mine\n"
+                 "yoke run -n 4 -- parity --layouts mine --json",
+      .description =
+          "Trains a small GPT-2 for a few steps in each of a list of layouts and holds it against one host rank in the same precision, and against fp32. A "
+          "ratio of a difference to its gate above 1 fails, and so does what is not a number. Gate (a): gradients at steps 1, 10 and 20 from "
+          "identical weights, of each tensor |difference| / |expected| (norms): fp32 5e-6; 16-bit 1e-2 against the same precision, 2e-2 against fp32; the "
+          "norm of all gradients likewise. (The K third of attention's bias, whose true gradient is 0, is held to 1e-5 of the Q third's norm, in 16 bits "
+          "1e-2.) Gate (b): losses of a free run: fp32 2e-6 relative over 20 steps; 16-bit 1e-5 at step 1, 1.2e-3 to step 12. Besides, what "
+          "differs in nothing but schedule, recomputation or ZeRO must end with the same bits, and so must ranks that hold the same tensors where their devices "
+          "are alike. Losses alone prove little: a forgotten factor can move them by 3e-5.\n\n"
+          "All layouts run inside one start of as many ranks as the largest takes: each on the first ranks, or on others that have the same devices in the "
+          "same order, several side by side. What takes more ranks, or does not fit the model, is left out and counted, with the reason.\n\n"
+          "A file of layouts has one per line, in words: dp=N pp=N tp=N (or N,N: of each stage) chunks=N micro-batch=N, schedule=naive|gpipe|1f1b|interleaved|zb-h1, "
+          "recompute=none|attention|full (or per stage, by commas), shares=A:B (of the batch, per replica), tensor-shares=A:B, layers=N,N (blocks of each "
+          "stage), sequence-parallel, zero=0|1; and precision=fp32,bf16,fp16, steps=N and from=RANK (its first rank). What stands behind # is left out.\n\n"
+          "JSON: schema (1), version, blocks, batch, sequence, steps, seed, layouts, held, failed, left_out (runs), runs [{layout, precision, verdict (held, "
+          "failed, left out), why, and of what ran first_rank, ranks, gradients, gradients_against_fp32 (null in fp32) and losses {ratio (null: not "
+          "finite), step, rank, at}, ranks_alike, same_bits (null: nothing to compare with), seconds}].\n\n"
+          "Exit code 17 where a gate fails, with layout, step, tensor and rank; 10 where a file is wrong, with line and word.",
+      .run = cli_parity },
     { "schedule show", CLI_SCHEDULE_SHOW, .summary = "Draw a pipeline schedule: who works when, how long stages wait, what they hold",
       .example = "yoke schedule show --kind 1f1b --stages 4 --microbatches 8\n"
                  "yoke schedule show --kind zb-h1 --costs 18.5,18.1,9.3,0.6 -o svg --output-file zb.svg\n"

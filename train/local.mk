@@ -9,7 +9,8 @@ libyoke_train_la_SOURCES += \
 	train/loop.h train/loop.c train/rate.c train/measure.c train/report.c train/finish.c train/weights_file.c train/zero_run.c \
 	train/checkpoint/checkpoint.h train/checkpoint/manifest.h train/checkpoint/manifest.c train/checkpoint/folder.c \
 	train/checkpoint/shards.h train/checkpoint/save.c train/checkpoint/open.c train/checkpoint/convert.c train/checkpoint/compare.c \
-	train/checkpoint/layout.h train/checkpoint/layout.c train/checkpoint/run.c
+	train/checkpoint/layout.h train/checkpoint/layout.c train/checkpoint/run.c \
+	train/parity/gates.h train/parity/parity.h train/parity/inside.h train/parity/layout.c train/parity/reference.c train/parity/judge.c train/parity/run.c
 # what a run shows of itself
 libyoke_train_la_SOURCES += train/timing.c train/visible.c train/peak.h train/peak.c train/trace.h train/trace.c train/trace_costs.c train/trace_json.c
 libyoke_train_la_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
@@ -51,25 +52,31 @@ tests_unit_train_resume_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_train_resume_LDADD = $(TRAIN_TEST_LDADD)
 
 # Layouts against one host rank. Ranks share two cores: one thread each.
-train_ranks_programs = tests/ranks/parity tests/ranks/parity_planted tests/ranks/mesh
+train_ranks_programs = tests/ranks/parity tests/ranks/planted tests/ranks/mesh
 check_PROGRAMS += $(train_ranks_programs)
 TRAIN_RANKS_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
 TRAIN_RANKS_LDADD = libyoke-train.la libyoke-comm.la libyoke.la $(MPICH_LIBS) -lm
-tests_ranks_parity_SOURCES = tests/ranks/ranks.h tests/golden/gates.h tests/ranks/parity.h tests/ranks/parity.c
+tests_ranks_parity_SOURCES = tests/ranks/ranks.h tests/ranks/parity.h tests/ranks/parity.c
 tests_ranks_parity_CFLAGS = $(TRAIN_RANKS_CFLAGS)
 tests_ranks_parity_LDADD = $(TRAIN_RANKS_LDADD)
-tests_ranks_parity_planted_SOURCES = tests/ranks/ranks.h tests/golden/gates.h tests/ranks/parity.h tests/ranks/parity.c
-tests_ranks_parity_planted_CFLAGS = $(TRAIN_RANKS_CFLAGS) -DPLANT_DOUBLE_AVERAGE
-tests_ranks_parity_planted_LDADD = $(TRAIN_RANKS_LDADD)
-tests_ranks_mesh_SOURCES = tests/ranks/ranks.h tests/golden/gates.h tests/ranks/parity.h tests/ranks/mesh.c
+tests_ranks_planted_SOURCES = tests/ranks/ranks.h tests/ranks/parity.h tests/ranks/plants.h tests/ranks/plants.c tests/ranks/planted.c
+tests_ranks_planted_CFLAGS = $(TRAIN_RANKS_CFLAGS)
+tests_ranks_planted_LDADD = $(TRAIN_RANKS_LDADD)
+# The same bugs, preloaded into the command.
+check_LTLIBRARIES += tests/ranks/libplants.la
+tests_ranks_libplants_la_SOURCES = tests/ranks/plants.h tests/ranks/plants.c
+tests_ranks_libplants_la_CFLAGS = $(TRAIN_RANKS_CFLAGS)
+tests_ranks_libplants_la_LDFLAGS = -module -avoid-version -rpath /nowhere
+tests_ranks_mesh_SOURCES = tests/ranks/ranks.h tests/ranks/parity.h tests/ranks/mesh.c
 tests_ranks_mesh_CFLAGS = $(TRAIN_RANKS_CFLAGS)
 tests_ranks_mesh_LDADD = $(TRAIN_RANKS_LDADD)
 YOKE_TESTS += \
-	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run -t 200 4 tests/ranks/mesh' \
+	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run -t 200 8 tests/ranks/mesh' \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run -t 200 4 tests/ranks/parity' \
-	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/parity_planted' \
+	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/planted' \
+	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/parity_command' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/train_command'
-EXTRA_DIST += tests/ranks/train_command
+EXTRA_DIST += tests/ranks/train_command tests/ranks/parity_command
 
 # What is predicted is what is measured; bench/memory measures a model of about 1 GB by the same program.
 check_PROGRAMS += tests/ranks/memory

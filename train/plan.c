@@ -187,24 +187,40 @@ static yoke_status make_schedule(const struct yoke_trainer_config *c, const stru
 }
 
 /*
+ * What a step's buffers take with the job's segments, on the rank of this one's tensor group that needs most: uneven shares make them
+ * differ, and ranks that chose different lengths would take the sums of their F and B in different orders.
+ */
+static yoke_status most_of_group(const struct yoke_trainer_config *c, const struct yokei_actions *actions, const struct yokei_trainer_plan *p, size_t *bytes_out)
+{
+    struct yokei_job job = p->train_job;
+    *bytes_out = 0;
+    for (int t = 0; t < p->mesh.tensor; t++) {
+        struct yokei_program program;
+        job.place = yokei_plan_place(c, p, p->mesh.s, t);
+        YOKE_TRY(yokei_program_train(&job, actions, &program));
+        *bytes_out = YOKE_MAX(*bytes_out, program.bytes);
+        yokei_program_free(&program);
+    }
+    return YOKE_OK;
+}
+
+/*
  * The training step. Of the lengths of segments that are recomputed together, the one that takes the least memory: short ones keep more
  * inputs, of every micro-batch that is alive, and long ones more of one micro-batch's stash. None changes a bit.
  */
-static yoke_status lower_train(const struct yokei_actions *actions, struct yokei_trainer_plan *p)
+static yoke_status lower_train(const struct yoke_trainer_config *c, const struct yokei_actions *actions, struct yokei_trainer_plan *p)
 {
     int longest = 0;
     bool any = false;
     for (int l = 0; l < p->train_job.n_layers; l++) any = any || p->recomputed[l];
-    for (int c = 0; c < p->mesh.chunks && any; c++) longest = YOKE_MAX(longest, p->chunk[c].end - p->chunk[c].first);
+    for (int k = 0; k < p->mesh.chunks && any; k++) longest = YOKE_MAX(longest, p->chunk[k].end - p->chunk[k].first);
     if (!longest) return yokei_program_train(&p->train_job, actions, &p->train);
     int best = 0;
-    size_t least = 0;
+    size_t least = 0, bytes;
     for (int n = 1; n < 2 * longest; n *= 2) {
-        struct yokei_program program;
         p->train_job.segment = YOKE_MIN(n, longest);
-        YOKE_TRY(yokei_program_train(&p->train_job, actions, &program));
-        if (!best || program.bytes <= least) best = p->train_job.segment, least = program.bytes;
-        yokei_program_free(&program);
+        YOKE_TRY(most_of_group(c, actions, p, &bytes));
+        if (!best || bytes <= least) best = p->train_job.segment, least = bytes;
     }
     p->train_job.segment = best;
     return yokei_program_train(&p->train_job, actions, &p->train);
@@ -225,7 +241,7 @@ static yoke_status lower(const yoke_model *model, yoke_device *device, const str
     p->evaluate_job = p->logits_job = p->train_job;
     p->evaluate_job.n_sequences = p->micro_batch;
     p->logits_job.n_sequences = p->logits_job.micro_batch = 1;
-    YOKE_TRY_GOTO(lower_train(&schedule.rank[own], p), free_schedule);
+    YOKE_TRY_GOTO(lower_train(c, &schedule.rank[own], p), free_schedule);
     YOKE_TRY_GOTO(yokei_program_evaluate(&p->evaluate_job, &p->evaluate), free_schedule);
     YOKE_TRY_GOTO(yokei_program_evaluate(&p->logits_job, &p->logits), free_schedule);
 free_schedule:

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The gates by which two sets of gradients, or two runs' losses, count as the same. Everything is a ratio of a difference to what is
+ * allowed: at most 1 passes, and what is not a number fails.
+ */
+#ifndef TRAIN_PARITY_GATES_H
+#define TRAIN_PARITY_GATES_H
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+#include <yoke/base.h>
+
+enum { YOKEI_GATE_PARTS = 3 };
+
+/** Sums of squares over the parts of a tensor: of the difference, and of what is expected. Those of its shards add up. */
+struct yokei_gate_squares {
+    double difference[YOKEI_GATE_PARTS], expected[YOKEI_GATE_PARTS];
+};
+
+/**
+ * Attention's fused bias is held by thirds, all other tensors whole. The K third has a true gradient of 0 (a constant added to all keys
+ * moves no probability), so it is held absolutely: to 1e-5 of the Q third's norm in f32, 1e-2 in 16 bits.
+ */
+static inline size_t yokei_gate_parts(const char *name) { return strstr(name, "attn.c_attn.bias") ? YOKEI_GATE_PARTS : 1; }
+
+/** Add n elements of a tensor, or of a shard that holds the same of all parts. */
+static inline void yokei_gate_add(const char *name, const float *got, const float *expected, size_t n, struct yokei_gate_squares *s)
+{
+    const size_t parts = yokei_gate_parts(name), each = n / parts;
+    for (size_t part = 0; part < parts; part++)
+        for (size_t i = part * each; i < (part + 1) * each; i++) {
+            const double off = (double)got[i] - (double)expected[i];
+            s->difference[part] += off * off;
+            s->expected[part] += (double)expected[i] * (double)expected[i];
+        }
+}
+
+/** difference / allowed; infinity where either is not a number, or nothing is allowed. */
+static inline double yokei_gate_off(double difference, double allowed)
+{
+    if (difference == 0) return 0;
+    const double ratio = difference / allowed;
+    return ratio <= DBL_MAX ? ratio : INFINITY;
+}
+
+/** The largest ratio of the parts; `gate` is relative to the expected norm. */
+static inline double yokei_gate_ratio(const char *name, const struct yokei_gate_squares *s, yoke_dtype dtype, double gate)
+{
+    const size_t parts = yokei_gate_parts(name);
+    double worst = 0;
+    for (size_t part = 0; part < parts; part++) {
+        const bool is_k = parts > 1 && part == 1;
+        const double allowed = is_k ? (dtype == YOKE_F32 ? 1e-5 : 1e-2) * sqrt(s->expected[0]) : gate * sqrt(s->expected[part]);
+        worst = fmax(worst, yokei_gate_off(sqrt(s->difference[part]), allowed));
+    }
+    return worst;
+}
+
+/** Of gradients, per tensor ||difference|| / ||expected||: f32 5e-6; 16-bit 1e-2 against the same precision, 2e-2 against f32. */
+static inline double yokei_gate_gradient(yoke_dtype dtype, bool against_f32) { return dtype == YOKE_F32 ? 5e-6 : against_f32 ? 2e-2 : 1e-2; }
+
+/** Of the loss of a free run, relative: f32 2e-6; 16-bit 1e-5 at step 1, then 1.2e-3. */
+static inline double yokei_gate_loss(yoke_dtype dtype, int64_t step) { return dtype == YOKE_F32 ? 2e-6 : step == 1 ? 1e-5 : 1.2e-3; }
+
+/** So far these hold: rounding grows as a run goes on. */
+static inline int64_t yokei_gate_steps(yoke_dtype dtype) { return dtype == YOKE_F32 ? 20 : 12; }
+
+#endif

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One layout against the reference. Each rank compares what it holds, and tells the others of its layout the sums of squares: so every
+ * replica's gradients are looked at, and nothing is put together.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include "core/base/base.h"
+#include "train/parity/gates.h"
+#include "train/parity/inside.h"
+
+struct subject {
+    struct yokei_parity *p;
+    yoke_trainer *t;
+    struct yokei_parity_result *r;
+    yoke_dtype precision;
+    int64_t first;               /* sequence of the batch */
+    float *local, *wanted, *whole; /* room for the largest tensor */
+    double *mine, *all;          /* what a rank tells of each tensor, and all ranks' */
+    int n_compared;              /* sets of gradients in this precision */
+    bool mixed, sliced;          /* devices differ; replicas keep slices only (ZeRO-1) */
+};
+
+/* What a rank says of a tensor: its squares, and what it holds of it. */
+enum { SAID_HELD = YOKEI_GATE_PARTS, SAID };
+enum { HELD_NOT, HELD_SLICE, HELD_WHOLE };
+
+static int n_tensors(const struct subject *s) { return yoke_trainer_n_logical(s->t); }
+
+static const double *said_by(const struct subject *s, int rank, int tensor) { return s->all + ((size_t)rank * (size_t)n_tensors(s) + (size_t)tensor) * SAID; }
+
+static void note(struct subject *s, struct yokei_parity_worst *w, double ratio, int64_t step, int rank, const char *where)
+{
+    if (!(ratio > w->ratio)) return;
+    w->ratio = ratio;
+    w->step = (int)step;
+    w->rank = s->r->from + rank;
+    yokei_text(w->where, sizeof w->where, "%s", where);
+}
+
+static int held_index(const struct subject *s, int tensor)
+{
+    return yokei_parameter_find(&s->t->plan.parameters, yoke_trainer_logical(s->t, tensor)->name);
+}
+
+/* What this rank holds of a tensor goes to s->local. Where replicas keep slices, all ranks put it together first. */
+static yoke_status get_own(struct subject *s, enum yoke_tensor_kind kind, int tensor, int held)
+{
+    if (!s->sliced) return held < 0 ? YOKE_OK : yoke_trainer_get(s->t, kind, held, s->local);
+    YOKE_TRY(yoke_trainer_get_whole(s->t, kind, tensor, s->whole));
+    if (held >= 0) yokei_shard_slice(yoke_trainer_parameter(s->t, held), s->whole, s->local);
+    return YOKE_OK;
+}
+
+/* This rank's part of a tensor's difference. */
+static yoke_status compare_own(struct subject *s, int tensor, const float *whole, double *said)
+{
+    const int held = held_index(s, tensor);
+    memset(said, 0, SAID * sizeof *said);
+    YOKE_TRY(get_own(s, YOKE_TENSOR_GRADIENT, tensor, held));
+    if (held < 0) return YOKE_OK;
+    const struct yoke_parameter *own = yoke_trainer_parameter(s->t, held);
+    const int64_t n = yokei_local_count(own);
+    struct yokei_gate_squares squares = { { 0 }, { 0 } };
+    yokei_shard_slice(own, whole, s->wanted);
+    yokei_gate_add(own->name, s->local, s->wanted, (size_t)n, &squares);
+    for (int part = 0; part < YOKEI_GATE_PARTS; part++) said[part] = isfinite(squares.difference[part]) ? squares.difference[part] : INFINITY;
+    said[SAID_HELD] = n == yokei_logical_count(yoke_trainer_logical(s->t, tensor)) ? HELD_WHOLE : HELD_SLICE;
+    return YOKE_OK;
+}
+
+/* Squares of a tensor of replica d: a stage's slices add up; of what several ranks or stages hold, the worst counts. Yields the rank that is furthest off. */
+static int add_up(const struct subject *s, int d, int tensor, struct yokei_gate_squares *squares)
+{
+    const struct yokei_mesh *m = &s->t->plan.mesh;
+    double most = -1;
+    int worst = 0;
+    for (int part = 0; part < YOKEI_GATE_PARTS; part++)
+        for (int stage = 0; stage < m->pipeline; stage++) {
+            double sum = 0;
+            for (int t = 0; t < yokei_mesh_width(m, stage); t++) {
+                const int rank = yokei_mesh_rank(m, d, stage, t);
+                const double *said = said_by(s, rank, tensor);
+                if (said[SAID_HELD] == HELD_NOT) continue;
+                sum = said[SAID_HELD] == HELD_WHOLE ? fmax(sum, said[part]) : sum + said[part];
+                if (said[part] > most) most = said[part], worst = rank;
+            }
+            squares->difference[part] = fmax(squares->difference[part], sum);
+        }
+    return worst;
+}
+
+/* Gate (a), of gradients that the trainer has: per tensor, and their norm. */
+static yoke_status compare(struct subject *s, const struct yokei_parity_expected *e, int k, bool against_f32, double norm,
+                           struct yokei_parity_worst *worst)
+{
+    const int n = n_tensors(s);
+    const int64_t step = yokei_parity_checks[k];
+    const double gate = yokei_gate_gradient(s->precision, against_f32);
+    const float *whole = e->gradients[k];
+    s->n_compared += !against_f32;
+    for (int i = 0; i < n; whole += yokei_logical_count(yoke_trainer_logical(s->t, i)), i++) YOKE_TRY(compare_own(s, i, whole, s->mine + (size_t)i * SAID));
+    YOKE_TRY(yokei_ranks_gather(&s->t->config, s->mine, n * SAID, s->all));
+    whole = e->gradients[k];
+    for (int i = 0; i < n; i++) {
+        const struct yoke_parameter *p = yoke_trainer_logical(s->t, i);
+        const size_t count = (size_t)yokei_logical_count(p);
+        for (int d = 0; d < s->t->plan.mesh.data; d++) {
+            struct yokei_gate_squares squares = { { 0 }, { 0 } };
+            yokei_gate_add(p->name, whole, whole, count, &squares);
+            const int rank = add_up(s, d, i, &squares);
+            note(s, worst, yokei_gate_ratio(p->name, &squares, s->precision, gate), step, rank, p->name);
+        }
+        whole += count;
+    }
+    const double expected = e->norms[step - 1];
+    note(s, worst, yokei_gate_off(fabs(norm - expected), gate * expected), step, s->t->plan.rank, "the norm of all gradients");
+    return YOKE_OK;
+}
+
+static yoke_status backward(struct subject *s, int64_t step, struct yoke_step_result *result)
+{
+    const int64_t T = s->p->config.sequence;
+    yokei_parity_fill_batch(s->p, step);
+    return yoke_trainer_backward(s->t, s->p->tokens + s->first * T, s->p->targets + s->first * T, 0, result);
+}
+
+/* Gates (a) at step 1 and (b). */
+static yoke_status free_run(struct subject *s, const struct yokei_parity_expected *e, const struct yokei_parity_expected *f32, int64_t steps)
+{
+    struct yoke_step_result result;
+    for (int64_t step = 1; step <= steps; step++) {
+        YOKE_TRY(backward(s, step, &result));
+        const double expected = e->losses[step - 1];
+        note(s, &s->r->loss, yokei_gate_off(fabs(result.loss - expected), yokei_gate_loss(s->precision, step) * fabs(expected)), step, s->t->plan.rank,
+             "the loss");
+        if (step == 1 && e->finite[0]) {
+            YOKE_TRY(compare(s, e, 0, false, result.gradient_norm, &s->r->gradient));
+            if (s->precision != YOKE_F32 && f32->finite[0]) YOKE_TRY(compare(s, f32, 0, true, result.gradient_norm, &s->r->against_f32));
+        }
+        YOKE_TRY(yoke_trainer_apply(s->t, yokei_parity_rate(step), &result));
+    }
+    return YOKE_OK;
+}
+
+static yoke_status compare_from(struct subject *s, const struct yokei_parity_expected *e, int k, bool against_f32, struct yokei_parity_worst *worst)
+{
+    struct yoke_step_result result;
+    const float *whole = e->weights[k];
+    if (!e->finite[k]) return YOKE_OK;
+    for (int i = 0; i < n_tensors(s); whole += yokei_logical_count(yoke_trainer_logical(s->t, i)), i++)
+        YOKE_TRY(yoke_trainer_set_whole(s->t, YOKE_TENSOR_WEIGHT, i, whole));
+    YOKE_TRY(backward(s, yokei_parity_checks[k], &result));
+    return compare(s, e, k, against_f32, result.gradient_norm, worst);
+}
+
+/* What a rank says of a tensor's bits; and behind the last tensor, of its optimizer. */
+enum { BITS_HASH, BITS_HELD, BITS };
+enum { DONE_STEPS, DONE_SCALE };
+
+static const double *bits_of(const struct subject *s, int rank, int tensor) { return s->all + ((size_t)rank * (size_t)(n_tensors(s) + 1) + (size_t)tensor) * BITS; }
+
+static yoke_status say_bits(struct subject *s)
+{
+    const int n = n_tensors(s);
+    for (int i = 0; i < n; i++) {
+        const int held = held_index(s, i);
+        double *said = s->mine + (size_t)i * BITS;
+        said[BITS_HASH] = said[BITS_HELD] = 0;
+        YOKE_TRY(get_own(s, YOKE_TENSOR_WEIGHT, i, held));
+        if (held < 0) continue;
+        const int64_t count = yokei_local_count(yoke_trainer_parameter(s->t, held));
+        said[BITS_HASH] = (double)(yokei_hash(s->local, (size_t)count * sizeof *s->local, 0) >> 12); /* 52 bits: exact */
+        said[BITS_HELD] = count == yokei_logical_count(yoke_trainer_logical(s->t, i)) ? HELD_WHOLE : HELD_SLICE;
+    }
+    s->mine[(size_t)n * BITS + DONE_STEPS] = (double)s->t->optimizer_step;
+    s->mine[(size_t)n * BITS + DONE_SCALE] = s->t->loss_scale.scale;
+    return yokei_ranks_gather(&s->t->config, s->mine, (n + 1) * BITS, s->all);
+}
+
+/* The first rank that holds the same of a tensor as this one: the whole, or the same slice. */
+static int first_like(const struct subject *s, int tensor, int rank)
+{
+    const struct yokei_mesh at = yokei_mesh_at(&s->t->plan.mesh, rank);
+    const double *own = bits_of(s, rank, tensor);
+    for (int r = 0; r < rank; r++) {
+        const struct yokei_mesh its = yokei_mesh_at(&s->t->plan.mesh, r);
+        const bool same_slice = its.t == at.t && yokei_mesh_width(&its, its.s) == yokei_mesh_width(&at, at.s);
+        if (bits_of(s, r, tensor)[BITS_HELD] == own[BITS_HELD] && (own[BITS_HELD] == HELD_WHOLE || same_slice)) return r;
+    }
+    return rank;
+}
+
+/*
+ * Ranks that hold the same of a tensor hold the same bits, where their devices are alike (others round AdamW's quotients differently); all
+ * took the same steps with the same loss scale. The bits of the whole are those of the first rank that holds each piece.
+ */
+static yoke_status compare_bits(struct subject *s, int64_t step)
+{
+    const int n = n_tensors(s);
+    YOKE_TRY(say_bits(s));
+    s->r->bits = 0;
+    for (int i = 0; i < n; i++)
+        for (int rank = 0; rank < s->t->plan.n_ranks; rank++) {
+            const double *said = bits_of(s, rank, i);
+            if (said[BITS_HELD] == HELD_NOT) continue;
+            const int first = first_like(s, i, rank);
+            if (first == rank) s->r->bits = yokei_hash(said, sizeof *said, s->r->bits);
+            else if (bits_of(s, first, i)[BITS_HASH] != said[BITS_HASH] && !s->mixed)
+                note(s, &s->r->apart, INFINITY, step, rank, yoke_trainer_logical(s->t, i)->name);
+        }
+    for (int rank = 1; rank < s->t->plan.n_ranks; rank++) {
+        const double *one = bits_of(s, 0, n), *other = bits_of(s, rank, n);
+        if (one[DONE_STEPS] != other[DONE_STEPS] || one[DONE_SCALE] != other[DONE_SCALE])
+            note(s, &s->r->apart, INFINITY, step, rank, "the number of steps taken, or the loss scale");
+    }
+    return YOKE_OK;
+}
+
+static yoke_status hold(struct subject *s, const struct yokei_parity_layout *l)
+{
+    const struct yokei_parity_expected *e = &s->p->expected[s->precision], *f32 = &s->p->expected[YOKE_F32];
+    const int64_t steps = l->steps ? l->steps : s->p->config.steps, free = YOKE_MIN(steps, yokei_gate_steps(s->precision));
+    YOKE_TRY(free_run(s, e, f32, free));
+    YOKE_TRY(compare_bits(s, free));
+    for (int k = 1; k < YOKEI_PARITY_CHECKS && yokei_parity_checks[k] <= steps; k++) {
+        YOKE_TRY(compare_from(s, e, k, false, &s->r->gradient));
+        if (s->precision != YOKE_F32) YOKE_TRY(compare_from(s, f32, k, true, &s->r->against_f32));
+    }
+    if (!s->n_compared) note(s, &s->r->gradient, INFINITY, steps, s->t->plan.rank, "nothing to compare with: the reference overflowed; give more steps");
+    return YOKE_OK;
+}
+
+static yoke_status make_room(struct subject *s)
+{
+    int64_t most = 1;
+    const size_t n = (size_t)n_tensors(s) + 1, said = YOKE_MAX((size_t)SAID, (size_t)BITS);
+    for (int i = 0; i < n_tensors(s); i++) most = YOKE_MAX(most, yokei_logical_count(yoke_trainer_logical(s->t, i)));
+    s->local = malloc((size_t)most * sizeof *s->local);
+    s->wanted = malloc((size_t)most * sizeof *s->wanted);
+    s->whole = malloc((size_t)most * sizeof *s->whole);
+    s->mine = calloc(n * said, sizeof *s->mine);
+    s->all = calloc(n * said * (size_t)s->t->plan.n_ranks, sizeof *s->all);
+    return s->local && s->wanted && s->whole && s->mine && s->all ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "parity: no host memory for a tensor of %lld elements", (long long)most);
+}
+
+static bool is_mixed(const struct yokei_parity *p, int from, int n)
+{
+    for (int r = 1; r < n; r++)
+        if (strcmp(p->devices[from], p->devices[from + r]) != 0) return true;
+    return false;
+}
+
+yoke_status yokei_parity_judge(struct yokei_parity *p, const struct yokei_parity_layout *l, yoke_comm *comm, yoke_comm *control,
+                               struct yokei_parity_result *r)
+{
+    struct subject s = { .p = p, .r = r, .precision = r->precision, .sliced = l->zero > 0, .mixed = is_mixed(p, r->from, yokei_parity_n_ranks(l)) };
+    struct yokei_parity_setup setup;
+    int64_t count;
+    const uint64_t begun = yokei_now_ns();
+    yokei_parity_set_up(p, l, r->precision, &setup);
+    setup.config.comm = comm;
+    setup.config.control = control;
+    yoke_status status = yoke_trainer_create(p->model, p->config.device, &setup.config, &s.t);
+    if (status == YOKE_ECONFIG || status == YOKE_ENOMEM || status == YOKE_EUNSUPPORTED) { /* refused by all of its ranks */
+        yokei_text(r->why, sizeof r->why, "%s", yoke_last_error());
+        return YOKE_OK;
+    }
+    YOKE_TRY(status);
+    r->state = YOKEI_PARITY_RAN;
+    yoke_trainer_range(s.t, &s.first, &count);
+    status = make_room(&s);
+    if (!status) status = hold(&s, l);
+    if (status == YOKE_ENUMERIC) { /* of all of its ranks: no number passes a gate */
+        note(&s, &r->loss, INFINITY, s.t->step, s.t->plan.rank, yoke_last_error());
+        status = YOKE_OK;
+    }
+    free(s.local);
+    free(s.wanted);
+    free(s.whole);
+    free(s.mine);
+    free(s.all);
+    if (status) return yoke_fail_context(status, "%s in %s", l->text, yokei_parity_precision(r->precision)); /* others may be gone: nothing is waited for */
+    r->seconds = (double)(yokei_now_ns() - begun) * 1e-9;
+    return yoke_trainer_destroy(s.t);
+}
