@@ -9,7 +9,7 @@
  * The 16-bit copy is the new w, as stored, rounded once: exact.
  *
  * Norm: the sum in blocks, each term with 3 roundings: gamma(64 + log2(n) + n / 4096) of a sum of squares, and never more
- * than gamma(n + 3); squares below the normal range may be lost. The count is exact.
+ * than gamma(n + 3); of blocks, a lane may add block / 64 terms. Squares below the normal range may be lost. The count is exact.
  */
 #include "conform/trial.h"
 
@@ -19,6 +19,7 @@ struct shape {
     float lr, decay, grad_scale;
     enum { NO_COPY = -1, COPY_F32 = YOKE_F32, COPY_F16 = YOKE_F16, COPY_BF16 = YOKE_BF16 } copy;
     enum flavour flavour;
+    int64_t block; /* of the norm */
 };
 
 static const struct shape shapes[] = {
@@ -37,6 +38,11 @@ static const struct shape shapes[] = {
     { 400, 1, 1e-3f, 0.1f, 1, COPY_BF16, ZEROS },
     { 400, 5, 1e-3f, 0.1f, 1, COPY_BF16, NANS },
     { 400, 5, 1e-3f, 0.1f, 1, COPY_F16, INFS },
+    { 5003, 1, 1e-3f, 0.1f, 0.5f, COPY_BF16, .block = 1024 },
+    { 70001, 1, 1e-3f, 0.1f, 1, COPY_F16, .block = 1024 },
+    { 400, 1, 1e-3f, 0.1f, 1, COPY_BF16, INFS, .block = 64 },
+    { 9000, 1, 1e-3f, 0.1f, 2, COPY_BF16, NANS, .block = 4096 },
+    { 100, 1, 1e-3f, 0.1f, 2, COPY_BF16, .block = 7 },
 };
 
 static struct shape shape_of(const struct trial *t)
@@ -114,28 +120,33 @@ const struct conform_row conform_row_adamw = {
 
 enum { NORM = 1 };
 
+static int64_t n_sums(const struct shape *s) { return s->block ? (s->n + s->block - 1) / s->block : 1; }
+
 static void grad_norm_setup(struct trial *t)
 {
     const struct shape s = shape_of(t);
     t->flavour = s.flavour;
     trial_vector(t, GRAD, "grad", IN, t->dtype, s.n);
-    trial_vector(t, NORM, "out", OUT, yoke_dtype_wide(t->dtype), 2);
+    trial_vector(t, NORM, "out", OUT, yoke_dtype_wide(t->dtype), 2 * n_sums(&s));
     trial_flavoured(t, GRAD, 1, 40);
-    trial_describe(t, "n %d scale %g", (int)s.n, (double)s.grad_scale);
+    trial_describe(t, "n %d scale %g block %d", (int)s.n, (double)s.grad_scale, (int)s.block);
 }
 
 static yoke_status grad_norm_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
 {
     const struct shape s = shape_of(t);
     return CONFORM_CALL(grad_norm, side, cost, .dtype = side_dtype(side, t->dtype), .n = s.n, .grad = trial_at(t, side, GRAD, 0),
-                        .scale = s.grad_scale, .out = trial_at(t, side, NORM, 0));
+                        .scale = s.grad_scale, .block = s.block, .out = trial_at(t, side, NORM, 0));
 }
 
 static void grad_norm_bound(struct trial *t)
 {
-    const double n = (double)shape_of(t).n, blocks = 64 + log2(fmax(n, 1)) + n / 4096;
-    t->tensor[NORM].bound[0] = gamma32(fmin(n + 3, blocks)) * exact_of(t, NORM)[0] + 4 * n * eta32;
-    t->tensor[NORM].bound[1] = 0;
+    const struct shape s = shape_of(t);
+    const double n = (double)(s.block ? YOKE_MIN(s.block, s.n) : s.n), terms = 64 + log2(fmax(n, 1)) + n / (s.block ? 64 : 4096);
+    for (int64_t b = 0; b < n_sums(&s); b++) {
+        t->tensor[NORM].bound[2 * b] = gamma32(fmin(n + 3, terms)) * exact_of(t, NORM)[2 * b] + 4 * n * eta32;
+        t->tensor[NORM].bound[2 * b + 1] = 0;
+    }
 }
 
 const struct conform_row conform_row_grad_norm = {

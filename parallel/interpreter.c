@@ -61,13 +61,13 @@ static yoke_status run_norms(const struct yokei_machine *k)
 {
     const struct yokei_state *s = k->job->state;
     struct yoke_layer_call call = plain_call(k);
-    size_t pair = 2 * yoke_dtype_bytes(s->wide);
+    const size_t wide = yoke_dtype_bytes(s->wide);
     for (int p = 0; p < s->n; p++) {
         const struct yokei_slot *slot = &s->slot[p];
         if (yokei_is_empty(slot->own)) continue;
-        YOKE_TRY(YOKE_CALL(&call, grad_norm, .dtype = s->wide, .n = slot->own.end - slot->own.begin,
-                           .grad = yoke_at(k->base, slot->gradient + (size_t)slot->own.begin * pair / 2), .scale = 1.0f / k->pass.loss_scale,
-                           .out = yoke_at(k->base, s->norms + (size_t)p * pair)));
+        YOKE_TRY(YOKE_CALL(&call, grad_norm, .dtype = s->wide, .n = slot->own.end - slot->own.begin, .block = YOKEI_NORM_BLOCK,
+                           .grad = yoke_at(k->base, slot->gradient + (size_t)slot->own.begin * wide), .scale = 1.0f / k->pass.loss_scale,
+                           .out = yoke_at(k->base, slot->norms)));
     }
     return YOKE_OK;
 }

@@ -5,8 +5,8 @@
 #include "core/base/base.h"
 #include "parallel/state.h"
 
-/* Parameters begin at multiples of EVEN elements, so that 16-bit ones begin at 64 bytes; slices at multiples of UNIT. */
-enum { EVEN = 32, UNIT = 16 };
+/* Parameters begin at multiples of EVEN elements, so that 16-bit ones begin at 64 bytes. */
+enum { EVEN = 32 };
 enum { N_KINDS = 4 }; /* of buckets: vectors, matrices, and both again of what all ranks of a tensor group hold */
 
 static size_t take(size_t *at, size_t bytes)
@@ -15,6 +15,9 @@ static size_t take(size_t *at, size_t bytes)
     *at += yoke_align(bytes);
     return offset;
 }
+
+/* With what is left of its last 64 bytes. */
+static int64_t padded(int64_t n) { return (n + EVEN - 1) / EVEN * EVEN; }
 
 /* ---- which bucket ---- */
 
@@ -44,9 +47,10 @@ static void deal_buckets(const struct yokei_parameters *ps, const struct yokei_r
             struct yokei_bucket *bucket = &s->bucket[b];
             s->slot[i].bucket = b;
             s->slot[i].at = bucket->n;
-            bucket->n += (s->slot[i].n + EVEN - 1) / EVEN * EVEN;
+            bucket->n += padded(s->slot[i].n);
             bucket->layer = layer;
             bucket->has_copy = s->slot[i].has_copy;
+            bucket->is_shared = kind < 0 || kind >= N_KINDS / 2;
             bucket->sums_slices = s->is_divided && !(kind < 0 && r->has_ties);
         }
     }
@@ -83,27 +87,47 @@ static struct yoke_range cut(struct yoke_range row, const struct yokei_slot *slo
     return (struct yoke_range){ YOKE_MIN(YOKE_MAX(row.begin - slot->at, 0), slot->n), YOKE_MIN(YOKE_MAX(row.end - slot->at, 0), slot->n) };
 }
 
-/* Whole units, by the shares, in the order of the replicas; the same on all of them. */
+/* The nearest place between blocks of norms of the parameter that lies there. */
+static int64_t between_blocks(const struct yokei_state *s, int bucket, int64_t at)
+{
+    for (int i = 0; i < s->n; i++) {
+        const struct yokei_slot *slot = &s->slot[i];
+        if (slot->bucket != bucket || at <= slot->at || at >= slot->at + padded(slot->n)) continue;
+        const int64_t blocks = (at - slot->at + YOKEI_NORM_BLOCK / 2) / YOKEI_NORM_BLOCK * YOKEI_NORM_BLOCK;
+        return slot->at + (blocks < slot->n ? blocks : padded(slot->n));
+    }
+    return at;
+}
+
+/*
+ * By the shares, in the order of the replicas; the same on all of them. What a slice has too much or too little for the sake of whole
+ * blocks the next bucket makes good.
+ */
 static yoke_status slice_buckets(const struct yokei_replicas *r, struct yokei_state *s)
 {
     int64_t total = 0;
     for (int d = 0; d < r->n; d++) total += share_of(r, d);
     s->counts = calloc((size_t)s->n_buckets * (size_t)r->n + 1, sizeof *s->counts);
-    if (!s->counts) return yoke_fail(YOKE_ENOMEM, "buckets: no host memory for the slices of %d replicas", r->n);
+    int64_t *lacks = calloc((size_t)r->n, sizeof *lacks);
+    if (!s->counts || !lacks) free(lacks);
+    if (!s->counts || !lacks) return yoke_fail(YOKE_ENOMEM, "buckets: no host memory for the slices of %d replicas", r->n);
     for (int b = 0; b < s->n_buckets; b++) {
         struct yokei_bucket *bucket = &s->bucket[b];
-        const int64_t units = bucket->n / UNIT;
+        const int64_t units = bucket->n / EVEN;
         int64_t before = 0, begin = 0;
         bucket->counts = s->counts + (size_t)b * (size_t)r->n;
         for (int d = 0; d < r->n; d++) {
             before += share_of(r, d);
-            const int64_t end = (units / total * before + units % total * before / total) * UNIT;
+            const int64_t exact = (units / total * before + units % total * before / total) * EVEN, want = exact + (bucket->is_shared ? 0 : lacks[d]);
+            const int64_t end = before == total ? bucket->n : before == 0 ? 0 : YOKE_MAX(between_blocks(s, b, YOKE_MIN(want, bucket->n)), begin);
+            if (!bucket->is_shared) lacks[d] = want - end;
             if (d == r->d) bucket->own = (struct yoke_range){ begin, end };
             bucket->counts[d] = (size_t)(end - begin);
             begin = end;
         }
         bucket->kept = s->is_divided ? bucket->own : (struct yoke_range){ 0, bucket->n };
     }
+    free(lacks);
     for (int i = 0; i < s->n; i++) {
         s->slot[i].own = cut(s->bucket[s->slot[i].bucket].own, &s->slot[i]);
         s->slot[i].kept = cut(s->bucket[s->slot[i].bucket].kept, &s->slot[i]);
@@ -172,6 +196,18 @@ struct yoke_range yokei_slot_range(const struct yokei_state *s, int i, enum yoke
     }
 }
 
+static void place_norms(struct yokei_state *s, size_t *at)
+{
+    const size_t pair = 2 * yoke_dtype_bytes(s->wide);
+    for (int i = 0; i < s->n; i++) {
+        struct yokei_slot *slot = &s->slot[i];
+        slot->n_norms = yokei_is_empty(slot->own) ? 0 : (slot->own.end - slot->own.begin + YOKEI_NORM_BLOCK - 1) / YOKEI_NORM_BLOCK;
+        slot->norms = *at + (size_t)s->n_norms * pair;
+        s->n_norms += slot->n_norms;
+    }
+    s->norms = take(at, (size_t)s->n_norms * pair);
+}
+
 yoke_status yokei_state_create(const struct yokei_parameters *ps, const struct yokei_replicas *r, yoke_dtype dtype, int64_t n_tokens,
                                size_t bucket_bytes, struct yokei_state *state_out)
 {
@@ -198,7 +234,7 @@ yoke_status yokei_state_create(const struct yokei_parameters *ps, const struct y
     s.tokens = take(&at, (size_t)n_tokens * sizeof(int32_t));
     s.targets = take(&at, (size_t)n_tokens * sizeof(int32_t));
     s.losses = take(&at, (size_t)n_tokens * width);
-    s.norms = take(&at, (size_t)ps->n * 2 * width);
+    place_norms(&s, &at);
     s.report.workspace = at - s.tokens;
     s.bytes = at;
     *state_out = s;

@@ -11,6 +11,12 @@
 
 #include "parallel/parameters.h"
 
+/*
+ * Elements whose squares are added up on the device. Slices begin and end at multiples of it in the parameter, so the norm of all gradients,
+ * which is added up exactly from these sums, has the same bits however parameters are cut into stages, buckets and slices.
+ */
+enum { YOKEI_NORM_BLOCK = 1024 };
+
 /** The replicas of this rank's part of the model, and what they divide. */
 struct yokei_replicas {
     int n, d;                /* how many, and which one this is */
@@ -26,10 +32,12 @@ struct yokei_slot {
     int64_t n;               /* elements held by the ranks of a replica that share its tensors: this one's part */
     int bucket;
     int64_t at;              /* its first element in the bucket */
-    struct yoke_range own;   /* of its elements, those in this rank's slice of the bucket */
+    struct yoke_range own;   /* of its elements, those in this rank's slice of the bucket: whole blocks */
     struct yoke_range kept;  /* those whose moments, and master where there is a copy, are here: all, or the own ones */
     size_t gradient, weight; /* of all elements; weight: what layers are given, the working copy or the f32 itself */
     size_t master, moment1, moment2; /* of the kept ones */
+    size_t norms;            /* of the own ones: pairs of grad_norm, of blocks of YOKEI_NORM_BLOCK */
+    int64_t n_norms;
     bool has_copy;
 };
 
@@ -38,6 +46,7 @@ struct yokei_bucket {
     int64_t n;               /* elements, padding included */
     int layer;               /* complete once W of this layer is done in the last micro-batch */
     bool has_copy;           /* its weights are in 16 bits */
+    bool is_shared;          /* its slices are the same on ranks that hold other buckets */
     bool sums_slices;        /* REDUCE leaves the own slice of the sum; else all of it */
     struct yoke_range own, kept; /* as in the slots, of the whole row */
     size_t *counts;          /* [replicas] elements of each slice */
@@ -55,7 +64,8 @@ struct yokei_state {
     size_t gradients, gradients_bytes;
     size_t tokens, targets;  /* i32 [tokens of the rank's share] */
     size_t losses;           /* wide, the same */
-    size_t norms;            /* wide [2 n] */
+    size_t norms;            /* wide [n_norms, 2] */
+    int64_t n_norms;
     size_t bytes;            /* all of it; what a program needs comes behind */
     size_t divided_bytes, undivided_bytes; /* of what is divided: this rank's part; and all of it */
     struct yoke_memory_report report;

@@ -36,7 +36,7 @@ static size_t of_program(const struct yokei_program *p)
 size_t yokei_memory_of_host(const struct yoke_trainer_config *config, const struct yokei_trainer_plan *p)
 {
     const size_t n_tokens = (size_t)(YOKE_MAX(p->shares[p->mesh.d], p->micro_batch) * config->sequence), wide = yoke_dtype_bytes(p->state.wide);
-    const size_t losses = n_tokens * wide, norms = ((size_t)p->state.n * 2 + 1) * wide, batch = 2 * n_tokens * sizeof(int32_t);
+    const size_t losses = n_tokens * wide, norms = ((size_t)p->state.n_norms * 2 + 1) * wide, batch = 2 * n_tokens * sizeof(int32_t);
     return losses + norms + batch + (size_t)p->n_ranks * (sizeof(struct yoke_rank_report) + sizeof(struct yokei_memory_rank)) +
            of_program(&p->train) + of_program(&p->evaluate) + of_program(&p->logits);
 }

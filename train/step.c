@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/base.h"
+#include "core/base/exact.h"
 #include "train/trainer.h"
 
 /* What a rank tells the others at the agreement. */
-enum { SAID_LOSS, SAID_COMPUTE, SAID_CLOCK, SAID_OVERFLOW, SAID_SQUARES, SAID_STOP, SAID_SPAN, SAID_BUSY, SAID_USEFUL, SAID_EXPOSED, SAID };
+enum { SAID_LOSS, SAID_COMPUTE, SAID_CLOCK, SAID_OVERFLOW, SAID_STOP, SAID_SPAN, SAID_BUSY, SAID_USEFUL, SAID_EXPOSED, SAID_SQUARES, SAID = SAID_SQUARES + YOKEI_EXACT_LIMBS };
 
 static int64_t own_share(const struct yoke_trainer *t) { return t->plan.shares[t->plan.mesh.d]; }
 
@@ -47,28 +48,32 @@ static yoke_status replicated(void *context, yoke_stream *stream)
     return status ? status : ended;
 }
 
-/* Losses and norms come back from the device; the gradient's norm is added up in f64, each element of the model once. */
-static yoke_status fetch(struct yoke_trainer *t, double *loss_sum_out, double *squares_out, bool *overflow_out)
+/* Losses and norms come back from the device; the squares of the gradients are added up without rounding, each element of the model once. */
+static yoke_status fetch(struct yoke_trainer *t, double *loss_sum_out, struct yokei_exact *squares_out, bool *overflow_out)
 {
     const struct yokei_state *s = &t->plan.state;
     yoke_stream *stream = t->stream[YOKEI_COMPUTE];
     size_t wide = yoke_dtype_bytes(s->wide);
     int64_t n = own_share(t) * t->config.sequence;
     YOKE_TRY(yoke_copy_to_host(stream, t->host_losses, yoke_at(t->base, s->losses), (size_t)n * wide));
-    YOKE_TRY(yoke_copy_to_host(stream, t->host_norms, yoke_at(t->base, s->norms), (size_t)s->n * 2 * wide));
+    YOKE_TRY(yoke_copy_to_host(stream, t->host_norms, yoke_at(t->base, s->norms), (size_t)s->n_norms * 2 * wide));
     YOKE_TRY(yoke_stream_sync(stream));
     t->fetched_ns = yokei_now_ns();
-    double loss = 0, squares = 0;
+    double loss = 0;
+    struct yokei_exact squares = { { 0 }, false };
     bool overflow = false;
     for (int64_t i = 0; i < n && tells_losses(t); i++) loss += yokei_load(s->wide, t->host_losses, i);
     for (int i = 0; i < s->n; i++) {
-        if (yokei_is_empty(s->slot[i].own)) continue;
-        if (t->plan.counted[i]) squares += yokei_load(s->wide, t->host_norms, 2 * i);
-        overflow = overflow || yokei_load(s->wide, t->host_norms, 2 * i + 1) != 0;
+        const int64_t first = (int64_t)((s->slot[i].norms - s->norms) / (2 * wide));
+        for (int64_t k = first; k < first + s->slot[i].n_norms; k++) {
+            if (t->plan.counted[i]) yokei_exact_add(&squares, yokei_load(s->wide, t->host_norms, 2 * k));
+            overflow = overflow || yokei_load(s->wide, t->host_norms, 2 * k + 1) != 0;
+        }
     }
+    yokei_exact_carry(&squares);
     *loss_sum_out = loss;
     *squares_out = squares;
-    *overflow_out = overflow || !isfinite(squares);
+    *overflow_out = overflow || squares.is_infinite;
     return YOKE_OK;
 }
 
@@ -76,13 +81,14 @@ static yoke_status fetch(struct yoke_trainer *t, double *loss_sum_out, double *s
 static yoke_status agree(void *context)
 {
     struct yoke_trainer *t = context;
-    double mine[SAID], squares;
+    double mine[SAID];
+    struct yokei_exact squares;
     bool overflow;
     YOKE_TRY(fetch(t, &mine[SAID_LOSS], &squares, &overflow));
     mine[SAID_COMPUTE] = t->result.seconds;
     mine[SAID_CLOCK] = t->clock;
     mine[SAID_OVERFLOW] = overflow;
-    mine[SAID_SQUARES] = squares;
+    for (int i = 0; i < YOKEI_EXACT_LIMBS; i++) mine[SAID_SQUARES + i] = (double)squares.limb[i];
     mine[SAID_STOP] = t->asked_to_stop;
     struct yokei_step_times times;
     YOKE_TRY(yokei_timing_measure(t, &times));
@@ -102,13 +108,13 @@ static yoke_status agree(void *context)
         any = any || said[SAID_OVERFLOW] != 0;
     }
     /* Each element's square is one rank's, so all ranks clip by the same norm, though devices add up in different orders. */
-    squares = 0;
-    for (int r = 0; r < n && !status; r++) squares += all[r * SAID + SAID_SQUARES];
+    squares = (struct yokei_exact){ { 0 }, false };
+    for (int r = 0; r < n && !status; r++) yokei_exact_join(&squares, all + r * SAID + SAID_SQUARES);
     free(all);
     YOKE_TRY(status);
     t->result.loss = loss / ((double)t->config.batch * (double)t->config.sequence);
     t->result.overflow = any;
-    t->result.gradient_norm = sqrt(squares);
+    t->result.gradient_norm = sqrt(yokei_exact_value(&squares));
     return YOKE_OK;
 }
 

@@ -17,7 +17,7 @@ static yoke_status allocate(struct yoke_trainer *t)
     t->event = calloc((size_t)n_events + 1, sizeof *t->event);
     t->reports = calloc((size_t)p->n_ranks, sizeof *t->reports);
     t->host_losses = malloc((size_t)n_tokens * wide);
-    t->host_norms = malloc(((size_t)p->state.n * 2 + 1) * wide);
+    t->host_norms = malloc(((size_t)p->state.n_norms * 2 + 1) * wide);
     if (!t->event || !t->reports || !t->host_losses || !t->host_norms)
         return yoke_fail(YOKE_ENOMEM, "trainer: no host memory");
     for (; t->n_events < n_events; t->n_events++)

@@ -58,7 +58,7 @@ static yoke_status gpu_grad_norm_can(const yoke_device *device, const struct yok
 {
     (void)device;
     YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_grad_norm, args->dtype));
-    cost->scratch_bytes = norm_bytes(args->n, 1, 1); /* the narrowest team needs most */
+    cost->scratch_bytes = args->block ? 0 : norm_bytes(args->n, 1, 1); /* the narrowest team needs most */
     cost->flops = 3.0 * (double)args->n;
     cost->bytes = (double)args->n * (double)yoke_dtype_bytes(args->dtype) + 8.0;
     return YOKE_OK;
@@ -68,19 +68,19 @@ static yoke_status gpu_grad_norm_run(yoke_stream *stream, const struct yoke_grad
 {
     yoke_device *device = stream->device;
     YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_grad_norm, args->dtype));
-    if (!args->n) return device->backend->stream->fill(stream, args->out, 0, 2 * sizeof(float));
+    if (!args->n) return args->block ? YOKE_OK : device->backend->stream->fill(stream, args->out, 0, 2 * sizeof(float));
     struct yokei_gpu_program program =
         yokei_gpu_team_program(device, YOKE_OP_grad_norm, "optim", args->dtype, YOKE_F32, (double)args->n);
     void *scratch;
-    YOKE_TRY(yokei_scratch(stream, YOKE_OP_grad_norm, norm_bytes(args->n, program.L, program.W), &scratch));
-    int64_t block = (int64_t)DEPTH * program.L * program.W, n = blocks_of(args->n, block);
+    YOKE_TRY(yokei_scratch(stream, YOKE_OP_grad_norm, args->block ? 0 : norm_bytes(args->n, program.L, program.W), &scratch));
+    int64_t block = args->block ? args->block : (int64_t)DEPTH * program.L * program.W, n = blocks_of(args->n, block);
     float *sums = scratch, *other = sums + 2 * n;
     struct yokei_gpu_rows rows = yokei_gpu_rows(device, &program, n, block * (int64_t)yoke_dtype_bytes(args->dtype));
-    float *out = n == 1 ? args->out : sums;
+    float *out = n == 1 || args->block ? args->out : sums;
     YOKE_TRY(yokei_gpu_launch(stream, &program, "norm_squares", rows.groups, 1, 1,
-                              YOKEI_GPU_ARGS(ARG_P(args->grad), ARG_F(args->scale), ARG_P(out), ARG_L(args->n), ARG_L(n),
-                                             ARG_L(rows.per_team))));
-    while (n > 1) {
+                              YOKEI_GPU_ARGS(ARG_P(args->grad), ARG_F(args->scale), ARG_P(out), ARG_L(args->n), ARG_L(block),
+                                             ARG_L(n), ARG_L(rows.per_team))));
+    while (n > 1 && !args->block) {
         int64_t fewer = blocks_of(n, (int64_t)DEPTH * program.L);
         rows = yokei_gpu_rows(device, &program, fewer, (int64_t)DEPTH * program.L * 8);
         out = fewer == 1 ? args->out : other;

@@ -70,7 +70,9 @@ enum { NORM_BLOCK = 4096, NORM_SUMS = 64 / VL };
 
 struct norm {
     const struct yoke_grad_norm_args *a;
-    float *sums, *counts; /* [blocks] */
+    int64_t block;        /* elements */
+    float *sums, *counts; /* of the blocks, `apart` one from the next */
+    int64_t apart;
 };
 
 /* g^2 to the sum where g is finite, else 1 to the count. */
@@ -84,7 +86,7 @@ INLINE void add_square(vf g, vf *sum, vf *bad)
 
 INLINE void norm_block(const yoke_dtype t, const struct norm *o, int64_t block)
 {
-    const int64_t from = block * NORM_BLOCK, to = YOKE_MIN(from + NORM_BLOCK, o->a->n);
+    const int64_t from = block * o->block, to = YOKE_MIN(from + o->block, o->a->n);
     const float scale = o->a->scale;
     const void *grad = o->a->grad;
     vf s[NORM_SUMS] = { { 0 } }, bad = { 0 };
@@ -95,8 +97,8 @@ INLINE void norm_block(const yoke_dtype t, const struct norm *o, int64_t block)
     VECTOR_LOOP(j, n, i, to, add_square(vkeep(vload_n(t, grad, j, n) * scale, n, 0), &s[(j - i) / VL], &bad););
     for (int half = NORM_SUMS / 2; half; half /= 2)
         for (int j = 0; j < half; j++) s[j] += s[j + half];
-    o->sums[block] = vsum(s[0]);
-    o->counts[block] = vsum(bad);
+    o->sums[block * o->apart] = vsum(s[0]);
+    o->counts[block * o->apart] = vsum(bad);
 }
 
 INLINE void norm_blocks(const yoke_dtype t, const struct norm *o, int64_t from, int64_t to)
@@ -123,17 +125,22 @@ static yoke_status host_grad_norm_can(const yoke_device *device, const struct yo
     (void)device;
     YOKE_TRY(host_check_type(YOKE_OP_grad_norm, "dtype", a->dtype));
     const double n = (double)a->n;
-    const size_t scratch = (size_t)host_ceil_div(a->n, NORM_BLOCK) * 2 * sizeof(float);
+    const size_t scratch = a->block ? 0 : (size_t)host_ceil_div(a->n, NORM_BLOCK) * 2 * sizeof(float);
     return host_cost(cost, scratch, 3 * n, n * (double)yoke_dtype_bytes(a->dtype));
 }
 
 static yoke_status host_grad_norm_run(yoke_stream *stream, const struct yoke_grad_norm_args *a)
 {
-    const int64_t n_blocks = host_ceil_div(a->n, NORM_BLOCK);
+    const int64_t block = a->block ? a->block : NORM_BLOCK, n_blocks = host_ceil_div(a->n, block);
     float *out = a->out;
     void *scratch;
+    if (a->block) {
+        const struct norm each = { a, block, out, out + 1, 2 };
+        host_for(stream, n_blocks, YOKE_MAX(NORM_BLOCK / block, 1), norm_range, &each);
+        return YOKE_OK;
+    }
     YOKE_TRY(yokei_scratch(stream, YOKE_OP_grad_norm, (size_t)n_blocks * 2 * sizeof(float), &scratch));
-    const struct norm o = { a, scratch, (float *)scratch + n_blocks };
+    const struct norm o = { a, block, scratch, (float *)scratch + n_blocks, 1 };
     host_for(stream, n_blocks, 1, norm_range, &o);
     out[0] = n_blocks ? pairwise_sum(o.sums, n_blocks) : 0;
     out[1] = n_blocks ? pairwise_sum(o.counts, n_blocks) : 0;

@@ -49,13 +49,16 @@ static yoke_status reference_grad_norm_can(const yoke_device *device, const stru
 static yoke_status reference_grad_norm_run(yoke_stream *stream, const struct yoke_grad_norm_args *a)
 {
     YOKE_TRY(reference_grad_norm_can(stream->device, a, NULL));
-    double sum = 0, n_bad = 0;
-    for (int64_t i = 0; i < a->n; i++) {
-        const double g = a->scale * yokei_load(a->dtype, a->grad, i);
-        if (isfinite(g)) sum += g * g;
-        else n_bad += 1;
+    const int64_t block = a->block ? a->block : a->n, n_sums = a->block ? (a->n + block - 1) / block : 1;
+    for (int64_t b = 0; b < n_sums; b++) {
+        double sum = 0, n_bad = 0;
+        for (int64_t i = b * block; i < YOKE_MIN((b + 1) * block, a->n); i++) {
+            const double g = a->scale * yokei_load(a->dtype, a->grad, i);
+            if (isfinite(g)) sum += g * g;
+            else n_bad += 1;
+        }
+        yokei_store(yoke_dtype_wide(a->dtype), a->out, 2 * b, sum);
+        yokei_store(yoke_dtype_wide(a->dtype), a->out, 2 * b + 1, n_bad);
     }
-    yokei_store(yoke_dtype_wide(a->dtype), a->out, 0, sum);
-    yokei_store(yoke_dtype_wide(a->dtype), a->out, 1, n_bad);
     return YOKE_OK;
 }

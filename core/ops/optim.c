@@ -40,7 +40,9 @@ static yoke_status grad_norm_check(const struct yoke_grad_norm_args *a, bool poi
     YOKE_TRY(yokei_check_extent(op, "n", a->n));
     YOKE_TRY(yokei_check_not_zero(op, "scale", a->scale));
     const struct yokei_operand grad = yokei_vector("grad", a->grad, a->dtype, a->n);
-    const struct yokei_operand out = yokei_vector("out", a->out, yoke_dtype_wide(a->dtype), 2);
+    YOKE_TRY(yokei_check_extent(op, "block", a->block));
+    const int64_t n_sums = a->block ? a->n / a->block + (a->n % a->block != 0) : 1;
+    const struct yokei_operand out = yokei_vector("out", a->out, yoke_dtype_wide(a->dtype), 2 * n_sums);
     YOKE_TRY(yokei_check_operand(op, &grad, pointers));
     YOKE_TRY(yokei_check_operand(op, &out, pointers));
     return pointers ? yokei_check_apart(op, &out, &grad, false) : YOKE_OK;

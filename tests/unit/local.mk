@@ -1,12 +1,14 @@
 # tests/unit: what needs neither MPI nor another process. One program per module.
 EXTRA_DIST += tests/unit/test.h tests/unit/folder.h tests/unit/data_test.h tests/unit/gpu_test.h tests/unit/drawings
-unit_programs = tests/unit/dtype tests/unit/philox tests/unit/file tests/unit/base tests/unit/device tests/unit/checks
+unit_programs = tests/unit/dtype tests/unit/philox tests/unit/exact tests/unit/file tests/unit/base tests/unit/device tests/unit/checks
 check_PROGRAMS += $(unit_programs)
 YOKE_TESTS += $(unit_programs)
 UNIT_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 UNIT_LDADD = libyoke.la $(CMOCKA_LIBS) -lm
 tests_unit_dtype_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_dtype_LDADD = $(UNIT_LDADD)
+tests_unit_exact_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_exact_LDADD = $(UNIT_LDADD)
 tests_unit_philox_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_philox_LDADD = $(UNIT_LDADD)
 tests_unit_file_CFLAGS = $(UNIT_CFLAGS)

@@ -231,11 +231,8 @@ static bool same_plan(const struct yokei_parity *p, const struct yokei_parity_la
         if (strcmp(p->devices[ra->from + r], p->devices[rb->from + r]) != 0) return false;
         mixed = mixed || strcmp(p->devices[ra->from], p->devices[ra->from + r]) != 0;
     }
-    /*
-     * Who has which layers matters on unlike devices; and with replicas, too, since the gradient's norm is added up over their slices of
-     * buckets, in f32 within each: another cut can move the clipping by a unit of the last place.
-     */
-    return (!mixed && a->data == 1) || (a->chunks == b->chunks && same_numbers(a->layers, a->n_layers, b->layers, b->n_layers));
+    /* On unlike devices it also matters who has which layers. */
+    return !mixed || (a->chunks == b->chunks && same_numbers(a->layers, a->n_layers, b->layers, b->n_layers));
 }
 
 static void compare_bits(const struct yokei_parity *p, const struct yokei_parity_list *list, struct job *jobs, int n)

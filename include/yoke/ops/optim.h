@@ -37,12 +37,15 @@ struct yoke_adamw_args {
 };
 
 /**
- * Sum of squares of a scaled gradient, and the number of elements that are not finite.
- * Maths:  out[0] = sum of (scale * grad[i])^2 in a fixed order;  out[1] = how many scale * grad[i] are NaN or infinite
- * Shapes: grad [n], out [2]      Types: grad in {f32, f16, bf16}; out wide; squares and sums in f32, in blocks (pairwise)
+ * Sum of squares of a scaled gradient, and the number of elements that are not finite; of all, or of each block of elements.
+ * Maths:  out[0] = sum of (scale * grad[i])^2 in a fixed order;  out[1] = how many scale * grad[i] are NaN or infinite.
+ *         block > 0: the same of elements [b * block, (b + 1) * block) in out[2 b], out[2 b + 1]; these depend on nothing but their elements
+ * Shapes: grad [n]; out [2], with block [ceil(n / block), 2]
+ * Types:  grad in {f32, f16, bf16}; out wide; squares and sums in f32, in blocks (pairwise)
  * Writes: out overwritten; out[0] counts finite elements only. scale must not be 0 (an unset field).
  * Errors: YOKE_EINVAL, YOKE_EUNSUPPORTED, YOKE_ENOMEM (scratch)
- * Bound:  |out0 - ref| <= gamma(min(n + 3, 64 + log2(n) + n / 4096)) ref;  out[1] exact up to 2^24
+ * Bound:  |out0 - ref| <= gamma(min(n + 3, 64 + log2(n) + n / 4096)) ref, of blocks gamma(min(block + 3, 64 + log2(block) + block / 64));
+ *         out[1] exact up to 2^24
  */
 struct yoke_grad_norm_args {
     size_t size;
@@ -50,6 +53,7 @@ struct yoke_grad_norm_args {
     int64_t n;
     const void *grad;
     float scale;
+    int64_t block; /* 0: one sum of all */
     void *out;
 };
 
