@@ -25,6 +25,7 @@ struct choice {
     double *seconds, *fixed;        /* [n_ranks] per sequence; per step, whatever the sequences */
     double *cost, *replica_fixed;   /* [mesh.data] of its slowest rank */
     int64_t *shares;                /* [mesh.data] */
+    bool *done;                     /* [n_ranks] room */
     double step_seconds, sums_seconds;
 };
 
@@ -99,7 +100,7 @@ static void forget_ranks(struct yokei_run_state *s)
     struct yokei_plan *p = &s->t->plan;
     yokei_run_note(s, "the checkpoint is of other devices: shares are chosen anew, and bits will differ");
     yokei_plan_forget_ranks(p);
-    p->layers[0] = p->tensor_shares[0] = p->zero_shares[0] = 0;
+    p->layers[0] = p->tensor_shares[0] = 0;
 }
 
 static yoke_status read_cuts(struct yokei_run_state *s)
@@ -171,24 +172,28 @@ static bool is_like(const struct yokei_run_state *s, int a, int b)
            strcmp(s->ranks[a].device, s->ranks[b].device) == 0;
 }
 
-/* Ranks on one device count as equal where they nearly are. */
-static void even_out(const struct yokei_run_state *s, struct yokei_speed *speed)
+/* Ranks on one device count as equal where they nearly are: the fastest and all that are about as fast, then the fastest of the rest. */
+static void even_out(const struct yokei_run_state *s, struct yokei_speed *speed, bool *done)
 {
-    for (int first = 0; first < s->n_ranks; first++) {
-        double least = INFINITY, most = 0;
+    memset(done, 0, (size_t)s->n_ranks * sizeof *done);
+    for (int fastest = 0; fastest >= 0;) {
+        fastest = -1;
+        for (int r = 0; r < s->n_ranks; r++)
+            if (!done[r] && (fastest < 0 || speed[r].block < speed[fastest].block)) fastest = r;
+        if (fastest < 0) return;
+        const double least = speed[fastest].block;
         struct yokei_speed sum = { 0 };
         int n = 0;
         for (int r = 0; r < s->n_ranks; r++) {
-            if (!is_like(s, first, r)) continue;
-            least = fmin(least, speed[r].block);
-            most = fmax(most, speed[r].block);
+            if (done[r] || !is_like(s, fastest, r) || speed[r].block > AS_FAST * least) continue;
             sum.before += speed[r].before, sum.block += speed[r].block, sum.after += speed[r].after, sum.element += speed[r].element;
             n++;
         }
-        if (n < 2 || most > AS_FAST * least) continue;
-        for (int r = 0; r < s->n_ranks; r++)
-            if (is_like(s, first, r))
-                speed[r] = (struct yokei_speed){ sum.before / n, sum.block / n, sum.after / n, sum.element / n };
+        for (int r = 0; r < s->n_ranks; r++) {
+            if (done[r] || !is_like(s, fastest, r) || speed[r].block > AS_FAST * least) continue;
+            done[r] = true;
+            speed[r] = (struct yokei_speed){ sum.before / n, sum.block / n, sum.after / n, sum.element / n };
+        }
     }
 }
 
@@ -359,7 +364,7 @@ static yoke_status choose_all(struct choice *c, bool layers_are_given, bool tens
     struct yokei_run_state *s = c->s;
     struct yokei_plan *p = &s->t->plan;
     YOKE_TRY(yokei_run_measure(s, yokei_mesh_micro_batch(&s->mesh, YOKE_MAX(p->batch / s->mesh.data, 1), s->t->micro_batch), c->speed));
-    even_out(s, c->speed);
+    even_out(s, c->speed, c->done);
     if (!tensor_shares_are_given && widest(s) > 1 && widest(s) <= p->model.n_head) YOKE_TRY(choose_tensor_shares(c));
     YOKE_TRY(read_cuts(s));
     note_parts(c);
@@ -391,10 +396,11 @@ static void write_down(struct yokei_run_state *s, const struct choice *c)
 static void tell(const struct yokei_run_state *s, const struct choice *c)
 {
     const struct yokei_plan *p = &s->t->plan;
-    char alone[128] = "", blocks[64] = "", tensors[64] = "";
+    char alone[128] = "", blocks[64] = "", tensors[64];
     for (int r = 0; r < s->n_ranks; r++) {
         const struct yokei_mesh at = yokei_mesh_at(&s->mesh, r);
         if (at.pipeline > 1) yokei_text(blocks, sizeof blocks, ", stage %d with %lld of %d blocks", at.s + 1, (long long)blocks_of_stage(s, at.s), n_blocks_of(s->model));
+        tensors[0] = 0;
         if (at.tensor > 1) yokei_text(tensors, sizeof tensors, ", %.0f%% of each layer's tensors", 100 * c->part[r]);
         if (s->shares[r]) yokei_text(alone, sizeof alone, "predicted %.3g s of computing a step", (double)s->shares[r] * c->seconds[r]);
         else yokei_text(alone, sizeof alone, "too slow to help with this batch, summing with it included: it is left out");
@@ -409,8 +415,8 @@ static yoke_status choose(struct yokei_run_state *s, bool layers_are_given, bool
 {
     const size_t n = (size_t)s->n_ranks, n_data = (size_t)s->mesh.data;
     double *const room = calloc(3 * n + 2 * n_data, sizeof *room);
-    struct choice c = { .s = s, .speed = calloc(n, sizeof *c.speed), .shares = calloc(n_data, sizeof *c.shares) };
-    yoke_status status = room && c.speed && c.shares ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
+    struct choice c = { .s = s, .speed = calloc(n, sizeof *c.speed), .shares = calloc(n_data, sizeof *c.shares), .done = calloc(n, sizeof *c.done) };
+    yoke_status status = room && c.speed && c.shares && c.done ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
     if (!status) {
         c.seconds = room, c.fixed = room + n, c.part = room + 2 * n, c.cost = room + 3 * n, c.replica_fixed = c.cost + n_data;
         status = choose_all(&c, layers_are_given, tensor_shares_are_given, shares_are_given);
@@ -423,6 +429,7 @@ static yoke_status choose(struct yokei_run_state *s, bool layers_are_given, bool
     free(room);
     free(c.speed);
     free(c.shares);
+    free(c.done);
     return status;
 }
 
