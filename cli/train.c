@@ -72,6 +72,14 @@ static void show_trace(const struct yokei_training *t, const struct yokei_trace_
     printf("trace            %s\n", t->trace);
 }
 
+static json_t *seconds_or_null(double x) { return x > 0 ? json_real(x) : json_null(); }
+
+static json_t *rank_json(const struct yokei_plan_rank *rank)
+{
+    return json_pack("{s:s,s:I,s:I,s:o,s:o}", "device", rank->device, "job_rank", (json_int_t)rank->job_rank, "samples", (json_int_t)rank->samples,
+                     "predicted_seconds", seconds_or_null(rank->predicted_seconds), "measured_seconds", seconds_or_null(rank->measured_seconds));
+}
+
 static yoke_status show_json(const struct yokei_training *t, const struct yokei_training_result *r)
 {
     json_t *root = json_pack("{s:I,s:I,s:f,s:o,s:o,s:o,s:o,s:I,s:b,s:s,s:I,s:o}", "steps", (json_int_t)r->steps, "tokens",
@@ -82,8 +90,12 @@ static yoke_status show_json(const struct yokei_training *t, const struct yokei_
                              (json_int_t)r->memory.total, "ranks", json_array());
     json_t *ranks = json_object_get(root, "ranks");
     for (int64_t i = 0; i < t->plan.n_ranks; i++)
-        json_array_append_new(ranks, json_pack("{s:s,s:I}", "device", t->plan.ranks[i].device, "samples",
-                                               (json_int_t)t->plan.ranks[i].samples));
+        json_array_append_new(ranks, rank_json(&t->plan.ranks[i]));
+    json_object_set_new(root, "balance", json_string(t->plan.balance));
+    json_object_set_new(root, "layers", json_string(t->plan.layers));
+    json_object_set_new(root, "tensor_shares", json_string(t->plan.tensor_shares));
+    json_object_set_new(root, "predicted_step_seconds", seconds_or_null(t->plan.predicted_step_seconds));
+    json_object_set_new(root, "measured_step_seconds", seconds_or_null(t->plan.measured_step_seconds));
     json_t *memory = json_array();
     for (int64_t i = 0; i < t->plan.n_memory; i++) json_array_append_new(memory, cli_memory_json(&t->plan.memory[i]));
     json_object_set_new(root, "memory", memory);
@@ -104,6 +116,35 @@ static yoke_status show_json(const struct yokei_training *t, const struct yokei_
     return YOKE_OK;
 }
 
+/* What the ranks were given, and how that came out: computing time beside what was predicted and beside the mean of all that work. */
+static void show_ranks(const struct yokei_training *t, const struct yokei_training_result *result)
+{
+    const struct yokei_plan *p = &t->plan;
+    double mean = 0, most = 0;
+    int n = 0;
+    for (int64_t i = 0; i < p->n_ranks; i++) {
+        mean += p->ranks[i].measured_seconds;
+        most = fmax(most, p->ranks[i].measured_seconds);
+        n += p->ranks[i].samples > 0;
+    }
+    mean /= n;
+    for (int64_t i = 0; i < p->n_ranks; i++) {
+        const struct yokei_plan_rank *r = &p->ranks[i];
+        printf("rank %-2lld %-9s %lld of %lld sequences a step", (long long)r->job_rank, r->device, (long long)r->samples, (long long)p->batch);
+        if (!r->samples) printf(" (%s)", result->chose_shares ? "too slow to help with this batch, summing with it included: it is left out" : "left out");
+        else if (r->measured_seconds > 0 && n > 1) printf("; computes %.3g s of a step, %.2f of the mean", r->measured_seconds, r->measured_seconds / mean);
+        if (r->samples && r->predicted_seconds > 0 && n > 1) printf(", %.3g s predicted", r->predicted_seconds);
+        printf("\n");
+    }
+    if (n > 1 && p->layers[0]) printf("blocks           %s in the stages\n", p->layers);
+    if (n > 1 && p->tensor_shares[0]) printf("tensors          %s\n", p->tensor_shares);
+    if (n > 1 && most > 0) {
+        printf("balance          %.2f (the mean of the ranks' computing over the slowest's); a step took %.3g s", mean / most, p->measured_step_seconds);
+        if (p->predicted_step_seconds > 0) printf(", %.3g s predicted", p->predicted_step_seconds);
+        printf("\n");
+    }
+}
+
 static void show_text(const struct yokei_training *t, const struct yokei_training_result *r)
 {
     const char *unit = r->bytes ? "nats per byte" : "nats per token";
@@ -116,9 +157,7 @@ static void show_text(const struct yokei_training *t, const struct yokei_trainin
     }
     printf("steps            %lld (%lld tokens in %.1f s, %.1f k tokens/s)\n", (long long)r->steps, (long long)r->tokens, r->seconds,
            r->seconds > 0 ? (double)r->tokens / r->seconds * 1e-3 : 0.0);
-    for (int64_t i = 0; i < t->plan.n_ranks; i++)
-        printf("rank %-2lld %-9s %lld of %lld sequences a step\n", (long long)i, t->plan.ranks[i].device, (long long)t->plan.ranks[i].samples,
-               (long long)t->plan.batch);
+    show_ranks(t, r);
     printf("memory           %.1f MiB on rank 0\n", (double)r->memory.total / 1048576.0);
     printf("training loss    %.4f (at the start %.4f)\n", r->loss, r->first_loss);
     if (isfinite(r->validation_loss))
@@ -227,7 +266,10 @@ static yoke_status train(const struct cli_context *context, struct yokei_trainin
     take_signals(context, t);
     if (cli_text(o, "resume")) YOKE_TRY(cli_plan_from_checkpoint(context, cli_text(o, "resume"), resume, sizeof resume, t));
     else if (cli_text(o, "plan")) YOKE_TRY(cli_plan_from_file(context, cli_text(o, "plan"), t));
-    else YOKE_TRY(cli_plan_from_options(context, t));
+    else {
+        YOKE_TRY(cli_plan_from_options(context, t));
+        cli_plan_choices(context, &t->plan);
+    }
     YOKE_TRY(yoke_device_open(context->device ? context->device : cli_text(o, "device"), NULL, &t->device));
     YOKE_TRY(open_communicators(context, t));
     YOKE_TRY(choose_run_dir(context, run_dir, sizeof run_dir));
@@ -235,8 +277,8 @@ static yoke_status train(const struct cli_context *context, struct yokei_trainin
     YOKE_TRY(yokei_training_run(t, &result));
     yoke_status status = YOKE_OK;
     cli_progress_end();
-    if (context->rank == 0 && cli_flag(o, "json")) status = show_json(t, &result);
-    else if (context->rank == 0) show_text(t, &result);
+    if (result.leads && cli_flag(o, "json")) status = show_json(t, &result);
+    else if (result.leads) show_text(t, &result);
     free(result.sample);
     t->run_dir = t->resume = t->plan_path = NULL;
     return status;

@@ -16,6 +16,7 @@ static const char *const fixed_by_plan[] = {
     "model", "precision", "batch", "micro-batch", "sequence", "shares", "seed", "steps", "budget-seconds", "learning-rate",
     "min-learning-rate", "warmup", "weight-decay", "beta1", "beta2", "clip", "loss-scale", "bucket-bytes", "dp", "pp", "tp", "schedule",
     "schedule-file", "chunks", "layers", "recompute", "tensor-shares", "sequence-parallel", "zero", "zero-shares",
+    "balance", "placement",
 };
 
 static bool is_file(const char *path)
@@ -61,6 +62,7 @@ static yoke_status read_shares(const char *text, const struct yokei_mesh *mesh, 
     if (!status) yokei_balance(weights, mesh->data, plan->batch, shares);
     for (int r = 0; r < n_ranks && !status; r++) {
         const int d = yokei_mesh_at(mesh, r).d;
+        plan->ranks[r].job_rank = -1;
         plan->ranks[r].share = weights[d];
         plan->ranks[r].samples = shares[d];
         plan->ranks[r].micro_batch = shares[d] ? yokei_mesh_micro_batch(mesh, shares[d], micro_batch) : 0;
@@ -141,6 +143,8 @@ static yoke_status read_mesh(const struct cli_context *context, struct yokei_pla
     YOKE_TRY(read_schedule_file(o, p));
     p->chunks = cli_int(o, "chunks");
     p->sequence_parallel = cli_flag(o, "sequence-parallel");
+    yokei_text(p->balance, sizeof p->balance, "equal"); /* what is planned without ranks: nothing can be measured */
+    yokei_text(p->placement, sizeof p->placement, "rank");
     for (size_t i = 0; i < YOKE_COUNT(texts); i++) YOKE_TRY(read_text(o, texts[i].option, texts[i].place, texts[i].bytes));
     int *widths;
     YOKE_TRY(yokei_plan_widths(p, &widths));
@@ -149,6 +153,12 @@ static yoke_status read_mesh(const struct cli_context *context, struct yokei_pla
     if (!status && strcmp(cli_text(o, "shares"), "auto")) status = read_shares(cli_text(o, "shares"), &mesh, p, micro_batch);
     free(widths);
     return status;
+}
+
+void cli_plan_choices(const struct cli_context *context, struct yokei_plan *p)
+{
+    yokei_text(p->balance, sizeof p->balance, "%s", cli_text(context->options, "balance"));
+    yokei_text(p->placement, sizeof p->placement, "%s", cli_text(context->options, "placement"));
 }
 
 yoke_status cli_plan_from_options(const struct cli_context *context, struct yokei_training *t)
@@ -217,7 +227,7 @@ static bool is_given(const struct cli_options *o, const char *name)
 static yoke_status lay_out_anew(const struct cli_context *context, struct yokei_training *t)
 {
     static const char *const mesh_options[] = { "dp", "pp", "tp", "schedule", "schedule-file", "chunks", "layers", "recompute", "tensor-shares",
-                                              "sequence-parallel" };
+                                              "sequence-parallel", "balance", "placement" };
     const struct cli_options *o = context->options;
     struct yokei_plan *p = &t->plan;
     struct yokei_mesh mesh;
@@ -227,7 +237,11 @@ static yoke_status lay_out_anew(const struct cli_context *context, struct yokei_
     if (anew) p->comm_shares[0] = p->comm_costs[0] = 0; /* of other ranks */
     for (size_t i = 0; i < YOKE_COUNT(mesh_options); i++) anew = anew || is_given(o, mesh_options[i]);
     if (anew || is_given(o, "shares")) yokei_plan_forget_ranks(p);
-    if (anew) return read_mesh(context, p, t->micro_batch);
+    if (anew) {
+        YOKE_TRY(read_mesh(context, p, t->micro_batch));
+        cli_plan_choices(context, p);
+        return YOKE_OK;
+    }
     if (is_given(o, "zero-shares")) YOKE_TRY(read_text(o, "zero-shares", p->zero_shares, sizeof p->zero_shares));
     int *widths;
     YOKE_TRY(yokei_plan_widths(p, &widths));
@@ -245,7 +259,7 @@ static yoke_status lay_out_anew(const struct cli_context *context, struct yokei_
 yoke_status cli_plan_from_checkpoint(const struct cli_context *context, const char *path, char *folder, size_t bytes, struct yokei_training *t)
 {
     static const char *const may[] = { "steps", "shares", "micro-batch", "dp", "pp", "tp", "schedule", "schedule-file", "chunks", "layers", "recompute",
-                                       "tensor-shares", "sequence-parallel", "zero", "zero-shares", NULL };
+                                       "tensor-shares", "sequence-parallel", "zero", "zero-shares", "balance", "placement", NULL };
     const struct cli_options *o = context->options;
     struct yokei_plan *p = &t->plan;
     if (cli_text(o, "plan")) return yoke_fail(YOKE_ECONFIG, "--plan and --resume are both given: a checkpoint holds its own plan, leave --plan out");

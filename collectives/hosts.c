@@ -105,3 +105,22 @@ void yokei_hosts_end(yoke_comm *comm)
     comm->local = NULL;
     comm->n_local = 0;
 }
+
+/* Where not all is seen by all of a group there are no groups of memory, and what the ranks said of their systems counts. */
+static bool on_one_host(const yoke_comm *comm, int a, int b)
+{
+    return comm->hosts.n ? comm->hosts.of[a] == comm->hosts.of[b] : comm->peers[a].info.host_id == comm->peers[b].info.host_id;
+}
+
+int yoke_comm_host(const yoke_comm *comm, int rank)
+{
+    if (!comm || rank < 0 || rank >= comm->size) return -1;
+    int lowest = 0, host = 0;
+    while (!on_one_host(comm, lowest, rank)) lowest++;
+    for (int r = 0; r < lowest; r++) {
+        int first = 0;
+        while (!on_one_host(comm, first, r)) first++;
+        host += first == r;
+    }
+    return host;
+}

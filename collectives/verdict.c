@@ -363,7 +363,7 @@ static void judge(yoke_comm *comm, struct yokei_op *op, uint64_t now)
         blame(comm, op, YOKE_ETIMEOUT, rank, what);
         return;
     }
-    if (busy || op->warned) return;
+    if (busy || op->warned || comm->timeout_ms >= YOKE_NO_TIMEOUT) return;
     op->warned = true;
     here_text(comm, op, here, sizeof here);
     rank_text(comm, rank, who, sizeof who);

@@ -121,7 +121,7 @@ static yoke_status run_one(const struct yokei_machine *k, const struct yokei_ins
     case YOKEI_ZERO: return run_zero(k);
     case YOKEI_FORWARD:
     case YOKEI_BACKWARD_INPUT:
-    case YOKEI_BACKWARD_WEIGHT: return run_layer(k, i);
+    case YOKEI_BACKWARD_WEIGHT: return runs && k->slow > 1 ? yokei_run_slowly(k, i, run_layer) : run_layer(k, i);
     case YOKEI_SEND_ACTIVATION:
     case YOKEI_RECEIVE_ACTIVATION:
     case YOKEI_SEND_GRADIENT:

@@ -154,6 +154,7 @@ struct yokei_machine {
     yoke_observer *observer;
     struct yoke_pass pass;  /* of the step; micro-batch and sample are filled in */
     struct yokei_adamw adamw;
+    double slow;            /* more than 1: a test aid, layers' calls take so many times as long, asleep */
     const struct yoke_tensor_group *tensor; /* the ranks that share this rank's layers; NULL: none */
     /* what needs other ranks; NULL: alone */
     yoke_status (*reduce)(void *context, int bucket, yoke_stream *stream, yoke_event *done);
@@ -177,5 +178,12 @@ static inline bool yokei_tells(const struct yokei_machine *k, enum yokei_instruc
 {
     return (k->messages_tell && yokei_is_message(kind)) || (k->reduces_tell && kind == YOKEI_REDUCE);
 }
+
+/* ---- slow.c: a test aid ---- */
+/** What YOKE_SLOW, "RANK:FACTOR,...", says of this rank of the job; 1 where it says nothing. YOKE_ECONFIG. */
+yoke_status yokei_slow_factor(double *factor_out);
+typedef yoke_status (*yokei_run_function)(const struct yokei_machine *machine, const struct yokei_instruction *instruction);
+/** Run a layer's call, then sleep so that it takes machine->slow times as long, without what it waits for others. */
+yoke_status yokei_run_slowly(const struct yokei_machine *machine, const struct yokei_instruction *instruction, yokei_run_function run);
 
 #endif

@@ -31,7 +31,7 @@ static yoke_status begin(struct forecast *w, struct yokei_training *t, int n_ran
     w->f->memory = calloc(n, sizeof *w->f->memory);
     if (!s->ranks || !s->shares || !s->threads || !w->f->rank || !w->f->memory) return yoke_fail(YOKE_ENOMEM, "plan: no host memory for %d ranks", n_ranks);
     for (int r = 0; r < n_ranks; r++) yokei_text(s->ranks[r].device, sizeof s->ranks[r].device, "%s", yoke_device_info(device_of(w, r))->spec);
-    YOKE_TRY(yokei_run_shares_planned(s));
+    YOKE_TRY(yokei_run_balance_planned(s));
     YOKE_TRY(yoke_model_gpt2(&t->plan.model, &s->model));
     w->config = yokei_run_trainer_config(s);
     w->f->n_ranks = n_ranks;
@@ -206,7 +206,8 @@ yoke_status yokei_forecast(struct yokei_training *t, int n_ranks, yoke_device *c
     out->model_flops = tokens * (6 * (12 * L * h * h + h * (double)g->vocab_size) + 12 * L * h * (double)t->plan.sequence);
     free(recomputes);
     yoke_model_destroy(w.s.model);
-    void *const lists[] = { w.s.ranks, w.s.shares, w.s.threads, w.s.replica_shares, w.s.stage_blocks, w.s.tensor_shares, w.s.zero_shares };
+    void *const lists[] = { w.s.ranks, w.s.shares, w.s.threads, w.s.replica_shares, w.s.stage_blocks, w.s.tensor_shares, w.s.zero_shares, w.s.placed, w.s.job.rank_of,
+                            w.s.job.host_of };
     for (size_t i = 0; i < YOKE_COUNT(lists); i++) free(lists[i]);
     if (status) yokei_forecast_free(out);
     return status;

@@ -6,7 +6,7 @@ libyoke_train_la_SOURCES += \
 	train/layers/layers.h train/layers/tensor.c train/layers/linear.c train/layers/half.c train/layers/embedding.c train/layers/attention.c train/layers/mlp.c \
 	train/layers/norm.c train/layers/head.c train/models/model.h train/models/model.c train/models/gpt2.c \
 	train/trainer.h train/trainer.c train/plan.c train/memory.h train/memory.c train/remedy.c train/forecast.h train/forecast.c train/step.c train/zero.c train/weights.c train/ranks.c train/tied.c train/loss_scale.c \
-	train/loop.h train/loop.c train/rate.c train/measure.c train/report.c train/finish.c train/weights_file.c train/zero_run.c \
+	train/loop.h train/loop.c train/rate.c train/place.c train/measure.c train/balance.c train/report.c train/finish.c train/weights_file.c train/zero_run.c \
 	train/checkpoint/checkpoint.h train/checkpoint/manifest.h train/checkpoint/manifest.c train/checkpoint/folder.c \
 	train/checkpoint/shards.h train/checkpoint/save.c train/checkpoint/open.c train/checkpoint/convert.c train/checkpoint/compare.c \
 	train/checkpoint/layout.h train/checkpoint/layout.c train/checkpoint/run.c \
@@ -21,7 +21,7 @@ include train/data/local.mk
 
 # Tests of training that need neither MPI nor another process.
 train_unit_programs = tests/unit/train_state tests/unit/train_layers tests/unit/train_program tests/unit/train_loop tests/unit/train_mesh tests/unit/train_memory tests/unit/train_schedule \
-	tests/unit/train_simulate
+	tests/unit/train_simulate tests/unit/train_balance
 check_PROGRAMS += $(train_unit_programs)
 YOKE_TESTS += $(train_unit_programs)
 # These fsync a thousand times; what is shown does not depend on the disk.
@@ -44,6 +44,8 @@ tests_unit_train_simulate_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_train_simulate_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_train_memory_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_train_memory_LDADD = $(TRAIN_TEST_LDADD)
+tests_unit_train_balance_CFLAGS = $(TRAIN_TEST_CFLAGS)
+tests_unit_train_balance_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_train_loop_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_train_loop_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_checkpoint_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
@@ -116,6 +118,18 @@ YOKE_TESTS += \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/tensor_planted_counted' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/tensor_planted_bias' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/tensor_planted_dropped'
+
+# Unequal devices: placement, what is chosen, and who is left out.
+check_PROGRAMS += tests/ranks/place
+tests_ranks_place_SOURCES = tests/ranks/ranks.h tests/ranks/place.c
+tests_ranks_place_CFLAGS = $(TRAIN_RANKS_CFLAGS)
+tests_ranks_place_LDADD = $(TRAIN_RANKS_LDADD)
+YOKE_TESTS += \
+	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run -H abab 4 tests/ranks/place' \
+	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run -H aabb 4 tests/ranks/place host opencl:0' \
+	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/place' \
+	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/balance_command'
+EXTRA_DIST += tests/ranks/balance_command
 
 # Checkpoints of divided models, and of runs as a user has them.
 check_PROGRAMS += tests/ranks/checkpoint

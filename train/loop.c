@@ -69,7 +69,9 @@ static yoke_status allocate(struct yokei_run_state *s)
     s->threads = calloc(n, sizeof *s->threads);
     s->peaks = calloc(n, sizeof *s->peaks);
     s->flops = calloc(n, sizeof *s->flops);
-    if (!s->ranks || !s->shares || !s->threads || !s->peaks || !s->flops) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
+    s->compute_sum = calloc(n, sizeof *s->compute_sum);
+    if (!s->ranks || !s->shares || !s->threads || !s->peaks || !s->flops || !s->compute_sum)
+        return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
     return YOKE_OK;
 }
 
@@ -84,15 +86,16 @@ static yoke_status open_metrics(struct yokei_run_state *s)
 static yoke_status set_up(struct yokei_run_state *s)
 {
     struct yokei_training *t = s->t;
-    struct yoke_trainer_config ranks = { .comm = t->comm, .control = t->control };
-    yokei_ranks(&ranks, &s->rank, &s->n_ranks);
+    const struct yoke_trainer_config ranks = { .comm = t->comm, .control = t->control };
+    yokei_run_begin_ranks(s);
     s->validation_loss = NAN;
     s->saved_step = -1;
     YOKE_TRY(allocate(s));
     YOKE_TRY(open_data(s));
     YOKE_TRY(yokei_ranks_agree(&ranks, yokei_tokens_hash(s->tokens), NULL, "read different data: give all hosts the same files"));
     YOKE_TRY(yoke_model_gpt2(&t->plan.model, &s->model));
-    YOKE_TRY(yokei_run_shares(s));
+    YOKE_TRY(yokei_run_balance(s));
+    if (s->rank < 0) return YOKE_OK;
     s->config = yokei_run_trainer_config(s);
     YOKE_TRY(yoke_trainer_create(s->model, t->device, &s->config, &s->trainer));
     YOKE_TRY(yokei_run_memory(s));
@@ -147,6 +150,19 @@ static yoke_status preempted(const struct yokei_run_state *s, int64_t step)
     return yoke_fail(YOKE_EPREEMPTED, "asked to stop: the run was saved behind step %lld; go on with --resume %s", (long long)step, s->t->save);
 }
 
+/* For the balance at the end: all steps but the first, where there are more. */
+static void count_step(struct yokei_run_state *s, const struct yoke_step_result *step, bool is_second)
+{
+    if (is_second) {
+        memset(s->compute_sum, 0, (size_t)s->n_ranks * sizeof *s->compute_sum);
+        s->step_sum = 0;
+        s->n_counted = 0;
+    }
+    for (int r = 0; r < s->n_ranks; r++) s->compute_sum[r] += step->ranks[r].busy_seconds;
+    s->step_sum += step->seconds;
+    s->n_counted++;
+}
+
 /* One step, and what is due behind it. */
 static yoke_status run_step(struct yokei_run_state *s, int64_t n, struct yokei_training_result *result, bool *over_out)
 {
@@ -166,6 +182,7 @@ static yoke_status run_step(struct yokei_run_state *s, int64_t n, struct yokei_t
     YOKE_TRY(note_progress(s, n, permille));
     YOKE_TRY(yoke_trainer_apply(s->trainer, rate, &step));
     if (s->tracer) YOKE_TRY(yokei_tracer_behind(s->tracer, n));
+    count_step(s, &step, n == s->first_step + 2);
     *over_out = is_over(p, t->replay, n, permille);
     for (int r = 0; r < s->n_ranks; r++) stop = stop || step.ranks[r].asked_to_stop;
     s->tokens_seen += p->batch * p->sequence;
@@ -192,16 +209,15 @@ static yoke_status run_steps(struct yokei_run_state *s, struct yokei_training_re
     for (int64_t n = s->first_step + 1; !over; n++) YOKE_TRY(run_step(s, n, result, &over));
     result->seconds = seconds_since(s->begun_ns);
     result->saved_step = s->saved_step;
-    if (t->plan.budget_seconds > 0 && !t->replay) {
-        t->plan.steps = result->steps;
-        YOKE_TRY(write_plan(s));
-    }
-    return YOKE_OK;
+    if (t->plan.budget_seconds > 0 && !t->replay) t->plan.steps = result->steps;
+    yokei_run_note_balance(s);
+    return write_plan(s);
 }
 
 static yoke_status run(struct yokei_run_state *s, struct yokei_training_result *result)
 {
     YOKE_TRY(set_up(s));
+    if (s->rank < 0) return YOKE_OK;
     YOKE_TRY(yoke_trainer_memory(s->trainer, &result->memory));
     YOKE_TRY(run_steps(s, result));
     result->bytes = yokei_tokens_are_bytes(s->tokens);
@@ -221,7 +237,12 @@ yoke_status yokei_training_run(struct yokei_training *t, struct yokei_training_r
     struct yokei_run_state s = { .t = t };
     yoke_status status = run(&s, &result);
     yokei_tracer_free(s.tracer);
+    result.leads = s.rank == 0;
+    result.chose_shares = s.chose_shares;
     yoke_trainer_destroy(s.trainer);
+    status = yokei_run_meet(&s, status);
+    /* After a fault nothing is called that waits for the others. */
+    if (!status || status == YOKE_EPREEMPTED) yokei_run_end_ranks(&s);
     yoke_model_destroy(s.model);
     yokei_tokens_close(s.tokens);
     yokei_metrics_close(s.metrics);
@@ -235,6 +256,10 @@ yoke_status yokei_training_run(struct yokei_training *t, struct yokei_training_r
     free(s.threads);
     free(s.peaks);
     free(s.flops);
+    free(s.compute_sum);
+    free(s.placed);
+    free(s.job.rank_of);
+    free(s.job.host_of);
     free(s.inputs);
     free(s.targets);
     if (status) free(result.sample);

@@ -60,6 +60,8 @@ struct yokei_training {
 };
 
 struct yokei_training_result {
+    bool leads;                  /* this rank is the first that works: what is told of the run, it tells */
+    bool chose_shares;           /* by what was measured before the run */
     int64_t steps;               /* done, those before a resumed checkpoint included */
     int64_t tokens;              /* of this process's steps */
     double seconds;              /* of these steps */
@@ -84,6 +86,15 @@ yoke_status yokei_training_run(struct yokei_training *t, struct yokei_training_r
 
 /* ---- shared by the files of a run ---- */
 
+/** All ranks of the job in the order in which they are placed; arrays are [n_ranks]. place.c fills it. */
+struct yokei_run_job {
+    yoke_comm *comm, *control;        /* of all, in that order; the training's own, unless they are `ordered` */
+    yoke_comm *ordered[2], *working[2]; /* made here, of all and of those that work; NULL: not needed */
+    yoke_comm *end;                   /* of all: where they meet at the end, if some are left out */
+    int rank, n_ranks;
+    int *rank_of, *host_of;           /* the job's own rank, and the host, of each */
+};
+
 /** The run at work. */
 struct yokei_run_state {
     struct yokei_training *t;
@@ -91,8 +102,12 @@ struct yokei_run_state {
     yoke_model *model;
     yoke_trainer *trainer;
     struct yoke_trainer_config config;
-    int rank, n_ranks;
+    /* Of the job's ranks, as they are placed on the mesh, some may be left out of the run. What follows is of those that are not. */
+    yoke_comm *comm, *control;
+    int rank, n_ranks;                /* rank -1: this one is left out */
     struct yokei_mesh mesh;
+    struct yokei_run_job job;
+    int *placed;                      /* [n_ranks] index among the job's placed ranks: in the plan */
     int64_t *shares, *threads;        /* of each rank: sequences of its replica */
     int64_t *replica_shares;          /* [mesh.data] */
     int *widths;                      /* [mesh.pipeline] of the plan; NULL: all stages alike */
@@ -111,6 +126,9 @@ struct yokei_run_state {
     double validation_loss;           /* the newest; NaN: none since the last row */
     double *peaks, *flops;            /* of each rank: operations per second at best (NaN: not known), and of the model in a step */
     struct yokei_tracer *tracer;      /* NULL: nothing is traced */
+    bool chose_shares;
+    double *compute_sum, step_sum;    /* seconds of the steps that count for the balance, of each rank and in all */
+    int64_t n_counted;
 };
 
 /** Whether several ranks hold the model together. */
@@ -120,11 +138,42 @@ static inline bool yokei_run_is_spread(const struct yokei_run_state *s) { return
 /** Tell rank 0's user something. */
 void yokei_run_note(const struct yokei_run_state *s, const char *format, ...) YOKE_PRINTF(2, 3);
 
+/* place.c */
+/** Until more is known all ranks work, in the job's order. */
+void yokei_run_begin_ranks(struct yokei_run_state *s);
+/** The mesh over the ranks in the job's order. YOKE_ECONFIG. Local. */
+yoke_status yokei_run_lay_mesh(struct yokei_run_state *s);
+/** The same, and devices of all ranks into s->ranks; their order by t->plan.placement, and their places on the mesh. Collective. YOKE_ECONFIG. */
+yoke_status yokei_run_place(struct yokei_run_state *s);
+/** Go on without the ranks whose s->shares are 0, which get s->rank -1; *any_out: whether there are such. Collective. */
+yoke_status yokei_run_leave_out(struct yokei_run_state *s, bool *any_out);
+/**
+ * Where ranks are left out, all of the job meet here when the run ended with `mine`: those wait until then, as long as it takes, and take the
+ * others' status over. Another end than YOKE_OK or YOKE_EPREEMPTED they hear of as everybody does who waits. Collective.
+ */
+yoke_status yokei_run_meet(const struct yokei_run_state *s, yoke_status mine);
+/** Destroy the communicators that were made here. Collective. */
+void yokei_run_end_ranks(struct yokei_run_state *s);
+
 /* measure.c */
-/** Devices of all ranks into s->ranks, and the shares: as planned, or dealt by the speed of each on the model's own step. */
-yoke_status yokei_run_shares(struct yokei_run_state *s);
+/** What one rank's device takes for the model's own layers, at the run's micro-batch, all ranks at once. A rank with a part of each
+ * layer's tensors takes that part of it. */
+struct yokei_speed {
+    double before, block, after; /* seconds per sequence and step (F, B, W, and R where its stage recomputes): of all layers before the blocks, of one block, of all behind */
+    double element;              /* seconds per parameter and step: gradient norm and AdamW */
+};
+/** speeds_out [n_ranks]. Collective. YOKE_ENOMEM, on all ranks alike: a device has too little memory for a micro-batch of one sequence. */
+yoke_status yokei_run_measure(struct yokei_run_state *s, int64_t micro_batch, struct yokei_speed *speeds_out);
+/** Seconds of an all_reduce of n f32 over each stage's used replicas, the slowest's. Collective. */
+yoke_status yokei_run_measure_sums(const struct yokei_run_state *s, const bool *used, int64_t n, double *seconds_out);
+/** What each rank computed in a step of the run, and how long a step took, into the plan: means of all steps but the first. */
+void yokei_run_note_balance(struct yokei_run_state *s);
+
+/* balance.c */
+/** Place the ranks, choose what t->plan leaves open, write it down there, and leave out who gets nothing. Collective. */
+yoke_status yokei_run_balance(struct yokei_run_state *s);
 /** The same without ranks or measurements, s->ranks [n_ranks] having the devices' names: shares as planned, else equal. */
-yoke_status yokei_run_shares_planned(struct yokei_run_state *s);
+yoke_status yokei_run_balance_planned(struct yokei_run_state *s);
 struct yoke_trainer_config yokei_run_trainer_config(const struct yokei_run_state *s);
 
 /* zero_run.c */

@@ -24,12 +24,12 @@ static void note_line(void *context, const char *text) { yokei_run_note(context,
 yoke_status yokei_run_memory(struct yokei_run_state *s)
 {
     struct yokei_plan *p = &s->t->plan;
-    struct yoke_memory_report *list = calloc((size_t)s->n_ranks, sizeof *list);
-    if (!list) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
-    for (int r = 0; r < s->n_ranks; r++) list[r] = s->trainer->memory[r].report;
+    struct yoke_memory_report *list = calloc((size_t)p->n_ranks, sizeof *list); /* nothing for ranks that are left out */
+    if (!list) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %lld ranks", (long long)p->n_ranks);
+    for (int r = 0; r < s->n_ranks; r++) list[s->placed[r]] = s->trainer->memory[r].report;
     free(p->memory);
     p->memory = list;
-    p->n_memory = s->n_ranks;
+    p->n_memory = p->n_ranks;
     yokei_memory_table(s->trainer->memory, s->n_ranks, note_line, s);
     return YOKE_OK;
 }

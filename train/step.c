@@ -136,6 +136,7 @@ static void set_up(struct yoke_trainer *t, const struct yokei_job *job, const st
     k->messages_tell = yokei_is_eager(t->device);
     k->tensor = t->groups.tensor ? &t->timed : NULL;
     k->observer = t->profiling ? &t->profiler : NULL;
+    k->slow = t->slow;
     k->pass = (struct yoke_pass){ .size = sizeof k->pass, .mode = program->mode, .step = t->step,
                                   .sample_offset = t->plan.first[t->plan.mesh.d],
                                   .normaliser = t->config.batch * t->config.sequence,

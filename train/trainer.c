@@ -35,6 +35,7 @@ yoke_status yoke_trainer_create(const yoke_model *model, yoke_device *device, co
     t->config = *config;
     t->device = device;
     t->model = (yoke_model *)(uintptr_t)model; /* only its count of users is written */
+    YOKE_TRY_GOTO(yokei_slow_factor(&t->slow), free_trainer);
     YOKE_TRY_GOTO(yokei_trainer_plan(model, device, &t->config, &t->plan), free_trainer);
     t->model->n_trainers++;
     t->memory = calloc((size_t)t->plan.n_ranks, sizeof *t->memory);

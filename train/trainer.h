@@ -99,6 +99,7 @@ struct yoke_trainer {
     struct yokei_step_times times;      /* of the step in hand, or (queued streams) of the last one that was synchronised */
     double norms_seconds;               /* of that one */
     uint64_t passed_ns, fetched_ns;     /* when the last pass was seen to be over, and the gradients' norms */
+    double slow;                        /* YOKE_SLOW, a test aid; 1: none */
 };
 
 /* ---- timing.c ---- */

@@ -100,6 +100,11 @@ yoke_status yokei_topology(struct yokei_topology *out);
 yoke_status yokei_bind(int index, int n_slots, int *n_cores_out);
 /** The slot's cores, first..end-1 of n_cores: no two slots differ by more than one core, no two cores by more than one slot. */
 void yokei_bind_range(int n_cores, int index, int n_slots, int *first_out, int *end_out);
+#define YOKEI_UNIT_WORDS 16 /* processing units of a host that are looked at: 1024 */
+/** The processing units that this process may run on: bit u of word u / 64. */
+yoke_status yokei_bound_units(uint64_t units_out[YOKEI_UNIT_WORDS]);
+/** As yokei_bind, of the cores with these units, whatever this process was bound to: all its threads. */
+yoke_status yokei_bind_to_units(const uint64_t units[YOKEI_UNIT_WORDS], int index, int n_slots, int *n_cores_out);
 
 /* ---- host.c ---- */
 /**

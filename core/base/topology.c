@@ -65,13 +65,10 @@ void yokei_bind_range(int n_cores, int index, int n_slots, int *first_out, int *
     *end_out = n_slots > n_cores ? *first_out + 1 : (int)((int64_t)n_cores * (index + 1) / n_slots);
 }
 
-yoke_status yokei_bind(int index, int n_slots, int *n_cores_out)
+/* To slot `index` of the cores that have a processing unit in `allowed`. */
+static yoke_status bind_within(hwloc_topology_t topology, hwloc_const_cpuset_t allowed, int index, int n_slots, int *n_cores_out)
 {
-    if (n_slots < 1 || index < 0 || index >= n_slots)
-        return yoke_fail(YOKE_EINVAL, "binding: slot %d of %d does not exist", index, n_slots);
-    hwloc_topology_t topology = NULL;
-    YOKE_TRY(load(&topology));
-    hwloc_cpuset_t allowed = allowed_now(topology), mine = hwloc_bitmap_alloc();
+    hwloc_cpuset_t mine = hwloc_bitmap_alloc();
     int n_cores = hwloc_get_nbobjs_inside_cpuset_by_type(topology, allowed, HWLOC_OBJ_CORE);
     yoke_status status = YOKE_OK;
     int first, end;
@@ -88,8 +85,46 @@ yoke_status yokei_bind(int index, int n_slots, int *n_cores_out)
         status = yoke_fail(YOKE_EBACKEND, "binding to %d core(s) failed: %s", end - first, strerror(errno));
     }
     hwloc_bitmap_free(mine);
+    if (!status && n_cores_out) *n_cores_out = YOKE_MAX(1, end - first);
+    return status;
+}
+
+yoke_status yokei_bind(int index, int n_slots, int *n_cores_out)
+{
+    if (n_slots < 1 || index < 0 || index >= n_slots)
+        return yoke_fail(YOKE_EINVAL, "binding: slot %d of %d does not exist", index, n_slots);
+    hwloc_topology_t topology = NULL;
+    YOKE_TRY(load(&topology));
+    hwloc_cpuset_t allowed = allowed_now(topology);
+    const yoke_status status = bind_within(topology, allowed, index, n_slots, n_cores_out);
     hwloc_bitmap_free(allowed);
     hwloc_topology_destroy(topology);
-    if (!status && n_cores_out) *n_cores_out = YOKE_MAX(1, end - first);
+    return status;
+}
+
+yoke_status yokei_bound_units(uint64_t units_out[YOKEI_UNIT_WORDS])
+{
+    hwloc_topology_t topology = NULL;
+    YOKE_TRY(load(&topology));
+    hwloc_cpuset_t allowed = allowed_now(topology);
+    memset(units_out, 0, YOKEI_UNIT_WORDS * sizeof *units_out);
+    for (int u = hwloc_bitmap_first(allowed); u >= 0 && u < YOKEI_UNIT_WORDS * 64; u = hwloc_bitmap_next(allowed, u)) units_out[u / 64] |= (uint64_t)1 << u % 64;
+    hwloc_bitmap_free(allowed);
+    hwloc_topology_destroy(topology);
+    return YOKE_OK;
+}
+
+yoke_status yokei_bind_to_units(const uint64_t units[YOKEI_UNIT_WORDS], int index, int n_slots, int *n_cores_out)
+{
+    if (n_slots < 1 || index < 0 || index >= n_slots)
+        return yoke_fail(YOKE_EINVAL, "binding: slot %d of %d does not exist", index, n_slots);
+    hwloc_topology_t topology = NULL;
+    YOKE_TRY(load(&topology));
+    hwloc_cpuset_t allowed = hwloc_bitmap_alloc();
+    for (unsigned u = 0; u < YOKEI_UNIT_WORDS * 64; u++)
+        if (units[u / 64] >> u % 64 & 1) hwloc_bitmap_set(allowed, u);
+    const yoke_status status = bind_within(topology, allowed, index, n_slots, n_cores_out);
+    hwloc_bitmap_free(allowed);
+    hwloc_topology_destroy(topology);
     return status;
 }

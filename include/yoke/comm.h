@@ -41,13 +41,16 @@ enum yoke_check {
 };
 enum yoke_wait { YOKE_WAIT_AUTO = 0, YOKE_WAIT_SPIN, YOKE_WAIT_YIELD, YOKE_WAIT_SLEEP };
 
+#define YOKE_NO_TIMEOUT ((int64_t)1 << 41) /* milliseconds: 70 years */
+
 /** Zero means the default everywhere. Compared between the ranks at creation. */
 struct yoke_comm_config {
     size_t size;
     const char *name;      /* for messages; default "world" */
     enum yoke_accum accum;
     enum yoke_wait wait;
-    int64_t timeout_ms;    /* a rank that is alive but has not called; default 600000, YOKE_TIMEOUT_MS */
+    int64_t timeout_ms;    /* a rank that is alive but has not called; default 600000, YOKE_TIMEOUT_MS. YOKE_NO_TIMEOUT: it may take as long as it
+                              likes, whatever the variable says, and no warning comes; only a rank that died, was stopped or is stuck ends the wait */
     int64_t stall_ms;      /* a rank that entered and makes no progress; default 10000, YOKE_STALL_MS */
     size_t chunk_bytes;    /* of the pipelines; default chosen by size, YOKE_CHUNK_BYTES */
     const char *algorithm; /* of all_reduce: oneshot, slices, direct, ring, exchange, chain, doubling, hierarchy; YOKE_ALGORITHM.
@@ -132,6 +135,11 @@ yoke_status yoke_comm_shrink(yoke_comm *comm, const int without[], int n_without
 yoke_status yoke_comm_abort(yoke_comm *comm, const char *reason);
 int yoke_comm_rank(const yoke_comm *comm);
 int yoke_comm_size(const yoke_comm *comm);
+/**
+ * The host of a rank, counted from 0 in the order of the hosts' lowest ranks: ranks of one host see each other's memory, or, where none
+ * does (YOKE_NO_SHARED), run under one boot of one system with the same YOKE_HOST_ID. The same on all ranks; -1: no such rank. Local.
+ */
+int yoke_comm_host(const yoke_comm *comm, int rank);
 /** YOKE_OK while the communicator works, else its sticky error (and the thread's error text is set to it). */
 yoke_status yoke_comm_error(yoke_comm *comm);
 /** Mark this rank as busy outside collectives (compiling, saving): nobody calls it stuck. Ends at the next collective. */

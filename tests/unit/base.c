@@ -100,18 +100,25 @@ static void topology_and_binding(void **state)
     assert_in_range(t.n_cores, 1, 4096);
     assert_true(t.n_processing_units >= t.n_cores);
     assert_true(t.memory_bytes > 0);
+    uint64_t all[YOKEI_UNIT_WORDS], own[YOKEI_UNIT_WORDS];
+    assert_ok(yokei_bound_units(all));
     const pid_t child = fork(); /* binding is for good: in a child */
     if (child == 0) {
-        int n = 0;
+        int n = 0, n_own = 0, n_stray = 0;
         cpu_set_t set;
         if (yokei_bind(0, t.n_cores, &n) || n != 1) _exit(1);
         if (sched_getaffinity(0, sizeof set, &set) || CPU_COUNT(&set) > t.n_processing_units / t.n_cores) _exit(2);
-        _exit(0);
+        /* Back to all of them, and to the last core alone. */
+        if (yokei_bind_to_units(all, 0, 1, &n) || n != t.n_cores || yokei_bound_units(own) || memcmp(own, all, sizeof all) != 0) _exit(3);
+        if (yokei_bind_to_units(all, t.n_cores - 1, t.n_cores, &n) || n != 1 || yokei_bound_units(own)) _exit(4);
+        for (int w = 0; w < YOKEI_UNIT_WORDS; w++) n_own += __builtin_popcountll(own[w]), n_stray += __builtin_popcountll(own[w] & ~all[w]);
+        _exit(n_own < 1 || n_own > t.n_processing_units / t.n_cores || n_stray ? 5 : 0);
     }
     int end;
     waitpid(child, &end, 0);
     assert_int_equal(WEXITSTATUS(end), 0);
     assert_fails(YOKE_EINVAL, "slot 2 of 2", yokei_bind(2, 2, NULL));
+    assert_fails(YOKE_EINVAL, "slot 2 of 2", yokei_bind_to_units(all, 2, 2, NULL));
 }
 
 /* Whatever the numbers, every core is used, slots are of equal size, and cores equally loaded. */

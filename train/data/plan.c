@@ -19,6 +19,9 @@ static const struct yokei_json_field RANK_FIELDS[] = {
     { "samples", YOKEI_JSON_I64, RANK(samples), true, 0, LIMIT },
     { "micro_batch", YOKEI_JSON_I64, RANK(micro_batch), true, 0, LIMIT },
     { "threads", YOKEI_JSON_I64, RANK(threads), false, 0, 65536 },
+    { "job_rank", YOKEI_JSON_I64, RANK(job_rank), false, -1, 100000 },
+    { "predicted_seconds", YOKEI_JSON_F64, RANK(predicted_seconds), false, 0, LIMIT },
+    { "measured_seconds", YOKEI_JSON_F64, RANK(measured_seconds), false, 0, LIMIT },
     { 0 },
 };
 static const struct yokei_json_schema RANK_SCHEMA = { RANK_FIELDS, sizeof(struct yokei_plan_rank), false, YOKE_ECONFIG };
@@ -49,6 +52,8 @@ static const struct yokei_json_field MEMORY_FIELDS[] = {
 static const struct yokei_json_schema MEMORY_SCHEMA = { MEMORY_FIELDS, sizeof(struct yoke_memory_report), false, YOKE_ECONFIG };
 
 static const char *const PRECISIONS[] = { "fp32", "bf16", "fp16", NULL };
+static const char *const BALANCES[] = { "", "auto", "equal", NULL };
+static const char *const PLACEMENTS[] = { "", "host", "rank", NULL };
 
 static const struct yokei_json_field PLAN_FIELDS[] = {
     { "version", YOKEI_JSON_I64, PLAN(version), true, YOKEI_PLAN_VERSION, YOKEI_PLAN_VERSION },
@@ -77,6 +82,10 @@ static const struct yokei_json_field PLAN_FIELDS[] = {
     { "tensor_shares", YOKEI_JSON_TEXT, PLAN(tensor_shares), false },
     { "zero", YOKEI_JSON_I64, PLAN(zero), false, 0, 1 },
     { "zero_shares", YOKEI_JSON_TEXT, PLAN(zero_shares), false },
+    { "balance", YOKEI_JSON_TEXT, PLAN(balance), false, .choices = BALANCES },
+    { "placement", YOKEI_JSON_TEXT, PLAN(placement), false, .choices = PLACEMENTS },
+    { "predicted_step_seconds", YOKEI_JSON_F64, PLAN(predicted_step_seconds), false, 0, LIMIT },
+    { "measured_step_seconds", YOKEI_JSON_F64, PLAN(measured_step_seconds), false, 0, LIMIT },
     { "variants", YOKEI_JSON_ARRAY, PLAN(variants), false, 0, 100000, .schema = &VARIANT_SCHEMA,
       .count_offset = offsetof(struct yokei_plan, n_variants) },
     { "learning_rate", YOKEI_JSON_F64, PLAN(learning_rate), false, 0, 1e3 },

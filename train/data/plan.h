@@ -14,9 +14,11 @@
 struct yokei_plan_rank {
     char device[32];       /* "opencl:0" */
     double share;          /* of the measured speed; informative, the samples are what counts. (0, 1] */
-    int64_t samples;       /* sequences of each step's batch; 0: a rank that only takes part in the sums */
+    int64_t samples;       /* sequences of each step's batch; 0: the rank is left out of the run */
     int64_t micro_batch;   /* sequences of one pass */
     int64_t threads;       /* host threads the rank computes with; sums of a host device may depend on it */
+    int64_t job_rank;      /* as the job was started; a plan lists ranks as they are placed on the mesh. -1: unknown, as here */
+    double predicted_seconds, measured_seconds; /* that it computes in a step: by what was measured before the run, and in the run; 0: unknown */
 };
 struct yokei_plan_variant { /* an op's variant on the devices of one backend */
     char device[32], op[48], variant[64];
@@ -51,6 +53,9 @@ struct yokei_plan {
     char tensor_shares[256]; /* "3:1"; "" equal */
     int64_t zero;            /* 0, 1: optimizer states are divided over the replicas */
     char zero_shares[2048];  /* the replicas' slices of them: "3:1"; "" equal, with zero 1 by free memory */
+    char balance[8];        /* how the three that are not given were chosen: "auto", "equal"; "" unknown */
+    char placement[8];      /* order of the ranks on the mesh: "host", "rank"; "" as "rank" */
+    double predicted_step_seconds, measured_step_seconds; /* a whole step; 0: unknown */
     struct yokei_plan_variant *variants;
     int64_t n_variants;
     /* the optimizer, and how long it runs: steps, or a time budget */
