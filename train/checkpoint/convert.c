@@ -10,6 +10,7 @@
 #include "core/base/base.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/shards.h"
+#include "train/model_folder.h"
 
 /* Where the weights come from, whatever it is. */
 struct source {
@@ -40,10 +41,7 @@ static yoke_status open_either(const char *path, struct source *s)
         return YOKE_OK;
     }
     YOKE_TRY(yokei_safetensors_open(path, 0, &s->file));
-    const char *slash = strrchr(path, '/');
-    if (yokei_is_folder(path)) yokei_text(folder, sizeof folder, "%s", path);
-    else yokei_text(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
-    return yokei_gpt2_config_read(folder, &s->model);
+    return yokei_model_config(path, &s->model);
 }
 
 /* Shards are told apart by the files that the tensors come from. */

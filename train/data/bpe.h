@@ -42,6 +42,7 @@ struct yokei_ids {
     int32_t *id;
     size_t n, room;
 };
+yoke_status yokei_ids_add(struct yokei_ids *ids, int32_t id);
 enum yokei_bpe_flags { YOKEI_BPE_TEMPLATE = 1 /* with what the post-processor puts around a text, such as Llama 3's begin of text */ };
 /**
  * Append a text's tokens to `ids`. O(n log n) in the bytes, words of any length included. Not thread-safe: a tokenizer keeps a cache.

@@ -115,7 +115,6 @@ yoke_status yokei_bpe_add_token(struct yokei_bpe *bpe, const char *name, int64_t
 yoke_status yokei_bpe_reserve_merges(struct yokei_bpe *bpe, size_t n);
 void yokei_bpe_add_merge(struct yokei_bpe *bpe, int32_t left, int32_t right, uint32_t rank, int32_t id);
 int32_t yokei_bpe_find_bytes(const struct yokei_bpe *bpe, const char *name, size_t n);
-yoke_status yokei_ids_add(struct yokei_ids *ids, int32_t id);
 /** A word's tokens. `offset`: where it lies in the text, for messages. */
 yoke_status yokei_bpe_word(struct yokei_bpe *bpe, const unsigned char *word, size_t n, size_t offset, struct yokei_ids *ids);
 
