@@ -7,7 +7,8 @@ Trains two small tokenizers on licences that Debian installs, one as GPT-2's and
 tokenizer_gpt2.json     byte-level BPE with GPT-2's pattern, merges as lists, an added token with each flag
 tokenizer_llama3.json   Llama 3's pattern and template, ignore_merges, merges as texts, special tokens behind the vocabulary
 tokenizer_expected.json the tokens of texts that are hard to cut, by each tokenizer and by other pre-tokenizers;
-                        and which characters are \\p{L}, \\p{N}, \\s, and characters of a word, as lengths of runs
+                        and which characters are \\p{L}, \\p{N}, \\s, characters of a word, and those that NFC changes,
+                        as lengths of runs
 
 usage: make_tokenizer.py [DIR]        without DIR: beside this script
 """
@@ -119,6 +120,13 @@ def is_word():
     return lambda char: not t.encode(char + "X").ids
 
 
+def changed_by_nfc():
+    """Characters that NFC replaces, orders, or joins with the one before them; Hangul's vowels and finals, too."""
+    joined = {part for code in range(0x110000) for part in unicodedata.decomposition(chr(code)).split()[1:] if not unicodedata.decomposition(chr(code)).startswith("<")}
+    joined = {int(part, 16) for part in joined} | set(range(0x1161, 0x1176)) | set(range(0x11a8, 0x11c3))
+    return lambda char: ord(char) in joined or unicodedata.combining(char) or unicodedata.normalize("NFC", char) != char
+
+
 def ranges(holds):
     """Characters for which it holds: for how many it does not, for how many it does, for how many it does not, ..., from U+0000 on."""
     found, last = [], -1
@@ -160,7 +168,7 @@ def main():
         cases.append({"name": name, "pre_tokenizer": pre, "ids": ids})
     write(folder, "tokenizer_expected.json", {
         "made_by": f"tokenizers {tokenizers.__version__}, Unicode {unicodedata.unidata_version}", "texts": texts(), "small_texts": small_texts(), "cases": cases,
-        "classes": dict({p: ranges(matches(p)) for p in (r"\p{L}", r"\p{N}", r"\d", r"\s")}, word=ranges(is_word()))})
+        "classes": dict({p: ranges(matches(p)) for p in (r"\p{L}", r"\p{N}", r"\d", r"\s")}, word=ranges(is_word()), **{"nfc changes": ranges(changed_by_nfc())})})
 
 
 if __name__ == "__main__":

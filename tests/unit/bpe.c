@@ -88,6 +88,7 @@ static void classes_are_those_of_the_oracle(void **state)
     json_t *runs;
     assert_ok(yokei_bpe_compile("test", "\\p{Cn}", false, &unassigned));
     json_object_foreach(json_object_get(expected, "classes"), name, runs) {
+        if (strcmp(name, "nfc changes") == 0) continue;
         int64_t next = 0, n_matches = 0;
         size_t run = 0;
         bool wanted = true;
@@ -119,6 +120,22 @@ static void classes_are_those_of_the_oracle(void **state)
     }
     pcre2_code_free(unassigned);
     pcre2_match_data_free(data);
+}
+
+/* No character that is said to be safe from NFC combines, or is replaced. */
+static void what_is_surely_nfc(void **state)
+{
+    (void)state;
+    const json_t *runs = json_object_get(json_object_get(expected, "classes"), "nfc changes");
+    int64_t at = 0, n_changed = 0;
+    for (size_t i = 0; i < json_array_size(runs); i++) {
+        const int64_t n = json_integer_value(json_array_get(runs, i));
+        for (int64_t c = at; i % 2 && c < at + n; c++, n_changed++)
+            if (yokei_is_surely_nfc((uint32_t)c)) fail_msg("U+%04X is not safe from NFC", (unsigned)c);
+        at += n;
+    }
+    assert_true(n_changed > 1500);
+    assert_true(yokei_is_surely_nfc(0x4e00) && yokei_is_surely_nfc(0xe9) && yokei_is_surely_nfc(0x1f600));
 }
 
 /* Bytes of which some runs are UTF-8 and some are none; special tokens and spaces in between. */
@@ -322,6 +339,34 @@ static void broken_files_are_refused(void **state)
     assert_null(bpe);
 }
 
+/* Bytes of a file changed at random: refused, or another good tokenizer, but never harm. What is opened must still encode. */
+static void damaged_files_do_no_harm(void **state)
+{
+    (void)state;
+    const json_t *files[] = { gpt2, llama3 };
+    const struct yokei_philox_key key = yokei_philox_named(test_seed(), "mutants");
+    int n_refused = 0;
+    for (uint64_t trial = 0; trial < 400; trial++) {
+        char *text = json_dumps(files[trial % 2], 0);
+        const size_t n = strlen(text);
+        const int n_changes = 1 + (int)(yokei_uniform(key, 64 * trial) * 4);
+        for (int i = 0; i < n_changes; i++) {
+            const size_t at = (size_t)(yokei_uniform(key, 64 * trial + 2 + 3 * (uint64_t)i) * (double)n);
+            text[at] = "0123456789\"{}[],:\\abctrue -\xff\x00"[(size_t)(yokei_uniform(key, 64 * trial + 3 + 3 * (uint64_t)i) * 30)];
+        }
+        struct yokei_bpe *bpe = NULL;
+        struct yokei_ids ids = { 0 };
+        const yoke_status status = yokei_bpe_parse("test.json", text, n, &bpe);
+        n_refused += status != YOKE_OK;
+        assert_true(status == YOKE_OK || status == YOKE_EDATA || status == YOKE_ECONFIG);
+        if (!status) (void)yokei_bpe_encode(bpe, "a text <|endoftext|> WORD 123\n", 31, YOKEI_BPE_TEMPLATE, &ids);
+        free(ids.id);
+        yokei_bpe_close(bpe);
+        free(text);
+    }
+    assert_true(n_refused > 100 && n_refused < 400);
+}
+
 static void other_kinds_are_refused_by_name(void **state)
 {
     (void)state;
@@ -404,7 +449,8 @@ static void tokens_by_name_and_kind(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_tokens_as_huggingface), cmocka_unit_test(classes_are_those_of_the_oracle), cmocka_unit_test(any_bytes_come_back),
+        cmocka_unit_test(same_tokens_as_huggingface), cmocka_unit_test(classes_are_those_of_the_oracle), cmocka_unit_test(what_is_surely_nfc),
+        cmocka_unit_test(any_bytes_come_back), cmocka_unit_test(damaged_files_do_no_harm),
         cmocka_unit_test(broken_text_is_words_of_its_own), cmocka_unit_test(merges_are_those_of_the_definition), cmocka_unit_test(long_words_are_quick),
         cmocka_unit_test(broken_files_are_refused), cmocka_unit_test(other_kinds_are_refused_by_name), cmocka_unit_test(holes_between_ids),
         cmocka_unit_test(what_cannot_be_encoded), cmocka_unit_test(tokens_by_name_and_kind),
