@@ -194,7 +194,7 @@ const struct cli_verb cli_verb_table[] = {
     { "ckpt convert", CLI_CKPT_CONVERT, .arguments = "CKPT|DIR OUT", .summary = "Write a checkpoint's weights as a folder for Hugging Face's readers",
       .example = "yoke ckpt convert checkpoints gpt --dtype bf16 --single-file",
       .description =
-          "Writes config.json and the weights under Hugging Face's names to the new folder OUT, which is there whole or not at all. Each number "
+          "Writes config.json, the weights under Hugging Face's names and, where there is one, tokenizer.json to the new folder OUT, which is there whole or not at all. Each number "
           "is rounded once, to nearest, ties to even; a finite one that the type cannot hold is refused (exit code 11). The source may "
           "also be a folder or file of safetensors beside a config.json.",
       .run = cli_ckpt_convert },

@@ -28,8 +28,8 @@ static yoke_status encode_text(struct yokei_run_state *s, const struct yokei_tok
         return yoke_fail_context(status, "%s", t->tokens);
     }
     YOKE_TRY(yokei_tokens_of(t->tokens, ids.id, n, c, &s->tokens));
-    yokei_run_note(s, "%s: %zu bytes are %zu tokens (%.2f bytes each), encoded in %.2f s (%.1f MB/s)", t->tokens, bytes, n, (double)bytes / (double)n, seconds,
-                   seconds > 0 ? (double)bytes / seconds * 1e-6 : 0.0);
+    yokei_run_note(s, "%s: %zu bytes are %zu tokens (%.2f bytes each), encoded in %.2f s (%.1f k tokens/s)", t->tokens, bytes, n, (double)bytes / (double)n,
+                   seconds, seconds > 0 ? (double)n / seconds * 1e-3 : 0.0);
     return YOKE_OK;
 }
 
@@ -44,15 +44,7 @@ yoke_status yokei_run_open_tokens(struct yokei_run_state *s, const struct yokei_
 
 yoke_status yokei_run_copy_tokenizer(const struct yokei_run_state *s, const char *dir)
 {
-    char path[4096];
-    struct yokei_map map;
-    if (!s->bpe || !dir || s->rank != 0) return YOKE_OK;
-    YOKE_TRY(yokei_make_folder(dir));
-    yokei_text(path, sizeof path, "%s/tokenizer.json", dir);
-    YOKE_TRY(yokei_map_open(yokei_bpe_path(s->bpe), YOKE_EDATA, &map));
-    const yoke_status status = yokei_file_write(path, map.data, map.bytes);
-    yokei_map_close(&map);
-    return status;
+    return s->bpe && dir && s->rank == 0 ? yokei_model_copy_tokenizer(yokei_bpe_path(s->bpe), dir) : YOKE_OK;
 }
 
 /* The bytes of the tokens that the validation looked at: the targets of its windows, which follow each other. */

@@ -9,6 +9,7 @@
 #include "core/base/base.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/data/json.h"
+#include "train/data/map.h"
 #include "train/loop.h"
 
 /* "DIR/name" for a folder, and for a file the one beside it. */
@@ -42,15 +43,34 @@ yoke_status yokei_model_check_tokenizer(const struct yokei_bpe *bpe, int64_t voc
                      (long long)yokei_bpe_n_ids(bpe));
 }
 
+bool yokei_model_tokenizer(const char *path, char *file_out, size_t bytes)
+{
+    static const char *const places[] = { "tokenizer.json", "../tokenizer.json" };
+    char folder[4100];
+    const bool is_checkpoint = yokei_checkpoint_is(path) && yokei_checkpoint_locate(path, folder, sizeof folder) == YOKE_OK;
+    for (size_t i = 0; i < (is_checkpoint ? 2 : 1); i++) {
+        beside(is_checkpoint ? folder : path, places[i], file_out, bytes);
+        if (access(file_out, F_OK) == 0) return true;
+    }
+    return false;
+}
+
+yoke_status yokei_model_copy_tokenizer(const char *tokenizer, const char *dir)
+{
+    char path[4200];
+    struct yokei_map map;
+    YOKE_TRY(yokei_make_folder(dir));
+    yokei_text(path, sizeof path, "%s/tokenizer.json", dir);
+    YOKE_TRY(yokei_map_open(tokenizer, YOKE_EDATA, &map));
+    const yoke_status status = yokei_file_write(path, map.data, map.bytes);
+    yokei_map_close(&map);
+    return status;
+}
+
 static yoke_status open_tokenizer(const char *tokenizer, struct yokei_model_folder *f)
 {
-    static const char *const places[] = { "tokenizer.json", "../tokenizer.json" }; /* a checkpoint's lies in the folder of all checkpoints */
-    const size_t n_places = yokei_checkpoint_is(f->path) ? 2 : 1;
     char file[4200];
-    for (size_t i = 0; i < n_places && !tokenizer; i++) {
-        beside(f->path, places[i], file, sizeof file);
-        if (access(file, F_OK) == 0) tokenizer = file;
-    }
+    if (!tokenizer && yokei_model_tokenizer(f->path, file, sizeof file)) tokenizer = file;
     if (tokenizer) {
         YOKE_TRY(yokei_bpe_open(tokenizer, &f->bpe));
         return yokei_model_check_tokenizer(f->bpe, f->vocab_size);

@@ -165,7 +165,7 @@ static yoke_status write_folder(const struct source *s, const char *folder, yoke
 yoke_status yokei_checkpoint_convert(const char *path, const char *out, yoke_dtype dtype, bool single_file)
 {
     struct source s = { .n = 0 };
-    char temporary[4200], why[1024];
+    char temporary[4200], tokenizer[4200], why[1024];
     if (access(out, F_OK) == 0) return yoke_fail(YOKE_EINVAL, "%s is there already: name a folder that is not", out);
     if (dtype != YOKE_F32 && dtype != YOKE_F16 && dtype != YOKE_BF16)
         return yoke_fail(YOKE_EINVAL, "weights can be converted to f32, bf16 or f16, not to %s", yoke_dtype_name(dtype));
@@ -177,6 +177,7 @@ yoke_status yokei_checkpoint_convert(const char *path, const char *out, yoke_dty
         status = yoke_fail(YOKE_EIO, "%s: cannot be made: %s", temporary, strerror(errno));
     else if (!status) {
         status = write_folder(&s, temporary, dtype);
+        if (!status && yokei_model_tokenizer(path, tokenizer, sizeof tokenizer)) status = yokei_model_copy_tokenizer(tokenizer, temporary);
         if (!status && yokei_disk_rename(temporary, out))
             status = yoke_fail(YOKE_EIO, "%s: cannot be renamed to %s: %s", temporary, out, strerror(errno));
         if (status) {
