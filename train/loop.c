@@ -111,7 +111,6 @@ static yoke_status set_up(struct yokei_run_state *s)
     if (s->n_ranks > 1) YOKE_TRY(yokei_weights_compare(s->trainer));
     YOKE_TRY(yokei_run_check_save(s));
     YOKE_TRY(yokei_run_begin_trace(s));
-    YOKE_TRY(yokei_run_copy_tokenizer(s, t->save));
     if (t->tokenizer && t->save) YOKE_TRY(yokei_ranks_all_well(&s->config, yokei_run_copy_tokenizer(s, t->save)));
     YOKE_TRY(write_plan(s));
     return open_metrics(s);
