@@ -46,6 +46,8 @@ yoke_status cli_bench_allreduce(const struct cli_context *context);
 yoke_status cli_train(const struct cli_context *context);
 yoke_status cli_plan(const struct cli_context *context);
 yoke_status cli_parity(const struct cli_context *context);
+yoke_status cli_sample(const struct cli_context *context);
+yoke_status cli_tokenize(const struct cli_context *context);
 yoke_status cli_trace(const struct cli_context *context);
 yoke_status cli_schedule_show(const struct cli_context *context);
 yoke_status cli_schedule_check(const struct cli_context *context);

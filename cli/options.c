@@ -42,7 +42,7 @@ const struct cli_option cli_option_table[] = {
     /* ---- trace: cli/trace.c ---- */
     { "format", CLI_TRACE, CLI_CHOICE, .value = "text", .choices = "text|json|chrome",
       .help = "For people, for scripts, or a time line for chrome://tracing and ui.perfetto.dev" },
-    { "to", CLI_TRACE, CLI_TEXT, 'o', .no_key = true, .metavar = "FILE", .help = "Write to this file, whole or not at all, instead of to stdout" },
+    { "to", CLI_TRACE | CLI_TOKENIZE, CLI_TEXT, 'o', .no_key = true, .metavar = "FILE", .help = "Write to this file, whole or not at all, instead of to stdout" },
     { "last", CLI_TRACE, CLI_INT, .value = "5", .least = 0, .most = 1024, .help = "Operations to show of each rank, in text and JSON" },
 
     /* ---- schedule: cli/schedule.c ---- */
@@ -77,13 +77,13 @@ const struct cli_option cli_option_table[] = {
     { "tied", CLI_SCHEDULE_CHECK, CLI_FLAG, .help = "The first and the last stage share parameters; default: where the file has TIED" },
 
     /* ---- verify, bench ---- */
-    { "device", CLI_VERIFY | BENCH | CLI_TRAIN | CLI_PARITY, CLI_TEXT, .value = "host", .metavar = "SPEC",
+    { "device", CLI_VERIFY | BENCH | CLI_TRAIN | CLI_PARITY | CLI_SAMPLE, CLI_TEXT, .value = "host", .metavar = "SPEC",
       .help = "Device to use: host, opencl:0, cuda:1, hip:0, reference" },
     { "op", CLI_VERIFY, CLI_TEXT, .metavar = "WORD", .help = "Only this op, such as layernorm_backward, or family, such as norm" },
     { "dtype", CLI_VERIFY, CLI_CHOICE, .choices = DTYPES "|f64", .help = "Only this data type" },
     { "variant", CLI_VERIFY, CLI_TEXT, .metavar = "NAME", .help = "Only this variant of each op; default: all of them" },
     { "full", CLI_VERIFY, CLI_FLAG, .help = "The full sweep of shapes (minutes)" },
-    { "seed", CLI_VERIFY | CLI_TRAIN | CLI_PLAN | CLI_PARITY, CLI_INT, .value = "1", .least = 0, .most = 9e15, .help = "Seed of everything that is drawn at random" },
+    { "seed", CLI_VERIFY | CLI_TRAIN | CLI_PLAN | CLI_PARITY | CLI_SAMPLE, CLI_INT, .value = "1", .least = 0, .most = 9e15, .help = "Seed of everything that is drawn at random" },
     { "sizes", CLI_BENCH_GEMM, CLI_LIST, .value = "256,512,1024", .metavar = "N|MxNxK,...",
       .help = "Sizes of the products C[M,N] = A[M,K] B[K,N]; one number stands for all three" },
     { "collectives", CLI_BENCH_COLLECTIVES, CLI_LIST, .value = "all_reduce,reduce_scatter,all_gather,broadcast,all_to_all",
@@ -119,14 +119,16 @@ const struct cli_option cli_option_table[] = {
     { "threads", CLI_BENCH_GEMM, CLI_INT, .least = 1, .most = 4096,
       .help = "Threads of every side on host and PoCL; default: one per core of this process" },
     { "output", BENCH, CLI_CHOICE, 'o', .value = "md", .choices = "md|json|csv", .help = "How results are printed" },
-    { "json", RESULTS | CLI_TRAIN | CLI_PLAN | CLI_PARITY, CLI_FLAG, .help = "Results as JSON on stdout" },
+    { "json", RESULTS | CLI_TRAIN | CLI_PLAN | CLI_PARITY | CLI_SAMPLE | CLI_TOKENIZE, CLI_FLAG, .help = "Results as JSON on stdout" },
 
     /* ---- train: cli/train.c ---- */
-    { "text", CLI_TRAIN, CLI_TEXT, .metavar = "FILE", .help = "Train on this text, byte by byte; its tail is held out" },
+    { "text", CLI_TRAIN, CLI_TEXT, .metavar = "FILE", .help = "Train on this text, byte by byte or in tokens of --tokenizer; its tail is held out" },
     { "tokens", CLI_TRAIN, CLI_TEXT, .metavar = "FILE", .help = "Train on this token file, as llm.c writes them (.bin)" },
+    { "tokenizer", CLI_TRAIN | CLI_SAMPLE | CLI_TOKENIZE, CLI_TEXT, .metavar = "FILE|DIR",
+      .help = "A tokenizer.json of Hugging Face's (byte-level BPE), or the folder that holds it" },
     { "model", CLI_TRAIN | CLI_PLAN, CLI_TEXT, .value = "micro", .metavar = "NAME|FILE",
       .help = "nano, micro, 124m, or the path of a Hugging Face config.json of a GPT-2" },
-    { "precision", CLI_TRAIN | CLI_PLAN, CLI_CHOICE, .value = "fp32", .choices = "fp32|bf16|fp16",
+    { "precision", CLI_TRAIN | CLI_PLAN | CLI_SAMPLE, CLI_CHOICE, .value = "fp32", .choices = "fp32|bf16|fp16",
       .help = "Type of activations and matrices; sums, masters and moments are always fp32" },
     { "batch", CLI_TRAIN | CLI_PLAN, CLI_INT, .value = "16", .metavar = "N", .least = 1, .most = 1e6, .help = "Sequences per step, of all ranks together" },
     { "micro-batch", CLI_TRAIN | CLI_PLAN, CLI_INT, .metavar = "N", .least = 1, .most = 1e6,
@@ -139,7 +141,7 @@ const struct cli_option cli_option_table[] = {
     { "placement", CLI_TRAIN, CLI_CHOICE, .value = "host", .choices = "host|rank",
       .help = "Order of the ranks on the mesh: by host and kind of device, so that --tp groups stay within them, or as they were started" },
     { "dp", CLI_TRAIN | CLI_PLAN, CLI_INT, .metavar = "N", .least = 1, .most = 100000, .help = "Replicas of the model; default: what --pp and --tp leave of the ranks" },
-    { "pp", CLI_TRAIN | CLI_PLAN, CLI_INT, .value = "1", .metavar = "N", .least = 1, .most = 100000, .help = "Pipeline stages" },
+    { "pp", CLI_TRAIN | CLI_PLAN | CLI_SAMPLE, CLI_INT, .value = "1", .metavar = "N", .least = 1, .most = 100000, .help = "Pipeline stages" },
     { "tp", CLI_TRAIN | CLI_PLAN, CLI_TEXT, .value = "1", .metavar = "N[,N...]", .help = "Ranks that share each layer's tensors; of each stage, where these differ" },
     { "schedule", CLI_TRAIN | CLI_PLAN, CLI_CHOICE, .value = "auto", .choices = "auto|naive|gpipe|1f1b|interleaved|zb-h1",
       .help = "Order of a pipeline's passes; auto: 1f1b, with --chunks interleaved" },
@@ -189,11 +191,23 @@ const struct cli_option cli_option_table[] = {
     { "export", CLI_TRAIN, CLI_TEXT, .metavar = "DIR", .help = "Write model.safetensors and config.json for other programs at the end" },
     { "dump-grads", CLI_TRAIN, CLI_TEXT, .metavar = "FILE", .help = "Write the summed gradients of the first step as safetensors" },
     { "plan", CLI_TRAIN, CLI_TEXT, .metavar = "FILE", .help = "Replay the plan.json of an earlier run, bit for bit on the same devices" },
-    { "memory-limit", CLI_TRAIN | CLI_PLAN, CLI_BYTES, .least = 1, .most = 1e18, .help = "Refuse a run that needs more device memory on a rank; default: what is free" },
+    { "memory-limit", CLI_TRAIN | CLI_PLAN | CLI_SAMPLE, CLI_BYTES, .least = 1, .most = 1e18, .help = "Refuse a run that needs more device memory on a rank; default: what is free" },
     { "sample", CLI_TRAIN, CLI_INT, .value = "400", .metavar = "N", .least = 0, .most = 1e6, .help = "Tokens of text to generate at the end" },
     { "prompt", CLI_TRAIN, CLI_TEXT, .metavar = "TEXT", .help = "What the generated text follows; default: a new line" },
-    { "temperature", CLI_TRAIN, CLI_REAL, .value = "0.7", .least = 0, .most = 100, .help = "Of the sample; 0 takes the likeliest token" },
-    { "top-k", CLI_TRAIN, CLI_INT, .value = "0", .metavar = "K", .least = 0, .most = 1e9, .help = "Sample among the K likeliest tokens; 0: all" },
+    { "temperature", CLI_TRAIN | CLI_SAMPLE, CLI_REAL, .value = "0.7", .least = 0, .most = 100, .help = "Of the sample; 0 takes the likeliest token" },
+    { "top-k", CLI_TRAIN | CLI_SAMPLE, CLI_INT, .value = "0", .metavar = "K", .least = 0, .most = 1e9, .help = "Sample among the K likeliest tokens; 0: all" },
+
+    /* ---- sample, tokenize: cli/sample.c, cli/tokenize.c ---- */
+    { "init", CLI_SAMPLE, CLI_TEXT, .metavar = "DIR",
+      .help = "The model: a folder with config.json, safetensors and tokenizer.json, or a checkpoint" },
+    { "prompt", CLI_SAMPLE, CLI_TEXT, .metavar = "TEXT", .help = "The text that the model goes on with; default: a new line" },
+    { "tokens", CLI_SAMPLE, CLI_INT, .value = "200", .no_key = true, .metavar = "N", .least = 1, .most = 1e6,
+      .help = "Tokens to generate at most; the text ends earlier where the model ends it" },
+    { "tp", CLI_SAMPLE, CLI_INT, .value = "1", .metavar = "N", .least = 1, .most = 100000, .help = "Ranks that share each layer's tensors" },
+    { "text", CLI_TOKENIZE, CLI_TEXT, .metavar = "FILE", .help = "The text, or with --decode the ids as numbers; - is stdin" },
+    { "tokens", CLI_TOKENIZE, CLI_TEXT, .no_key = true, .metavar = "FILE", .help = "With --decode: a token file, as llm.c and -o write them (.bin)" },
+    { "decode", CLI_TOKENIZE, CLI_FLAG, .help = "From tokens to text" },
+    { "template", CLI_TOKENIZE, CLI_FLAG, .help = "Put around the text what the tokenizer's template says, such as a token for its begin" },
 
     /* ---- plan: cli/plan.c; the rest of its options are train's ---- */
     { "ranks", CLI_PLAN, CLI_INT, 'n', .value = "1", .metavar = "N", .least = 1, .most = 1024, .help = "Number of ranks to plan for" },

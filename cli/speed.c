@@ -181,6 +181,8 @@ static void ask_onednn(struct libraries *to)
 static void ask_others(struct libraries *to)
 {
     unsigned (*hwloc)(void);
+    int (*pcre2)(uint32_t what, void *where);
+    char version[64];
     char *(*openblas)(void);
     char reason[200];
     if (yokei_dl_open((const char *const[]){ "libhwloc.so.15", "libhwloc.so", NULL },
@@ -199,6 +201,10 @@ static void ask_others(struct libraries *to)
         add(to, "OpenBLAS", "%s (used by benchmarks only)", openblas());
     else
         add(to, "OpenBLAS", "not found (used by benchmarks only)");
+    if (yokei_dl_open((const char *const[]){ "libpcre2-8.so.0", NULL },
+                      (const struct yokei_symbol[]){ { "pcre2_config_8", &pcre2 } }, 1, reason, sizeof reason) &&
+        pcre2(11 /* PCRE2_CONFIG_VERSION */, NULL) <= (int)sizeof version && pcre2(11, version) > 0)
+        add(to, "PCRE2", "%s", version);
     add(to, "jansson", "%s", JANSSON_VERSION);
     add(to, "libyaml", "%s", yaml_get_version_string());
 }

@@ -80,6 +80,13 @@ static json_t *rank_json(const struct yokei_plan_rank *rank)
                      "predicted_seconds", seconds_or_null(rank->predicted_seconds), "measured_seconds", seconds_or_null(rank->measured_seconds));
 }
 
+/* Nats per byte of what the tokens stand for; NaN where that is not known. */
+static double loss_per_byte(const struct yokei_training_result *r)
+{
+    if (r->bytes) return r->validation_loss;
+    return r->validation_bytes > 0 ? r->validation_loss * (double)r->validation_tokens / (double)r->validation_bytes : NAN;
+}
+
 static yoke_status show_json(const struct yokei_training *t, const struct yokei_training_result *r)
 {
     json_t *root = json_pack("{s:I,s:I,s:f,s:o,s:o,s:o,s:o,s:I,s:b,s:s,s:I,s:o}", "steps", (json_int_t)r->steps, "tokens",
@@ -99,6 +106,7 @@ static yoke_status show_json(const struct yokei_training *t, const struct yokei_
     json_t *memory = json_array();
     for (int64_t i = 0; i < t->plan.n_memory; i++) json_array_append_new(memory, cli_memory_json(&t->plan.memory[i]));
     json_object_set_new(root, "memory", memory);
+    json_object_set_new(root, "validation_loss_per_byte", number_or_null(loss_per_byte(r)));
     json_object_set_new(root, "saved_step", r->saved_step >= 0 ? json_integer((json_int_t)r->saved_step) : json_null());
     json_object_set_new(root, "trace", trace_json(t, &r->trace));
     if (r->sample) {
@@ -162,6 +170,8 @@ static void show_text(const struct yokei_training *t, const struct yokei_trainin
     printf("training loss    %.4f (at the start %.4f)\n", r->loss, r->first_loss);
     if (isfinite(r->validation_loss))
         printf("validation loss  %.4f %s on %lld held-out tokens\n", r->validation_loss, unit, (long long)r->validation_tokens);
+    if (!r->bytes && isfinite(loss_per_byte(r)))
+        printf("                 %.4f nats per byte of these tokens' %lld bytes\n", loss_per_byte(r), (long long)r->validation_bytes);
     if (isfinite(r->baseline_loss))
         printf("yardstick        %.4f nats per byte by an order-3 byte-count model of the same text, on the same bytes\n", r->baseline_loss);
     if (r->saved_step >= 0) printf("checkpoint       step %lld in %s\n", (long long)r->saved_step, t->save);
@@ -193,9 +203,10 @@ static yoke_status files_and_sample(const struct cli_context *context, struct yo
     const struct cli_options *o = context->options;
     const char *text = cli_text(o, "text"), *tokens = cli_text(o, "tokens");
     if (!text == !tokens)
-        return yoke_fail(YOKE_EINVAL, "train: give either --text FILE (bytes) or --tokens FILE.bin (as llm.c writes them)");
+        return yoke_fail(YOKE_EINVAL, "train: give either --text FILE (bytes, or tokens of --tokenizer) or --tokens FILE.bin (as llm.c writes them)");
     t->tokens = text ? text : tokens;
     t->tokens_are_llmc = tokens != NULL;
+    t->tokenizer = cli_text(o, "tokenizer");
     t->validation_share = cli_real(o, "validation-share");
     t->validation_tokens = cli_int(o, "validation-tokens");
     t->evaluate_every = cli_int(o, "evaluate-every");

@@ -98,6 +98,9 @@ const struct cli_verb cli_verb_table[] = {
           "summed in fp32, and the loss is that of all tokens, so the result does not depend on the shares. Writes "
           "plan.json and metrics.jsonl to the run directory; prints the validation loss, for text beside that of an "
           "order-3 byte-count model, and a sample.\n\n"
+          "With --tokenizer the text is encoded at the start, and its tokens stay in memory, four bytes each; yoke tokenize makes a file of them. The model's "
+          "vocab_size must be at least the tokenizer's ids. Losses are then nats per token; the summary also gives the validation's per byte. "
+          "--export and --save put the tokenizer.json beside the weights, for yoke sample.\n\n"
           "The memory is known before the start: a run that does not fit is refused with what to lower (exit code 13). "
           "A loss that is no number ends the run with rank and step (exit code 17).\n\n"
           "With --save DIR, checkpoints are folders DIR/step-0000123, there whole or not at all. SIGTERM or SIGINT (to yoke run also "
@@ -130,6 +133,31 @@ const struct cli_verb cli_verb_table[] = {
           "memory {weights, gradients, optimizer, activations, of which stash, boundaries, received, layer_workspace, unused; workspace, scratch, total; "
           "staging_shared, staging, host}, have}]. Bytes.",
       .run = cli_plan },
+    { "sample", CLI_SAMPLE, .ranks = true, .summary = "Let a model go on with a text",
+      .example = "yoke train --text book.txt --model nano --steps 500 --export gpt\n"
+                 "yoke sample --init gpt --prompt \"In the beginning\" --tokens 100\n"
+                 "# two ranks share the model\n"
+                 "yoke run -n 2 -- sample --init gpt --prompt \"In the beginning\" --tp 2",
+      .description =
+          "Reads config.json, the weights (model.safetensors, an index, or a checkpoint of yoke train) and tokenizer.json, and prints the prompt and what "
+          "the model makes of it, token by token. Without a tokenizer.json the vocabulary must be one of bytes: of 256, or 257 with an end of text.\n\n"
+          "The text ends with --tokens, or where the model says so: by eos_token_id of generation_config.json or config.json, else by a special "
+          "token <|endoftext|>, <|end_of_text|>, <|eot_id|> or </s>. Ids that the tokenizer lacks are not drawn. The context is the prompt and --tokens, "
+          "at most the model's positions; beyond these it slides. The same seed draws the same text on the same devices.\n\n"
+          "The model is held as training holds it, with gradients and moments: 16 bytes for each parameter, with 16-bit precision 18.\n\n"
+          "JSON: schema (1), prompt, prompt_tokens, text (null where it is no UTF-8), tokens (ids), ended (whether the model ended the text), seconds.",
+      .run = cli_sample },
+    { "tokenize", CLI_TOKENIZE, .summary = "Turn text into tokens for training, and back",
+      .example = "yoke tokenize --tokenizer gpt2/tokenizer.json --text book.txt -o book.bin\n"
+                 "echo \"Hello, world\" | yoke tokenize --tokenizer gpt2 --text -\n"
+                 "yoke tokenize --tokenizer gpt2 --tokens book.bin --decode",
+      .description =
+          "Reads tokenizer.json as Hugging Face's programs write it, if it is byte-level BPE (GPT-2, Llama 3 and their like); others are refused with what "
+          "is not. Prints ids, or writes llm.c's token file with -o: uint16 where all ids fit, else uint32. Text may be any bytes: what is no UTF-8 comes "
+          "back from --decode as it was. Tokens that swallow the spaces beside them (lstrip, rstrip) and a space that the tokenizer puts in front "
+          "(add_prefix_space) are the tokenizer's doing, and do not come back.\n\n"
+          "JSON: schema (1), bytes, vocabulary (the largest id + 1), tokens (ids).",
+      .run = cli_tokenize },
     { "ckpt ls", CLI_CKPT_LS, .arguments = "DIR", .summary = "List the checkpoints of a folder",
       .example = "yoke ckpt ls checkpoints\nyoke ckpt ls checkpoints --json",
       .description =
@@ -166,7 +194,7 @@ const struct cli_verb cli_verb_table[] = {
     { "ckpt convert", CLI_CKPT_CONVERT, .arguments = "CKPT|DIR OUT", .summary = "Write a checkpoint's weights as a folder for Hugging Face's readers",
       .example = "yoke ckpt convert checkpoints gpt --dtype bf16 --single-file",
       .description =
-          "Writes config.json and the weights under Hugging Face's names to the new folder OUT, which is there whole or not at all. Each number "
+          "Writes config.json, the weights under Hugging Face's names and, where there is one, tokenizer.json to the new folder OUT, which is there whole or not at all. Each number "
           "is rounded once, to nearest, ties to even; a finite one that the type cannot hold is refused (exit code 11). The source may "
           "also be a folder or file of safetensors beside a config.json.",
       .run = cli_ckpt_convert },

@@ -8,6 +8,7 @@
 #include "train/data/baseline.h"
 #include "train/data/text.h"
 #include "train/loop.h"
+#include "train/sample.h"
 #include "train/trainer.h"
 
 /* Windows of the validation part that are looked at. */
@@ -68,46 +69,38 @@ yoke_status yokei_run_validate(struct yokei_run_state *s, double *loss_out, int6
     return YOKE_OK;
 }
 
-/* The window slides: the last `sequence` tokens are the context. */
-static yoke_status draw_tokens(struct yokei_run_state *s, const int32_t *prompt, int64_t n_prompt, int64_t n, int32_t *out)
+/* What tokens say, as text; of tokens that are known by their ids alone, the ids. */
+static yoke_status text_of(const struct yokei_run_state *s, const int32_t *tokens, int64_t n, char **text_out, size_t *size_out)
 {
-    const struct yokei_training *t = s->t;
-    int64_t T = t->plan.sequence, V = t->plan.model.vocab_size;
-    int32_t *text = calloc((size_t)(n_prompt + n + T), sizeof *text);
-    float *logits = malloc((size_t)V * sizeof *logits);
-    yoke_status status = text && logits ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "sample: no host memory");
-    if (!status) memcpy(text, prompt, (size_t)n_prompt * sizeof *text);
-    for (int64_t i = 0; i < n && !status; i++) {
-        int64_t length = n_prompt + i, start = YOKE_MAX(length - T, 0);
-        status = yoke_trainer_logits(s->trainer, text + start, length - start - 1, logits);
-        if (!status) status = yokei_sample_token(logits, V, t->temperature, t->top_k, t->plan.seed, (uint64_t)i, &text[length]);
+    const bool bytes = yokei_tokens_are_bytes(s->tokens);
+    FILE *to = open_memstream(text_out, size_out);
+    if (!to) return yoke_fail(YOKE_ENOMEM, "sample: no host memory");
+    for (int64_t i = 0; i < n; i++) {
+        size_t length = 0;
+        const unsigned char *said = bytes || s->bpe ? yokei_sample_bytes(s->bpe, tokens[i], &length) : NULL;
+        if (said) fwrite(said, 1, length, to);
+        else if (!bytes) fprintf(to, "%d ", tokens[i]);
     }
-    if (!status) memcpy(out, text + n_prompt, (size_t)n * sizeof *out);
-    free(text);
-    free(logits);
-    return status;
+    return fclose(to) ? yoke_fail(YOKE_ENOMEM, "sample: no host memory") : YOKE_OK;
 }
 
 static yoke_status sample(struct yokei_run_state *s, struct yokei_training_result *result)
 {
     const struct yokei_training *t = s->t;
     const char *prompt = t->prompt && *t->prompt ? t->prompt : "\n";
-    bool bytes = yokei_tokens_are_bytes(s->tokens);
-    int64_t n_prompt = bytes ? (int64_t)strlen(prompt) : 1, n = t->sample_tokens;
-    int32_t *tokens = malloc((size_t)(n_prompt + n) * sizeof *tokens);
-    if (!tokens) return yoke_fail(YOKE_ENOMEM, "sample: no host memory");
-    for (int64_t i = 0; i < n_prompt; i++) tokens[i] = bytes ? (unsigned char)prompt[i] : 0;
-    yoke_status status = draw_tokens(s, tokens, n_prompt, n, tokens + n_prompt);
+    const struct yokei_sampling how = { .n = t->sample_tokens, .temperature = t->temperature, .top_k = t->top_k, .seed = t->plan.seed, .bpe = s->bpe };
+    const bool bytes = yokei_tokens_are_bytes(s->tokens);
+    struct yokei_ids ids = { 0 };
+    int64_t n = 0;
     char *text = NULL;
     size_t size = 0;
-    FILE *to = status ? NULL : open_memstream(&text, &size);
-    if (!status && !to) status = yoke_fail(YOKE_ENOMEM, "sample: no host memory");
-    for (int64_t i = n_prompt; i < n_prompt + n && to; i++) {
-        if (bytes) fputc(tokens[i], to);
-        else fprintf(to, "%d ", tokens[i]);
-    }
-    if (to && fclose(to) && !status) status = yoke_fail(YOKE_ENOMEM, "sample: no host memory");
-    free(tokens);
+    int32_t *drawn = malloc((size_t)how.n * sizeof *drawn);
+    yoke_status status = drawn ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "sample: no host memory");
+    if (!status) status = bytes || s->bpe ? yokei_sample_encode(s->bpe, prompt, strlen(prompt), 0, &ids) : yokei_ids_add(&ids, 0);
+    if (!status) status = yokei_sample_draw(s->trainer, &how, &ids, drawn, &n);
+    if (!status) status = text_of(s, drawn, n, &text, &size);
+    free(ids.id);
+    free(drawn);
     if (!status && bytes) status = yokei_word_share(s->tokens, text, size, &result->word_share, &result->n_words);
     if (status) {
         free(text);
@@ -134,6 +127,7 @@ yoke_status yokei_run_finish(struct yokei_run_state *s, struct yokei_training_re
     if (s->rank != 0 && !yokei_run_is_spread(s)) return YOKE_OK;
     if (s->rank == 0) yokei_ranks_busy(&s->config, "writing weights and a sample");
     if (s->t->export_to) YOKE_TRY(yokei_weights_save(s->trainer, &s->t->plan.model, s->rank == 0 ? s->t->export_to : NULL));
+    YOKE_TRY(yokei_run_copy_tokenizer(s, s->t->export_to));
     if (s->t->sample_tokens > 0 && (s->rank == 0 || yokei_run_is_divided(s))) YOKE_TRY(sample(s, result));
     if (s->rank == 0 && result->bytes && result->validation_tokens > 0) YOKE_TRY(yardstick(s, result));
     return YOKE_OK;

@@ -13,8 +13,10 @@ libyoke_train_la_SOURCES += \
 	train/parity/gates.h train/parity/parity.h train/parity/inside.h train/parity/layout.c train/parity/reference.c train/parity/judge.c train/parity/run.c
 # what a run shows of itself
 libyoke_train_la_SOURCES += train/timing.c train/visible.c train/peak.h train/peak.c train/trace.h train/trace.c train/trace_costs.c train/trace_json.c
-libyoke_train_la_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
-libyoke_train_la_LIBADD = libyoke-comm.la libyoke.la $(JANSSON_LIBS) $(XXHASH_LIBS)
+# tokens and text
+libyoke_train_la_SOURCES += train/encode.c train/sample.h train/sample.c train/model_folder.h train/model_folder.c
+libyoke_train_la_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS) $(PCRE2_CFLAGS)
+libyoke_train_la_LIBADD = libyoke-comm.la libyoke.la $(JANSSON_LIBS) $(XXHASH_LIBS) $(PCRE2_LIBS)
 libyoke_train_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -Wl,--version-script=$(top_srcdir)/train/libyoke-train.map
 libyoke_train_la_DEPENDENCIES = libyoke-comm.la libyoke.la $(top_srcdir)/train/libyoke-train.map
 include train/data/local.mk
@@ -175,3 +177,7 @@ tests_ranks_trace_check_LDADD = $(JANSSON_LIBS) -lm
 YOKE_TESTS += tests/unit/train_trace 'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/trace_command' \
 	'$(top_srcdir)/tests/ranks/run -t 60 2 tests/ranks/beside' '$(top_srcdir)/tests/ranks/run -t 60 3 tests/ranks/beside'
 EXTRA_DIST += tests/ranks/trace_command
+
+# Text to tokens, tokens to a model, the model to text.
+YOKE_TESTS += 'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/sample_command'
+EXTRA_DIST += tests/ranks/sample_command

@@ -18,7 +18,7 @@ static yoke_status open_data(struct yokei_run_state *s)
     c.format = t->tokens_are_llmc ? YOKEI_TOKENS_LLMC : YOKEI_TOKENS_AUTO;
     c.vocab = t->plan.model.vocab_size;
     c.validation_share = t->validation_share;
-    YOKE_TRY(yokei_tokens_open(t->tokens, &c, &s->tokens));
+    YOKE_TRY(yokei_run_open_tokens(s, &c));
     YOKE_TRY(yokei_tokens_check_length(s->tokens, t->plan.sequence));
     char hash[24];
     yokei_text(hash, sizeof hash, "%016" PRIx64, yokei_tokens_hash(s->tokens));
@@ -114,6 +114,7 @@ static yoke_status set_up(struct yokei_run_state *s)
     if (s->n_ranks > 1) YOKE_TRY(yokei_weights_compare(s->trainer));
     YOKE_TRY(yokei_run_check_save(s));
     YOKE_TRY(yokei_run_begin_trace(s));
+    if (t->tokenizer && t->save) YOKE_TRY(yokei_ranks_all_well(&s->config, yokei_run_copy_tokenizer(s, t->save)));
     YOKE_TRY(write_plan(s));
     return open_metrics(s);
 }
@@ -222,6 +223,7 @@ static yoke_status run(struct yokei_run_state *s, struct yokei_training_result *
     YOKE_TRY(run_steps(s, result));
     result->bytes = yokei_tokens_are_bytes(s->tokens);
     YOKE_TRY(yokei_run_validate(s, &result->validation_loss, &result->validation_tokens));
+    YOKE_TRY(yokei_run_validation_bytes(s, result->validation_tokens, &result->validation_bytes));
     YOKE_TRY(yokei_run_finish(s, result));
     struct yokei_metrics *metrics = s->metrics;
     s->metrics = NULL;
@@ -245,6 +247,7 @@ yoke_status yokei_training_run(struct yokei_training *t, struct yokei_training_r
     if (!status || status == YOKE_EPREEMPTED) yokei_run_end_ranks(&s);
     yoke_model_destroy(s.model);
     yokei_tokens_close(s.tokens);
+    yokei_bpe_close(s.bpe);
     yokei_metrics_close(s.metrics);
     free(s.ranks);
     free(s.shares);

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <yoke/train.h>
 #include "parallel/mesh.h"
+#include "train/data/bpe.h"
 #include "train/data/metrics.h"
 #include "train/data/plan.h"
 #include "train/data/tokens.h"
@@ -29,6 +30,7 @@ struct yokei_training {
     const char *plan_path;       /* for messages of a replay */
     const char *tokens;          /* text, or llm.c's .bin */
     bool tokens_are_llmc;
+    const char *tokenizer;       /* tokenizer.json, or its folder, of text or of the tokens; NULL: text is bytes */
     double validation_share;     /* of the tokens; 0: default */
     int64_t validation_tokens;   /* at most so many are evaluated */
     int64_t evaluate_every;      /* steps; 0: only at the end */
@@ -68,6 +70,7 @@ struct yokei_training_result {
     int64_t saved_step;          /* of the newest checkpoint that was written; -1: none */
     double loss, validation_loss, baseline_loss; /* NaN: none */
     int64_t validation_tokens;
+    int64_t validation_bytes;    /* that these tokens stand for; 0: unknown, or bytes are the tokens */
     double first_loss;
     bool bytes;                  /* losses are nats per byte */
     char *sample;                /* rank 0; free() it; NULL: none */
@@ -99,6 +102,7 @@ struct yokei_run_job {
 struct yokei_run_state {
     struct yokei_training *t;
     struct yokei_tokens *tokens;
+    struct yokei_bpe *bpe;            /* NULL: tokens are bytes, or known by their ids alone */
     yoke_model *model;
     yoke_trainer *trainer;
     struct yoke_trainer_config config;
@@ -209,6 +213,14 @@ yoke_status yokei_run_restore(struct yokei_run_state *s);
 bool yokei_run_save_is_due(const struct yokei_run_state *s, int64_t step, double clock);
 /** Save, unless that step is saved. Collective. A disk that is full or fails is a warning, unless `must`: then YOKE_EIO. */
 yoke_status yokei_run_save(struct yokei_run_state *s, int64_t step, double clock, bool must);
+
+/* encode.c */
+/** The run's tokens, and its tokenizer if it has one: a file's, or a text's. */
+yoke_status yokei_run_open_tokens(struct yokei_run_state *s, const struct yokei_tokens_config *config);
+/** On rank 0 the run's tokenizer as DIR/tokenizer.json; nothing without one. */
+yoke_status yokei_run_copy_tokenizer(const struct yokei_run_state *s, const char *dir);
+/** Of the first n_tokens that a validation predicts; 0 without a tokenizer. */
+yoke_status yokei_run_validation_bytes(const struct yokei_run_state *s, int64_t n_tokens, int64_t *bytes_out);
 
 /* finish.c */
 /** Validation loss over all ranks; NaN where the data has no such part. */

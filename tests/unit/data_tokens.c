@@ -179,9 +179,51 @@ static void validation_windows_cover_the_tail(void **state)
     yokei_tokens_close(tokens);
 }
 
+/* What was never in a file behaves as what was; and files that are written are read as they were meant. */
+static void tokens_in_memory_and_written(void **state)
+{
+    (void)state;
+    static const struct { int64_t vocab; size_t bytes; } widths[] = { { 300, 2 }, { 65536, 2 }, { 65537, 4 }, { 200000, 4 } };
+    enum { N = 100 };
+    for (size_t w = 0; w < YOKE_COUNT(widths); w++) {
+        const struct yokei_tokens_config c = { .size = sizeof c, .vocab = widths[w].vocab, .validation_share = 0.2 };
+        int32_t *ids = malloc(N * sizeof *ids), from_memory[N], from_file[N];
+        struct yokei_tokens *memory = NULL, *file = NULL;
+        for (int i = 0; i < N; i++) ids[i] = (int32_t)((widths[w].vocab - 1) * i / (N - 1));
+        const char *path = in_folder("written.bin");
+        assert_ok(yokei_tokens_write(path, ids, N, widths[w].vocab));
+        assert_ok(yokei_tokens_of("memory", ids, N, &c, &memory));
+        assert_ok(yokei_tokens_open(path, &c, &file));
+        assert_int_equal(yokei_tokens_count(file, YOKEI_TOKENS_ALL), N);
+        assert_int_equal(yokei_tokens_count(memory, YOKEI_TOKENS_VALIDATION), yokei_tokens_count(file, YOKEI_TOKENS_VALIDATION));
+        assert_ok(yokei_tokens_read(memory, YOKEI_TOKENS_ALL, 0, N, from_memory));
+        assert_ok(yokei_tokens_read(file, YOKEI_TOKENS_ALL, 0, N, from_file));
+        for (int i = 0; i < N; i++) assert_int_equal(from_memory[i], (widths[w].vocab - 1) * i / (N - 1));
+        assert_memory_equal(from_memory, from_file, sizeof from_file);
+        assert_false(yokei_tokens_are_bytes(memory));
+        yokei_tokens_close(memory);
+        yokei_tokens_close(file);
+        FILE *written = fopen(path, "rb");
+        fseek(written, 0, SEEK_END);
+        assert_int_equal(ftell(written), 1024 + N * (long)widths[w].bytes);
+        fclose(written);
+    }
+    const int32_t outside[] = { 5, 300 }, negative[] = { -1 };
+    const struct yokei_tokens_config c = { .size = sizeof c, .vocab = 300 };
+    struct yokei_tokens *none = NULL;
+    int32_t *ids = malloc(sizeof outside);
+    memcpy(ids, outside, sizeof outside);
+    assert_fails(YOKE_EDATA, "token 1 is 300", yokei_tokens_write(in_folder("bad.bin"), outside, 2, 300));
+    assert_fails(YOKE_EDATA, "token 0 is -1", yokei_tokens_write(in_folder("bad.bin"), negative, 1, 300));
+    assert_fails(YOKE_EDATA, "is 300, but the vocabulary has 300", yokei_tokens_of("memory", ids, 2, &c, &none));
+    assert_fails(YOKE_EDATA, "the text is empty", yokei_tokens_of("memory", NULL, 0, &c, &none));
+    assert_null(none);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tokens_in_memory_and_written),
         cmocka_unit_test(text_is_bytes),
         cmocka_unit_test(llmc_files_are_read),
         cmocka_unit_test(a_large_token_is_refused_with_its_offset),

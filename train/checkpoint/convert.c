@@ -10,6 +10,7 @@
 #include "core/base/base.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/shards.h"
+#include "train/model_folder.h"
 
 /* Where the weights come from, whatever it is. */
 struct source {
@@ -40,10 +41,7 @@ static yoke_status open_either(const char *path, struct source *s)
         return YOKE_OK;
     }
     YOKE_TRY(yokei_safetensors_open(path, 0, &s->file));
-    const char *slash = strrchr(path, '/');
-    if (yokei_is_folder(path)) yokei_text(folder, sizeof folder, "%s", path);
-    else yokei_text(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
-    return yokei_gpt2_config_read(folder, &s->model);
+    return yokei_model_config(path, &s->model);
 }
 
 /* Shards are told apart by the files that the tensors come from. */
@@ -167,7 +165,7 @@ static yoke_status write_folder(const struct source *s, const char *folder, yoke
 yoke_status yokei_checkpoint_convert(const char *path, const char *out, yoke_dtype dtype, bool single_file)
 {
     struct source s = { .n = 0 };
-    char temporary[4200], why[1024];
+    char temporary[4200], tokenizer[4200], why[1024];
     if (access(out, F_OK) == 0) return yoke_fail(YOKE_EINVAL, "%s is there already: name a folder that is not", out);
     if (dtype != YOKE_F32 && dtype != YOKE_F16 && dtype != YOKE_BF16)
         return yoke_fail(YOKE_EINVAL, "weights can be converted to f32, bf16 or f16, not to %s", yoke_dtype_name(dtype));
@@ -179,6 +177,7 @@ yoke_status yokei_checkpoint_convert(const char *path, const char *out, yoke_dty
         status = yoke_fail(YOKE_EIO, "%s: cannot be made: %s", temporary, strerror(errno));
     else if (!status) {
         status = write_folder(&s, temporary, dtype);
+        if (!status && yokei_model_tokenizer(path, tokenizer, sizeof tokenizer)) status = yokei_model_copy_tokenizer(tokenizer, temporary);
         if (!status && yokei_disk_rename(temporary, out))
             status = yoke_fail(YOKE_EIO, "%s: cannot be renamed to %s: %s", temporary, out, strerror(errno));
         if (status) {

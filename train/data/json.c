@@ -31,7 +31,7 @@ static void inner_place(const struct place *outer, const char *key, struct place
     yokei_text(inner->path, PATH_BYTES, "%s%s%s", outer->path, outer->path[0] ? "." : "", key);
 }
 
-static const char *kind_of(const json_t *value)
+const char *yokei_json_kind(const json_t *value)
 {
     static const char *const kinds[] = { "an object", "a list", "a string", "an integer", "a number", "true", "false", "null" };
     return kinds[json_typeof(value)];
@@ -39,7 +39,7 @@ static const char *kind_of(const json_t *value)
 
 static yoke_status wrong_kind(const struct place *at, const json_t *value, const char *wanted)
 {
-    return yoke_fail(YOKE_ECONFIG, "%s: %s is %s; %s is wanted", at->file, at->path, kind_of(value), wanted);
+    return yoke_fail(YOKE_ECONFIG, "%s: %s is %s; %s is wanted", at->file, at->path, yokei_json_kind(value), wanted);
 }
 
 static bool outside(const struct yokei_json_field *field, double value)
@@ -218,7 +218,7 @@ yoke_status yokei_json_parse(const char *path, const char *text, size_t bytes, c
     struct place at = { path, "" };
     void *copy = malloc(schema->bytes);
     yoke_status status = YOKE_OK;
-    if (!json_is_object(root)) status = yoke_fail(unreadable, "%s: holds %s; a JSON object is wanted", path, kind_of(root));
+    if (!json_is_object(root)) status = yoke_fail(unreadable, "%s: holds %s; a JSON object is wanted", path, yokei_json_kind(root));
     else if (!copy) status = yoke_fail(YOKE_ENOMEM, "%s: no memory to read it", path);
     else {
         memcpy(copy, out, schema->bytes);

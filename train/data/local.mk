@@ -5,11 +5,12 @@ libyoke_train_la_SOURCES += \
 	train/data/safetensors_write.c \
 	train/data/json.h train/data/json.c train/data/json_write.c \
 	train/data/gpt2_files.h train/data/gpt2_schema.h train/data/gpt2_files.c train/data/plan.h train/data/plan.c \
-	train/data/metrics.h train/data/metrics.c train/data/baseline.h train/data/baseline.c train/data/text.h train/data/text.c
+	train/data/metrics.h train/data/metrics.c train/data/baseline.h train/data/baseline.c train/data/text.h train/data/text.c \
+	train/data/bpe.h train/data/bpe_inside.h train/data/bpe.c train/data/bpe_bytes.c train/data/bpe_json.c train/data/bpe_regex.c train/data/bpe_split.c
 
 # Tests of it.
 data_unit_programs = tests/unit/data_tokens tests/unit/data_safetensors tests/unit/data_files tests/unit/data_text \
-	tests/unit/data_broken tests/unit/data_mutants
+	tests/unit/data_broken tests/unit/data_mutants tests/unit/bpe
 check_PROGRAMS += $(data_unit_programs)
 YOKE_TESTS += $(data_unit_programs)
 DATA_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(JANSSON_CFLAGS)
@@ -26,3 +27,5 @@ tests_unit_data_broken_CFLAGS = $(DATA_TEST_CFLAGS)
 tests_unit_data_broken_LDADD = $(DATA_TEST_LDADD)
 tests_unit_data_mutants_CFLAGS = $(DATA_TEST_CFLAGS)
 tests_unit_data_mutants_LDADD = $(DATA_TEST_LDADD)
+tests_unit_bpe_CFLAGS = $(DATA_TEST_CFLAGS) $(PCRE2_CFLAGS)
+tests_unit_bpe_LDADD = $(DATA_TEST_LDADD) $(PCRE2_LIBS)

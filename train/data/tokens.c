@@ -13,6 +13,7 @@ enum { HEADER_BYTES = 1024, MAGIC_U16 = 20240520, VERSION_U16 = 1, MAGIC_U32 = 2
 
 struct yokei_tokens {
     struct yokei_map map;
+    void *owned;                /* tokens that were never in a file */
     char *path;
     const unsigned char *first; /* the first token's bytes */
     int token_bytes;            /* 1, 2 or 4, little-endian */
@@ -39,7 +40,7 @@ static uint32_t load_token(const unsigned char *first, int token_bytes, int64_t 
 
 static yoke_status refuse_token(const struct yokei_tokens *tokens, int64_t index)
 {
-    long long offset = (long long)(tokens->first - tokens->map.data) + (long long)index * tokens->token_bytes;
+    long long offset = (long long)(tokens->owned ? 0 : tokens->first - tokens->map.data) + (long long)index * tokens->token_bytes;
     return yoke_fail(YOKE_EDATA, "%s: token %lld at byte offset %lld is %lu, but the vocabulary has %lld entries; "
                      "the file was made by another tokenizer, or is corrupt", tokens->path, (long long)index, offset,
                      (unsigned long)load_token(tokens->first, tokens->token_bytes, index), (long long)tokens->vocab);
@@ -115,12 +116,10 @@ static yoke_status read_format(struct yokei_tokens *tokens, const struct yokei_t
     return YOKE_OK;
 }
 
-yoke_status yokei_tokens_open(const char *path, const struct yokei_tokens_config *config, struct yokei_tokens **tokens_out)
+/* What the file does not say. */
+static yoke_status begin(const char *path, const struct yokei_tokens_config *config, struct yokei_tokens **tokens_out, double *share_out)
 {
-    struct yokei_tokens_config standard = YOKEI_TOKENS_CONFIG_INIT;
-    if (!path || !tokens_out) return yoke_fail(YOKE_EINVAL, "yokei_tokens_open: path and tokens_out must not be NULL");
-    if (!config) config = &standard;
-    double share = config->validation_share == 0 ? 0.05 : config->validation_share < 0 ? 0 : config->validation_share;
+    const double share = config->validation_share == 0 ? 0.05 : config->validation_share < 0 ? 0 : config->validation_share;
     if (config->size != sizeof *config || !(share <= 0.5) || config->vocab < 0)
         return yoke_fail(YOKE_EINVAL, "%s: validation share %g must be at most 0.5, and the vocabulary %lld not negative", path,
                          share, (long long)config->vocab);
@@ -129,6 +128,19 @@ yoke_status yokei_tokens_open(const char *path, const struct yokei_tokens_config
         free(tokens);
         return yoke_fail(YOKE_ENOMEM, "%s: no memory to open it", path);
     }
+    *tokens_out = tokens;
+    *share_out = share;
+    return YOKE_OK;
+}
+
+yoke_status yokei_tokens_open(const char *path, const struct yokei_tokens_config *config, struct yokei_tokens **tokens_out)
+{
+    struct yokei_tokens_config standard = YOKEI_TOKENS_CONFIG_INIT;
+    struct yokei_tokens *tokens = NULL;
+    double share = 0;
+    if (!path || !tokens_out) return yoke_fail(YOKE_EINVAL, "yokei_tokens_open: path and tokens_out must not be NULL");
+    if (!config) config = &standard;
+    YOKE_TRY(begin(path, config, &tokens, &share));
     yoke_status status;
     YOKE_TRY_GOTO(yokei_map_open(path, YOKE_EDATA, &tokens->map), fail);
     YOKE_TRY_GOTO(read_format(tokens, config), fail);
@@ -141,10 +153,56 @@ fail:
     return status;
 }
 
+yoke_status yokei_tokens_of(const char *path, int32_t *ids, size_t n, const struct yokei_tokens_config *config, struct yokei_tokens **tokens_out)
+{
+    struct yokei_tokens *tokens = NULL;
+    double share = 0;
+    yoke_status status = n ? begin(path, config, &tokens, &share)
+                           : yoke_fail(YOKE_EDATA, "%s: the text is empty; there is nothing to train on", path);
+    if (status) {
+        free(ids);
+        return status;
+    }
+    tokens->owned = ids;
+    tokens->first = (const unsigned char *)ids;
+    tokens->token_bytes = 4;
+    tokens->n = (int64_t)n;
+    tokens->n_validation = (int64_t)floor((double)n * share);
+    tokens->vocab = config->vocab;
+    for (size_t i = 0; i < n; i++) ids[i] = (int32_t)htole32((uint32_t)ids[i]);
+    status = scan_tokens(tokens);
+    if (status) yokei_tokens_close(tokens);
+    else *tokens_out = tokens;
+    return status;
+}
+
+yoke_status yokei_tokens_write(const char *path, const int32_t *ids, size_t n, int64_t vocab)
+{
+    const bool is_short = vocab <= 65536;
+    const size_t width = is_short ? 2 : 4;
+    if (n > INT32_MAX) return yoke_fail(YOKE_EUNSUPPORTED, "%s: %zu tokens do not go into one file of llm.c's format; cut the text", path, n);
+    unsigned char *data = calloc(HEADER_BYTES + n * width, 1);
+    if (!data) return yoke_fail(YOKE_ENOMEM, "%s: no memory to write %zu tokens", path, n);
+    const uint32_t header[3] = { htole32(is_short ? MAGIC_U16 : MAGIC_U32), htole32(is_short ? VERSION_U16 : VERSION_U32), htole32((uint32_t)n) };
+    memcpy(data, header, sizeof header);
+    yoke_status status = YOKE_OK;
+    for (size_t i = 0; i < n && !status; i++) {
+        const uint16_t narrow = htole16((uint16_t)ids[i]);
+        const uint32_t wide = htole32((uint32_t)ids[i]);
+        memcpy(data + HEADER_BYTES + i * width, is_short ? (const void *)&narrow : &wide, width);
+        if (ids[i] < 0 || ids[i] >= vocab)
+            status = yoke_fail(YOKE_EDATA, "%s: token %zu is %d, outside of the vocabulary of %lld", path, i, (int)ids[i], (long long)vocab);
+    }
+    if (!status) status = yokei_file_write(path, data, HEADER_BYTES + n * width);
+    free(data);
+    return status;
+}
+
 void yokei_tokens_close(struct yokei_tokens *tokens)
 {
     if (!tokens) return;
     yokei_map_close(&tokens->map);
+    free(tokens->owned);
     free(tokens->path);
     free(tokens);
 }

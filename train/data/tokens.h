@@ -34,6 +34,13 @@ struct yokei_tokens_config {
  * its header says, token too large, vocabulary below 256 for text), YOKE_EIO (cannot be read), YOKE_EINVAL (share), YOKE_ENOMEM.
  */
 yoke_status yokei_tokens_open(const char *path, const struct yokei_tokens_config *config, struct yokei_tokens **tokens_out);
+/**
+ * Tokens in memory as if a file had held them: `ids`, malloc'ed, becomes the tokens' own also where this fails. `path`: where they came from, for
+ * messages. Errors: YOKE_EDATA (none; one that is negative or not below config->vocab), YOKE_EINVAL (share), YOKE_ENOMEM.
+ */
+yoke_status yokei_tokens_of(const char *path, int32_t *ids, size_t n, const struct yokei_tokens_config *config, struct yokei_tokens **tokens_out);
+/** Write llm.c's format: uint16 where every id of a vocabulary of `vocab` fits, else uint32. YOKE_EDATA (an id outside), YOKE_EUNSUPPORTED (2^31 tokens), YOKE_EIO. */
+yoke_status yokei_tokens_write(const char *path, const int32_t *ids, size_t n, int64_t vocab);
 /** NULL is allowed. */
 void yokei_tokens_close(struct yokei_tokens *tokens);
 
