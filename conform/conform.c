@@ -22,7 +22,7 @@ static const struct {
     { "loss", YOKE_OP_xent_forward, YOKE_OP_xent_join },
     { "optim", YOKE_OP_adamw, YOKE_OP_grad_norm },
     { "cast", YOKE_OP_cast, YOKE_OP_cast },
-    { "elementwise", YOKE_OP_add, YOKE_OP_scale },
+    { "elementwise", YOKE_OP_add, YOKE_OP_dropout },
 };
 
 /* Beyond each row's table. */

@@ -200,6 +200,32 @@ static yoke_status gelu_backward(struct check *c)
     return YOKE_OK;
 }
 
+/* ---- dropout: the same op on the gradient, with the same key; Y = dropout(x) + residual ---- */
+
+static void dropout_setup(struct check *c)
+{
+    input(c, "x", c->shape.N * c->shape.C);
+    input(c, "residual", c->shape.N * c->shape.C);
+    output(c, c->shape.N * c->shape.C, 0);
+}
+
+#define DROPOUT(s)                                                                                                    \
+    .N = (s)->N, .C = (s)->C, .T = (s)->T, .p = 0.3f, .key = yoke_random_key(1, 2, "gradients"), .first_row = 2, .channel_start = 5, \
+    .ldx = (s)->C, .ldy = (s)->C
+
+static yoke_status dropout_forward(struct check *c)
+{
+    CALL(dropout, DROPOUT(&c->shape), .x = X(0), .residual = X(1), .ldresidual = c->shape.C, .y = c->y);
+    return YOKE_OK;
+}
+
+static yoke_status dropout_backward(struct check *c)
+{
+    CALL(dropout, DROPOUT(&c->shape), .x = c->w, .y = DX(0));
+    memcpy(DX(1), c->w, (size_t)c->n_y * sizeof(double));
+    return YOKE_OK;
+}
+
 /* ---- attention ---- */
 
 static void attention_setup(struct check *c)
@@ -331,6 +357,7 @@ static const struct pair pairs[] = {
     { "layernorm_backward", { .N = 4, .C = 13 }, layernorm_setup, layernorm_forward, layernorm_backward },
     { "layernorm_backward", { .N = 3, .C = 8 }, layernorm_setup, residual_forward, residual_backward },
     { "gelu_backward", { .N = 300 }, gelu_setup, gelu_forward, gelu_backward },
+    { "dropout", { .N = 5, .C = 70, .T = 3 }, dropout_setup, dropout_forward, dropout_backward },
     { "attention_backward", { .B = 2, .T = 6, .H = 2, .Hkv = 2, .D = 4, .causal = true }, attention_setup, attention_forward, attention_backward },
     { "attention_backward", { .B = 1, .T = 7, .H = 6, .Hkv = 2, .D = 3, .causal = true }, attention_setup, attention_forward, attention_backward },
     { "attention_backward", { .B = 2, .T = 5, .H = 4, .Hkv = 1, .D = 5 }, attention_setup, attention_forward, attention_backward },

@@ -23,6 +23,7 @@
 #define SIZE_cast(a) ((double)(a)->n)
 #define SIZE_add(a) ((double)(a)->n)
 #define SIZE_scale(a) ((double)(a)->n)
+#define SIZE_dropout(a) ((double)(a)->N * (double)(a)->C)
 
 /* An op without a choice but the instruction set's; `type` is the member that holds its type. */
 #define DISPATCH(family, op, type)                                                                                      \

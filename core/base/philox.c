@@ -5,6 +5,8 @@
  */
 #include "core/base/base.h"
 
+#include <yoke/ops/elementwise.h>
+
 #include <math.h>
 #include <string.h>
 
@@ -55,4 +57,24 @@ double yokei_normal(struct yokei_philox_key key, uint64_t index)
     uniform_pair(key, index / 2, u);
     const double radius = sqrt(-2.0 * log(u[0])), angle = 6.283185307179586476925286766559 * u[1];
     return radius * (index & 1 ? sin(angle) : cos(angle));
+}
+
+uint64_t yoke_random_key(uint64_t seed, int64_t step, const char *name)
+{
+    return yokei_hash(&step, sizeof step, yokei_hash(name, strlen(name), seed));
+}
+
+struct yokei_dropout yokei_dropout(float p, uint64_t key)
+{
+    const double threshold = rint((double)p * 0x1p32);
+    return (struct yokei_dropout){ { { (uint32_t)key, (uint32_t)(key >> 32) } }, threshold > UINT32_MAX ? UINT32_MAX : (uint32_t)threshold,
+                                   (float)(1.0 / (1.0 - (double)p)) };
+}
+
+bool yokei_dropout_keeps(const struct yokei_dropout *drop, int64_t column, int64_t row, int64_t sample, int64_t head)
+{
+    const uint32_t counter[4] = { (uint32_t)(column / 64 * 16 + column % 16), (uint32_t)row, (uint32_t)sample, (uint32_t)head };
+    uint32_t words[4];
+    yokei_philox(drop->key, counter, words);
+    return words[column / 16 % 4] >= drop->threshold;
 }
