@@ -29,6 +29,8 @@ struct check {
     struct pair_shape {
         int64_t B, T, H, Hkv, D, C, V, M, N, K;
         bool causal, ta, tb;
+        int64_t head_start, group;
+        float p;
     } shape;
     yoke_status status;
 };
@@ -241,6 +243,7 @@ static void attention_setup(struct check *c)
 #define ATTENTION(s)                                                                                                  \
     .causal = (s)->causal, .B = (s)->B, .T = (s)->T, .H = (s)->H, .Hkv = (s)->Hkv, .D = (s)->D, .scale = 0.4375f,     \
     .q = X(0), .ldq = (s)->H * (s)->D, .k = X(1), .ldk = (s)->Hkv * (s)->D, .v = X(2), .ldv = (s)->Hkv * (s)->D,      \
+    .head_start = (s)->head_start, .group = (s)->group, .p = (s)->p, .key = yoke_random_key(1, 2, "gradients"),         \
     .o = c->y, .ldo = (s)->H * (s)->D, .lse = c->extra
 
 static yoke_status attention_forward(struct check *c)
@@ -361,6 +364,8 @@ static const struct pair pairs[] = {
     { "attention_backward", { .B = 2, .T = 6, .H = 2, .Hkv = 2, .D = 4, .causal = true }, attention_setup, attention_forward, attention_backward },
     { "attention_backward", { .B = 1, .T = 7, .H = 6, .Hkv = 2, .D = 3, .causal = true }, attention_setup, attention_forward, attention_backward },
     { "attention_backward", { .B = 2, .T = 5, .H = 4, .Hkv = 1, .D = 5 }, attention_setup, attention_forward, attention_backward },
+    { "attention_backward", { .B = 2, .T = 6, .H = 4, .Hkv = 3, .D = 3, .causal = true, .head_start = 5, .group = 2, .p = 0.3f }, attention_setup,
+      attention_forward, attention_backward },
     { "embed_backward", { .N = 12, .T = 4, .C = 5, .V = 6 }, embed_setup, embed_forward, embed_backward },
     { "xent_backward", { .N = 8, .V = 11 }, xent_setup, xent_forward, xent_backward },
     { "xent_backward", { .N = 8, .V = 11, .K = 3 }, shards_setup, shards_forward, shards_backward },
