@@ -15,14 +15,15 @@ static const struct {
     enum yoke_op_id first, last;
 } families[] = {
     { "gemm", YOKE_OP_gemm, YOKE_OP_bias_backward },
-    { "norm", YOKE_OP_layernorm_forward, YOKE_OP_layernorm_backward },
-    { "act", YOKE_OP_gelu_forward, YOKE_OP_gelu_backward },
+    { "norm", YOKE_OP_layernorm_forward, YOKE_OP_rmsnorm_backward },
+    { "act", YOKE_OP_gelu_forward, YOKE_OP_swiglu_backward },
     { "attention", YOKE_OP_attention_forward, YOKE_OP_attention_backward },
     { "embed", YOKE_OP_embed_forward, YOKE_OP_embed_backward },
     { "loss", YOKE_OP_xent_forward, YOKE_OP_xent_join },
     { "optim", YOKE_OP_adamw, YOKE_OP_grad_norm },
     { "cast", YOKE_OP_cast, YOKE_OP_cast },
     { "elementwise", YOKE_OP_add, YOKE_OP_dropout },
+    { "rope", YOKE_OP_rope, YOKE_OP_rope },
 };
 
 /* Beyond each row's table. */

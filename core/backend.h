@@ -25,7 +25,8 @@
     YOKE_LOSS_OPS(OP)    \
     YOKE_OPTIM_OPS(OP)   \
     YOKE_CAST_OPS(OP)    \
-    YOKE_ELEMENTWISE_OPS(OP)
+    YOKE_ELEMENTWISE_OPS(OP) \
+    YOKE_ROPE_OPS(OP)
 
 #define YOKE_OP_ID(op) YOKE_OP_##op,
 enum yoke_op_id { YOKE_ALL_OPS(YOKE_OP_ID) YOKE_N_OPS };
@@ -52,6 +53,7 @@ struct yoke_loss_ops { YOKE_LOSS_OPS(YOKE_OP_SLOT) };
 struct yoke_optim_ops { YOKE_OPTIM_OPS(YOKE_OP_SLOT) };
 struct yoke_cast_ops { YOKE_CAST_OPS(YOKE_OP_SLOT) };
 struct yoke_elementwise_ops { YOKE_ELEMENTWISE_OPS(YOKE_OP_SLOT) };
+struct yoke_rope_ops { YOKE_ROPE_OPS(YOKE_OP_SLOT) };
 #undef YOKE_OP_SLOT
 
 /* A backend's file per family declares its functions and fills its table by these two:
@@ -121,6 +123,7 @@ struct yoke_backend {
     const struct yoke_optim_ops *optim;
     const struct yoke_cast_ops *cast;
     const struct yoke_elementwise_ops *elementwise;
+    const struct yoke_rope_ops *rope;
 };
 
 struct yoke_device {

@@ -60,6 +60,13 @@ bool yokei_dropout_keeps(const struct yokei_dropout *drop, int64_t column, int64
 double yokei_uniform(struct yokei_philox_key key, uint64_t index);
 double yokei_normal(struct yokei_philox_key key, uint64_t index);
 
+/* ---- turns.c: angles of rotary embeddings as whole numbers of 2^-64 turns ---- */
+/** theta^(-2 / D) in units of 2^-64, for theta above 1. */
+uint64_t yokei_turns_ratio(double theta, int64_t D);
+/** theta^(-2 i / D) / (2 pi): what position 1 turns by, in the same units. The same bits on every device: products are cut to 64 bits. */
+uint64_t yokei_turns(uint64_t ratio, int64_t i);
+#define YOKEI_TURNS_RADIAN UINT64_C(0x28be60db9391054a) /* 1 / (2 pi) */
+
 /* ---- file.c ---- */
 /** Read a whole file (at most `limit` bytes). YOKE_EIO with the path and the system's reason. free() the result. */
 yoke_status yokei_file_read(const char *path, size_t limit, void **data_out, size_t *bytes_out);
