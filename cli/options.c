@@ -177,6 +177,8 @@ const struct cli_option cli_option_table[] = {
     { "trace", CLI_TRAIN, CLI_TEXT, .metavar = "FILE",
       .help = "Write a time line of some steps of all ranks, measured and simulated, for ui.perfetto.dev or chrome://tracing" },
     { "trace-steps", CLI_TRAIN, CLI_INT, .value = "3", .metavar = "N", .least = 1, .most = 1000, .help = "Steps to trace, from the third one on" },
+    { "dropout", CLI_TRAIN, CLI_REAL, .metavar = "P", .least = 0, .most = 0.999,
+      .help = "Drop activations and attention's probabilities with this probability while training; default: what config.json says, 0 of a named model" },
     { "evaluate-every", CLI_TRAIN, CLI_INT, .metavar = "STEPS", .least = 1, .most = 1e9, .help = "Measure the validation loss so often; default: at the end" },
     { "validation-share", CLI_TRAIN, CLI_REAL, .least = 1e-6, .most = 0.5, .help = "Part of the tokens, at the file's end, that is held out; default 0.05" },
     { "validation-tokens", CLI_TRAIN, CLI_INT, .value = "200k", .metavar = "N", .least = 1, .most = 1e12, .help = "Evaluate at most so many held-out tokens" },

@@ -14,10 +14,15 @@
 /* What a plan fixes: beside --plan these options would contradict it. */
 static const char *const fixed_by_plan[] = {
     "model", "precision", "batch", "micro-batch", "sequence", "shares", "seed", "steps", "budget-seconds", "learning-rate",
-    "min-learning-rate", "warmup", "weight-decay", "beta1", "beta2", "clip", "loss-scale", "bucket-bytes", "dp", "pp", "tp", "schedule",
+    "min-learning-rate", "warmup", "weight-decay", "beta1", "beta2", "clip", "dropout", "loss-scale", "bucket-bytes", "dp", "pp", "tp", "schedule",
     "schedule-file", "chunks", "layers", "recompute", "tensor-shares", "sequence-parallel", "zero", "zero-shares",
     "balance", "placement",
 };
+
+static bool is_given(const struct cli_options *o, const char *name)
+{
+    return cli_is_set(o, name) && strcmp(cli_origin(o, name), "default") != 0;
+}
 
 static bool is_file(const char *path)
 {
@@ -166,6 +171,7 @@ yoke_status cli_plan_from_options(const struct cli_context *context, struct yoke
     const struct cli_options *o = context->options;
     struct yokei_plan *p = &t->plan;
     YOKE_TRY(cli_plan_model(cli_text(o, "model"), &p->model));
+    if (is_given(o, "dropout")) p->model.attn_pdrop = p->model.resid_pdrop = p->model.embd_pdrop = cli_real(o, "dropout");
     yokei_text(p->precision, sizeof p->precision, "%s", cli_text(o, "precision"));
     yokei_text(p->all_reduce, sizeof p->all_reduce, "auto"); /* by size, the same in every run */
     p->seed = (uint64_t)cli_int(o, "seed");
@@ -216,11 +222,6 @@ yoke_status cli_plan_from_file(const struct cli_context *context, const char *pa
     t->replay = true;
     t->plan_path = path;
     return yokei_plan_read(path, &t->plan);
-}
-
-static bool is_given(const struct cli_options *o, const char *name)
-{
-    return cli_is_set(o, name) && strcmp(cli_origin(o, name), "default") != 0;
 }
 
 /* Ranks in another layout: what the options say, or replicas. Else the plan's layout, with other shares or micro-batches if they are given. */

@@ -46,8 +46,9 @@ struct yoke_gpt2_config {
     int64_t n_layer, n_head, n_embd, n_positions, vocab_size;
     double layer_norm_epsilon; /* 1e-5 */
     double initializer_range;  /* 0.02; projections into the residual stream are drawn with this / sqrt(2 n_layer) */
+    double attn_pdrop, resid_pdrop, embd_pdrop; /* dropout, while training, of attention's probabilities, of what goes to the residual, of embeddings */
 };
-#define YOKE_GPT2_CONFIG_INIT { sizeof(struct yoke_gpt2_config), 12, 12, 768, 1024, 50257, 1e-5, 0.02 }
+#define YOKE_GPT2_CONFIG_INIT { sizeof(struct yoke_gpt2_config), 12, 12, 768, 1024, 50257, 1e-5, 0.02, 0, 0, 0 }
 
 /** A configuration by name: "nano" (2 layers, 64 channels, bytes), "micro" (4, 256, bytes), "124m". YOKE_ECONFIG lists them. */
 yoke_status yoke_gpt2_preset(const char *name, struct yoke_gpt2_config *config_out);

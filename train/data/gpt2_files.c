@@ -14,7 +14,6 @@ struct config_file {
     struct yoke_gpt2_config shape;
     char model_type[32], activation[32];
     int64_t n_inner;
-    double resid_pdrop, embd_pdrop, attn_pdrop;
     bool tied, scale, scale_by_layer, reorder, cross;
 };
 
@@ -27,10 +26,16 @@ struct config_file {
     { "n_positions", YOKEI_JSON_I64, MEMBER(n_positions), true, 1, MAX_DIM },             \
     { "vocab_size", YOKEI_JSON_I64, MEMBER(vocab_size), true, 1, MAX_DIM }
 
+#define DROPOUT_FIELDS                                                                    \
+    { "resid_pdrop", YOKEI_JSON_F64, MEMBER(resid_pdrop), false, 0, 1 },                  \
+    { "embd_pdrop", YOKEI_JSON_F64, MEMBER(embd_pdrop), false, 0, 1 },                    \
+    { "attn_pdrop", YOKEI_JSON_F64, MEMBER(attn_pdrop), false, 0, 1 }
+
 static const struct yokei_json_field PLAN_FIELDS[] = {
     SHAPE_FIELDS,
     { "layer_norm_epsilon", YOKEI_JSON_F64, MEMBER(layer_norm_epsilon), true, 1e-12, 1 },
     { "initializer_range", YOKEI_JSON_F64, MEMBER(initializer_range), true, 0, 10 },
+    DROPOUT_FIELDS,
     { 0 },
 };
 const struct yokei_json_schema yokei_gpt2_schema = { PLAN_FIELDS, sizeof(struct yoke_gpt2_config), false, YOKE_ECONFIG };
@@ -43,9 +48,7 @@ static const struct yokei_json_field FILE_FIELDS[] = {
     { "activation_function", YOKEI_JSON_TEXT, OTHER(activation), false },
     { "layer_norm_epsilon", YOKEI_JSON_F64, MEMBER(layer_norm_epsilon), false, 1e-12, 1 },
     { "initializer_range", YOKEI_JSON_F64, MEMBER(initializer_range), false, 0, 10 },
-    { "resid_pdrop", YOKEI_JSON_F64, OTHER(resid_pdrop), false, 0, 1 },
-    { "embd_pdrop", YOKEI_JSON_F64, OTHER(embd_pdrop), false, 0, 1 },
-    { "attn_pdrop", YOKEI_JSON_F64, OTHER(attn_pdrop), false, 0, 1 },
+    DROPOUT_FIELDS,
     { "tie_word_embeddings", YOKEI_JSON_BOOL, OTHER(tied), false },
     { "scale_attn_weights", YOKEI_JSON_BOOL, OTHER(scale), false },
     { "scale_attn_by_inverse_layer_idx", YOKEI_JSON_BOOL, OTHER(scale_by_layer), false },
@@ -57,8 +60,8 @@ static const struct yokei_json_schema FILE_SCHEMA = { FILE_FIELDS, sizeof(struct
 _Static_assert(offsetof(struct config_file, shape) == 0, "SHAPE_FIELDS are offsets into the shape");
 
 static const struct config_file STANDARD = {
-    .shape = { .size = sizeof(struct yoke_gpt2_config), .layer_norm_epsilon = 1e-5, .initializer_range = 0.02 },
-    .resid_pdrop = 0.1, .embd_pdrop = 0.1, .attn_pdrop = 0.1, /* where a file is silent, Hugging Face has these */
+    .shape = { .size = sizeof(struct yoke_gpt2_config), .layer_norm_epsilon = 1e-5, .initializer_range = 0.02,
+               .resid_pdrop = 0.1, .embd_pdrop = 0.1, .attn_pdrop = 0.1 }, /* where a file is silent, Hugging Face has these */
     .model_type = "gpt2", .activation = "gelu_new", .tied = true, .scale = true,
 };
 
@@ -93,9 +96,8 @@ static yoke_status check_shape(const struct config_file *config, const char *pat
     if (C % config->shape.n_head)
         return yoke_fail(YOKE_ECONFIG, "%s: n_embd %lld is not a multiple of n_head %lld; every head must have the same width", path,
                          (long long)C, (long long)config->shape.n_head);
-    double dropout = YOKE_MAX(config->resid_pdrop, YOKE_MAX(config->embd_pdrop, config->attn_pdrop));
-    if (dropout > 0) yoke_log(YOKE_LOG_WARN, "%s: asks for dropout of up to %g; Yoke trains without dropout", path, dropout);
-    return YOKE_OK;
+    const yoke_status status = yoke_gpt2_check(&config->shape);
+    return status ? yoke_fail_context(status, "%s", path) : YOKE_OK;
 }
 
 /* "n_inner": null is how Hugging Face writes 4 n_embd; the schema's integers do not know null. */
@@ -139,7 +141,6 @@ yoke_status yokei_gpt2_config_write(const char *path, const struct yoke_gpt2_con
     struct config_file file = STANDARD;
     file.shape = *config;
     file.n_inner = 4 * config->n_embd;
-    file.resid_pdrop = file.embd_pdrop = file.attn_pdrop = 0;
     return yokei_json_write(path, &FILE_SCHEMA, &file);
 }
 

@@ -12,19 +12,27 @@ static struct yoke_range words(const yoke_layer *layer, const struct yoke_place 
     return yoke_place_range(place, c->vocab_size);
 }
 
-static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape, const struct yoke_layer_call *call, struct yokei_rows *rows,
+struct fields {
+    struct yokei_rows rows;
+    float drop;    /* probability that an element of y is dropped */
+    void *dropped; /* workspace: dy of own rows without what was dropped; NULL: nothing is */
+};
+
+static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape, const struct yoke_layer_call *call, struct fields *f,
                     size_t bytes[YOKE_N_PARTS])
 {
     const struct yoke_gpt2_config *c = layer->config;
     for (int part = 0; part < YOKE_N_PARTS; part++) bytes[part] = 0;
-    yokei_rows_lay_out(shape, call, c->n_embd, shape->dtype, rows, bytes);
+    yokei_rows_lay_out(shape, call, c->n_embd, shape->dtype, &f->rows, bytes);
+    f->drop = yokei_drop_p(shape, c->embd_pdrop);
+    f->dropped = f->drop > 0 ? yoke_part_field(call, bytes, YOKE_WORKSPACE, f->rows.n_own * f->rows.C, yoke_dtype_bytes(shape->dtype)) : NULL;
 }
 
 static size_t bytes_of(const yoke_layer *layer, const struct yoke_shape *shape, enum yoke_part part)
 {
-    struct yokei_rows rows;
+    struct fields f;
     size_t bytes[YOKE_N_PARTS];
-    lay_out(layer, shape, NULL, &rows, bytes);
+    lay_out(layer, shape, NULL, &f, bytes);
     return bytes[part];
 }
 
@@ -53,13 +61,14 @@ static yoke_status forward(const yoke_layer *layer, const struct yoke_layer_call
     const struct yoke_shape *s = call->shape;
     const struct yoke_range own = words(layer, s->place);
     const bool adds = !yokei_is_dealt(s->place) || s->place->tensor_rank == 0;
-    struct yokei_rows rows;
+    struct fields f;
     size_t bytes[YOKE_N_PARTS];
-    lay_out(layer, s, call, &rows, bytes);
-    YOKE_TRY(YOKE_CALL(call, embed_forward, .dtype = s->dtype, .N = rows.N, .T = s->T, .C = c->n_embd, .V = own.end - own.begin,
+    lay_out(layer, s, call, &f, bytes);
+    YOKE_TRY(YOKE_CALL(call, embed_forward, .dtype = s->dtype, .N = f.rows.N, .T = s->T, .C = c->n_embd, .V = own.end - own.begin,
                        .vocab_start = own.begin, .vocabulary = c->vocab_size, .pos_start = call->pass->token_offset, .tokens = call->tokens,
-                       .wte = call->weights[0], .wpe = adds ? call->weights[1] : NULL, .y = yokei_rows_partial(&rows, call->y)));
-    return yokei_rows_sum(call, &rows, call->y);
+                       .wte = call->weights[0], .wpe = adds ? call->weights[1] : NULL, .y = yokei_rows_partial(&f.rows, call->y)));
+    YOKE_TRY(yokei_rows_sum(call, &f.rows, call->y));
+    return f.drop > 0 ? yokei_drop_rows(layer, call, "embedding", f.drop, &f.rows, call->y, NULL, call->y) : YOKE_OK;
 }
 
 static yoke_status backward_weight(const yoke_layer *layer, const struct yoke_layer_call *call)
@@ -68,11 +77,12 @@ static yoke_status backward_weight(const yoke_layer *layer, const struct yoke_la
     const struct yoke_shape *s = call->shape;
     const struct yoke_range own = words(layer, s->place);
     const void *dy;
-    struct yokei_rows rows;
+    struct fields f;
     size_t bytes[YOKE_N_PARTS];
-    lay_out(layer, s, call, &rows, bytes);
-    YOKE_TRY(yokei_rows_all(call, &rows, call->dy, &dy));
-    return YOKE_CALL(call, embed_backward, .dtype = s->dtype, .N = rows.N, .T = s->T, .C = c->n_embd, .V = own.end - own.begin,
+    lay_out(layer, s, call, &f, bytes);
+    if (f.drop > 0) YOKE_TRY(yokei_drop_rows(layer, call, "embedding", f.drop, &f.rows, call->dy, NULL, f.dropped));
+    YOKE_TRY(yokei_rows_all(call, &f.rows, f.drop > 0 ? f.dropped : call->dy, &dy));
+    return YOKE_CALL(call, embed_backward, .dtype = s->dtype, .N = f.rows.N, .T = s->T, .C = c->n_embd, .V = own.end - own.begin,
                      .vocab_start = own.begin, .vocabulary = c->vocab_size, .pos_start = call->pass->token_offset, .tokens = call->tokens,
                      .dy = dy, .dwte = call->gradients[0], .dwpe = call->gradients[1]);
 }

@@ -42,6 +42,15 @@ yoke_status yokei_rows_all(const struct yoke_layer_call *call, const struct yoke
 void *yokei_rows_partial(const struct yokei_rows *rows, void *target);
 yoke_status yokei_rows_sum(const struct yoke_layer_call *call, const struct yokei_rows *rows, void *target);
 
+/* ---- dropout: the same elements in every layout, and again in the backward pass ---- */
+/** p while training, else 0. */
+static inline float yokei_drop_p(const struct yoke_shape *shape, double p) { return shape->mode == YOKE_TRAIN ? (float)p : 0.0f; }
+/** The key of what `layer` draws for `what` in this step. */
+uint64_t yokei_drop_key(const yoke_layer *layer, const struct yoke_layer_call *call, const char *what);
+/** y = dropout(x) [+ residual] of own rows [n_own, C]; residual NULL: none. y may be x or residual. */
+yoke_status yokei_drop_rows(const yoke_layer *layer, const struct yoke_layer_call *call, const char *what, float p, const struct yokei_rows *rows,
+                            const void *x, const void *residual, void *y);
+
 /* ---- linear.c: y = x W + b with W [in, out], as Hugging Face's GPT-2 stores it ---- */
 struct yokei_linear {
     int64_t N, in, out; /* rows, features */
@@ -89,6 +98,9 @@ struct yokei_half {
     void *inner;                /* F to B: the body's input [N, in.out] */
     void *ln, *outer;           /* F to W: the norm's output [n_own, C], the body's output [N, out.in] */
     void *dinner, *dln, *dy;    /* B to W: the gradients of inner and ln, and dy of all rows where it must be gathered */
+    const yoke_layer *layer;
+    float drop;                 /* probability that an element of `out` is dropped before it comes on x; 0: none */
+    void *dropped;              /* B to W: dy of own rows as `out` sees it, without what was dropped; NULL: dy itself */
 };
 /** Features of inner and outer that are dealt as one, and how many of these there are. */
 int64_t yokei_half_units(const struct yokei_half_type *type, const yoke_layer *layer, int64_t *width_out);
