@@ -15,6 +15,8 @@ libyoke_train_la_SOURCES += \
 libyoke_train_la_SOURCES += train/timing.c train/visible.c train/peak.h train/peak.c train/trace.h train/trace.c train/trace_costs.c train/trace_json.c
 # tokens and text
 libyoke_train_la_SOURCES += train/encode.c train/sample.h train/sample.c train/model_folder.h train/model_folder.c
+libyoke_train_la_SOURCES += train/layers/vocabulary.c train/layers/llama_half.c train/layers/llama_attention.c train/layers/llama_mlp.c \
+	train/layers/rmsnorm.c train/models/llama.c
 libyoke_train_la_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS) $(PCRE2_CFLAGS)
 libyoke_train_la_LIBADD = libyoke-comm.la libyoke.la $(JANSSON_LIBS) $(XXHASH_LIBS) $(PCRE2_LIBS)
 libyoke_train_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -Wl,--version-script=$(top_srcdir)/train/libyoke-train.map

@@ -21,10 +21,15 @@ static const struct yoke_gpt2_config dropping = { sizeof dropping, 2, 2, 8, 7, 1
 /* The models that the listed layers are taken from. */
 static yoke_status build_gpt2(yoke_model **out) { return yoke_model_gpt2(&config, out); }
 static yoke_status build_dropping(yoke_model **out) { return yoke_model_gpt2(&dropping, out); }
+/* Two query heads share a K/V head, so that ranks hold part of a group; head_dim is not hidden_size / heads. */
+#define LLAMA(tied, p) { sizeof(struct yoke_llama_config), 10, 14, 2, 4, 2, 4, 11, 7, 1e-5, 100, 0.3, tied, p }
+static const struct yoke_llama_config llama = LLAMA(false, 0), tied_llama = LLAMA(true, 0.3);
+static yoke_status build_llama(yoke_model **out) { return yoke_model_llama(&llama, out); }
+static yoke_status build_tied(yoke_model **out) { return yoke_model_llama(&tied_llama, out); }
 static const struct source {
     const char *name;
     yoke_status (*build)(yoke_model **model_out);
-} sources[] = { { "GPT-2", build_gpt2 }, { "GPT-2 with dropout", build_dropping } };
+} sources[] = { { "GPT-2", build_gpt2 }, { "GPT-2 with dropout", build_dropping }, { "Llama", build_llama }, { "tied Llama with dropout", build_tied } };
 
 #define LISTED(name) &yoke_layer_##name,
 static const struct yoke_layer_type *const listed[] = { YOKE_LAYERS(LISTED) };
@@ -37,7 +42,8 @@ static const struct place {
 } places[] = { { "alone", { sizeof(struct yoke_place), 0, 1, NULL, false } },
                { "first of two", { sizeof(struct yoke_place), 0, 2, NULL, false } },
                { "first of two by rows", { sizeof(struct yoke_place), 0, 2, NULL, true } },
-               { "second of two by rows", { sizeof(struct yoke_place), 1, 2, NULL, true } } };
+               { "second of two by rows", { sizeof(struct yoke_place), 1, 2, NULL, true } },
+               { "second of two, uneven", { sizeof(struct yoke_place), 1, 2, uneven, false } } };
 /* What a check is about. */
 struct subject {
     const struct yoke_layer_type *type;
@@ -400,25 +406,28 @@ static void three_ranges(void **state)
 static void shares_cover(void **state)
 {
     (void)state;
-    yoke_model *model;
-    assert_ok(yoke_model_gpt2(&config, &model));
     const struct yoke_place two[] = { { sizeof two[0], 0, 2, uneven, false }, { sizeof two[0], 1, 2, uneven, false } };
-    for (size_t l = 0; l < YOKE_COUNT(listed); l++) {
-        struct yoke_parameter p, other;
-        /* 2 heads in shares of 1:3 leave the first rank half a head: rounded up */
-        for (int i = 0; listed[l]->parameter(layer_of(model, listed[l]), &two[0], i, &p); i++) {
-            const int64_t n = yokei_logical_count(&p);
-            float *whole = malloc((size_t)n * 4), *part = malloc((size_t)n * 4), *back = calloc((size_t)n, 4);
-            assert_true(listed[l]->parameter(layer_of(model, listed[l]), &two[1], i, &other));
-            assert_int_equal(yokei_local_count(&p) + yokei_local_count(&other), p.replicated_axes & YOKE_AXIS_TENSOR ? 2 * n : n);
-            for (int64_t k = 0; k < n; k++) whole[k] = (float)(k + 1);
-            yokei_shard_slice(&p, whole, part), yokei_shard_place(&p, part, back);
-            yokei_shard_slice(&other, whole, part), yokei_shard_place(&other, part, back);
-            assert_memory_equal(back, whole, (size_t)n * 4);
-            free(whole), free(part), free(back);
+    for (size_t m = 0; m < YOKE_COUNT(sources); m++) {
+        yoke_model *model;
+        assert_ok(sources[m].build(&model));
+        for (size_t l = 0; l < YOKE_COUNT(listed); l++) {
+            struct yoke_parameter p, other;
+            const yoke_layer *layer = layer_of(model, listed[l]);
+            /* 2 heads in shares of 1:3 leave the first rank half a head: rounded up */
+            for (int i = 0; layer && listed[l]->parameter(layer, &two[0], i, &p); i++) {
+                const int64_t n = yokei_logical_count(&p);
+                float *whole = malloc((size_t)n * 4), *part = malloc((size_t)n * 4), *back = calloc((size_t)n, 4);
+                assert_true(listed[l]->parameter(layer, &two[1], i, &other));
+                assert_int_equal(yokei_local_count(&p) + yokei_local_count(&other), p.replicated_axes & YOKE_AXIS_TENSOR ? 2 * n : n);
+                for (int64_t k = 0; k < n; k++) whole[k] = (float)(k + 1);
+                yokei_shard_slice(&p, whole, part), yokei_shard_place(&p, part, back);
+                yokei_shard_slice(&other, whole, part), yokei_shard_place(&other, part, back);
+                assert_memory_equal(back, whole, (size_t)n * 4);
+                free(whole), free(part), free(back);
+            }
         }
+        assert_ok(yoke_model_destroy(model));
     }
-    assert_ok(yoke_model_destroy(model));
 }
 
 /* What lives from F to B and W shrinks with the ranks: all of it by rows, else what is dealt. */
