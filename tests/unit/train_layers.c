@@ -35,7 +35,7 @@ static const struct source {
 static const struct yoke_layer_type *const listed[] = { YOKE_LAYERS(LISTED) };
 #undef LISTED
 
-static const int64_t uneven[] = { 1, 3 };
+static const int64_t uneven[] = { 1, 3 }, five_to_three[] = { 5, 3 };
 static const struct place {
     const char *name;
     struct yoke_place place;
@@ -43,7 +43,9 @@ static const struct place {
                { "first of two", { sizeof(struct yoke_place), 0, 2, NULL, false } },
                { "first of two by rows", { sizeof(struct yoke_place), 0, 2, NULL, true } },
                { "second of two by rows", { sizeof(struct yoke_place), 1, 2, NULL, true } },
-               { "second of two, uneven", { sizeof(struct yoke_place), 1, 2, uneven, false } } };
+               /* Of four query heads three and one: a K/V head of Llama serves both ranks. */
+               { "first of two, split groups", { sizeof(struct yoke_place), 0, 2, five_to_three, false } },
+               { "second of two by rows, split groups", { sizeof(struct yoke_place), 1, 2, five_to_three, true } } };
 /* What a check is about. */
 struct subject {
     const struct yoke_layer_type *type;
