@@ -75,7 +75,7 @@ static bool set_up(struct bench *b, const struct subject *s)
     c.weight_decay = 0.1;
     assert_ok(yoke_model_gpt2(&nano, &b->model));
     assert_ok(yoke_trainer_create(b->model, b->device, &c, &b->trainer));
-    assert_ok(yokei_weights_load(b->trainer, &nano, golden_path("weights")));
+    assert_ok(yokei_weights_load(b->trainer, yokei_model_of(&nano, NULL), golden_path("weights")));
     const int64_t shape[] = { B, T };
     assert_ok(yokei_safetensors_load(expected, "tokens", YOKE_I32, 2, shape, b->tokens));
     assert_ok(yokei_safetensors_load(expected, "targets", YOKE_I32, 2, shape, b->targets));
@@ -158,7 +158,7 @@ static void agrees_with_pytorch(void **state)
     printf("# %s %s: loss off by %.1e, gradients at most %.2f of their gates\n", ((const struct subject *)*state)->device,
            yoke_dtype_name(b.precision), fabs(result.loss - loss) / loss, worst);
     check_step(&b, &result);
-    assert_ok(yokei_weights_load(b.trainer, &nano, golden_path("weights")));
+    assert_ok(yokei_weights_load(b.trainer, yokei_model_of(&nano, NULL), golden_path("weights")));
     check_logits(&b);
     tear_down(&b);
 }

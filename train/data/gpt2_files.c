@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 
 #include "core/base/base.h"
-#include "train/data/problems.h"
 #include "train/data/gpt2_schema.h"
+#include "train/data/model_files.h"
 
 /* config.json: the shape, and what must have one value because nothing else is computed. */
 struct config_file {
@@ -188,95 +188,8 @@ yoke_status yokei_gpt2_tensor(const struct yoke_gpt2_config *config, int64_t ind
     return YOKE_OK;
 }
 
-static const char *without_prefix(const char *name)
-{
-    const char prefix[] = "transformer.";
-    return strncmp(name, prefix, sizeof prefix - 1) == 0 ? name + sizeof prefix - 1 : name;
-}
-
-/* h.N.attn.bias and h.N.attn.masked_bias: the causal mask, which older files store. */
-static bool is_mask(const char *name)
-{
-    name = without_prefix(name);
-    if (strncmp(name, "h.", 2) != 0) return false;
-    const char *rest = name + 2 + strspn(name + 2, "0123456789");
-    return rest > name + 2 && (strcmp(rest, ".attn.bias") == 0 || strcmp(rest, ".attn.masked_bias") == 0);
-}
-
-static void check_found(const struct yokei_tensor *found, const struct yokei_gpt2_tensor *want, bool is_wpe, struct yokei_problems *bad)
-{
-    bool same = found->n_dims == want->n_dims;
-    for (int i = 0; same && i < want->n_dims; i++)
-        same = found->shape[i] == want->shape[i] || (is_wpe && i == 0 && found->shape[0] > want->shape[0]);
-    if (!same) {
-        char have[200], need[200];
-        yokei_shape_text(found->n_dims, found->shape, have, sizeof have);
-        yokei_shape_text(want->n_dims, want->shape, need, sizeof need);
-        yokei_problem(bad, "tensor \"%s\" has shape %s; the model's configuration needs %s", found->name, have, need);
-    } else if (found->dtype != YOKE_F32 && found->dtype != YOKE_F16 && found->dtype != YOKE_BF16 && found->dtype != YOKE_F64) {
-        yokei_problem(bad, "tensor \"%s\" is %s; weights must be F32, F16, BF16 or F64", found->name, found->type);
-    }
-}
-
-static const struct yokei_tensor *find_either(const struct yokei_safetensors *tensors, const char *name)
-{
-    const struct yokei_tensor *found = yokei_safetensors_find(tensors, name);
-    char longer[YOKEI_GPT2_NAME_BYTES + 16];
-    yokei_text(longer, sizeof longer, "transformer.%s", name);
-    return found ? found : yokei_safetensors_find(tensors, longer);
-}
-
-static void check_other(const struct yokei_tensor *tensor, const struct yokei_tensor *wte, int64_t n_layer, struct yokei_problems *bad)
-{
-    if (is_mask(tensor->name)) return;
-    if (strcmp(tensor->name, "lm_head.weight") != 0)
-        yokei_problem(bad, "tensor \"%s\" does not belong to a GPT-2 of %lld layers; the configuration and the weights do not go together",
-                      tensor->name, (long long)n_layer);
-    else if (wte && (tensor->dtype != wte->dtype || tensor->bytes != wte->bytes || memcmp(tensor->data, wte->data, wte->bytes) != 0))
-        yokei_problem(bad, "tensor \"lm_head.weight\" differs from \"%s\"; Yoke's GPT-2 has one matrix for both", wte->name);
-}
-
-/* Nothing may be in the file that is neither a weight nor one of those that are passed over. */
-static yoke_status check_rest(const struct yokei_safetensors *tensors, const struct yoke_gpt2_config *config,
-                              const struct yokei_tensor *const found[], struct yokei_problems *bad)
-{
-    size_t n = yokei_safetensors_count(tensors);
-    bool *used = calloc(n + 1, sizeof *used);
-    if (!used) return yoke_fail(YOKE_ENOMEM, "%s: no memory for a list of %zu tensors", yokei_safetensors_path(tensors), n);
-    const struct yokei_tensor *first = yokei_safetensors_at(tensors, 0);
-    for (int64_t i = 0; i < yokei_gpt2_n_tensors(config); i++)
-        if (found[i]) used[found[i] - first] = true;
-    for (size_t i = 0; i < n; i++)
-        if (!used[i]) check_other(&first[i], found[0], config->n_layer, bad);
-    free(used);
-    return YOKE_OK;
-}
-
-static void missing(const struct yokei_safetensors *tensors, const char *name, struct yokei_problems *bad)
-{
-    const char *nearest = yokei_safetensors_nearest(tensors, name);
-    yokei_problem(bad, "tensor \"%s\" is missing%s%s%s", name, nearest ? "; the nearest name is \"" : "", nearest ? nearest : "", nearest ? "\"" : "");
-}
-
 yoke_status yokei_gpt2_find(const struct yokei_safetensors *tensors, const struct yoke_gpt2_config *config,
                             const struct yokei_tensor *found_out[])
 {
-    int64_t n = yokei_gpt2_n_tensors(config);
-    const struct yokei_tensor **found = calloc((size_t)n, sizeof *found);
-    struct yokei_problems *bad = calloc(1, sizeof *bad);
-    yoke_status status = found && bad ? YOKE_OK
-                         : yoke_fail(YOKE_ENOMEM, "%s: no memory for a list of %lld tensors", yokei_safetensors_path(tensors), (long long)n);
-    for (int64_t i = 0; i < n && !status; i++) {
-        struct yokei_gpt2_tensor want;
-        status = yokei_gpt2_tensor(config, i, &want);
-        found[i] = status ? NULL : find_either(tensors, want.name);
-        if (found[i]) check_found(found[i], &want, i == 1, bad);
-        else if (!status) missing(tensors, want.name, bad);
-    }
-    if (!status) status = check_rest(tensors, config, found, bad);
-    if (!status) status = yokei_problems_end(bad, yokei_safetensors_path(tensors));
-    if (!status) memcpy(found_out, found, (size_t)n * sizeof *found);
-    free(bad);
-    free(found);
-    return status;
+    return yokei_model_find(tensors, yokei_model_of(config, NULL), found_out);
 }

@@ -4,7 +4,7 @@ libyoke_train_la_SOURCES += \
 	train/data/safetensors.h train/data/safetensors_header.h train/data/safetensors_header.c train/data/safetensors.c \
 	train/data/safetensors_write.c \
 	train/data/json.h train/data/json.c train/data/json_write.c \
-	train/data/gpt2_files.h train/data/gpt2_schema.h train/data/gpt2_files.c train/data/plan.h train/data/plan.c \
+	train/data/gpt2_files.h train/data/gpt2_schema.h train/data/gpt2_files.c train/data/llama_files.h train/data/llama_files.c train/data/model_files.h train/data/model_files.c train/data/plan.h train/data/plan.c \
 	train/data/metrics.h train/data/metrics.c train/data/baseline.h train/data/baseline.c train/data/text.h train/data/text.c \
 	train/data/bpe.h train/data/bpe_inside.h train/data/bpe.c train/data/bpe_bytes.c train/data/bpe_json.c train/data/bpe_regex.c train/data/bpe_split.c
 

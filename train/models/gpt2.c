@@ -34,7 +34,7 @@ yoke_status yoke_gpt2_preset(const char *name, struct yoke_gpt2_config *config_o
         *config_out = c;
         return YOKE_OK;
     }
-    return yoke_fail(YOKE_ECONFIG, "no model is called \"%s\": there are nano, micro and 124m; or give the path of a config.json",
+    return yoke_fail(YOKE_ECONFIG, "no model is called \"%s\": there are nano, micro and 124m, llama-nano and llama-micro; or give the path of a config.json",
                      name);
 }
 
