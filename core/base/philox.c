@@ -5,8 +5,6 @@
  */
 #include "core/base/base.h"
 
-#include <yoke/ops/elementwise.h>
-
 #include <math.h>
 #include <string.h>
 
@@ -57,11 +55,6 @@ double yokei_normal(struct yokei_philox_key key, uint64_t index)
     uniform_pair(key, index / 2, u);
     const double radius = sqrt(-2.0 * log(u[0])), angle = 6.283185307179586476925286766559 * u[1];
     return radius * (index & 1 ? sin(angle) : cos(angle));
-}
-
-uint64_t yoke_random_key(uint64_t seed, int64_t step, const char *name)
-{
-    return yokei_hash(&step, sizeof step, yokei_hash(name, strlen(name), seed));
 }
 
 struct yokei_dropout yokei_dropout(float p, uint64_t key)

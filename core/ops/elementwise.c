@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/ops/check.h"
 
+#include <string.h>
+
 static yoke_status add_check(const struct yoke_add_args *a, bool pointers)
 {
     const struct yokei_operand in[] = { yokei_vector("x", a->x, a->dtype, a->n), yokei_vector("y", a->y, a->dtype, a->n) };
@@ -12,6 +14,11 @@ static yoke_status scale_check(const struct yoke_scale_args *a, bool pointers)
 {
     const struct yokei_operand in[] = { yokei_vector("x", a->x, a->dtype, a->n) }, y = yokei_vector("y", a->y, a->dtype, a->n);
     return yokei_check_map("scale", in, 1, &y, pointers);
+}
+
+uint64_t yoke_random_key(uint64_t seed, int64_t step, const char *name)
+{
+    return yokei_hash(&step, sizeof step, yokei_hash(name, strlen(name), seed));
 }
 
 static yoke_status dropout_check(const struct yoke_dropout_args *a, bool pointers)
