@@ -220,7 +220,7 @@ const struct cli_option cli_option_table[] = {
     /* ---- parity: cli/parity.c ---- */
     { "layouts", CLI_PARITY, CLI_TEXT, .value = "quick", .metavar = "quick|all|FILE",
       .help = "Layouts to try: each mesh and schedule with a few of the rest, all of all, or those of a file, a line each, such as dp=2 pp=2 schedule=zb-h1" },
-    { "model", CLI_PARITY, CLI_TEXT, .value = "nano", .metavar = "NAME|FILE", .help = "nano, micro or 124m (GPT-2), llama-nano or llama-micro, or the path of a config.json of either; without its dropout" },
+    { "model", CLI_PARITY, CLI_TEXT, .value = "nano", .metavar = "NAME|FILE", .help = "nano, micro or 124m (GPT-2), llama-nano or llama-micro, or the path of a config.json of either" },
     { "blocks", CLI_PARITY, CLI_INT, .value = "4", .metavar = "N", .least = 1, .most = 1000, .help = "Blocks of that model; each stage of a pipeline, and each chunk, needs one" },
     { "precision", CLI_PARITY, CLI_LIST, .value = "fp32,bf16,fp16", .choices = "fp32|bf16|fp16", .help = "Precisions of layouts that name none" },
     { "batch", CLI_PARITY, CLI_INT, .value = "8", .metavar = "N", .least = 1, .most = 1e6, .help = "Sequences per step, of all ranks together" },

@@ -170,14 +170,8 @@ static yoke_status set_up(const struct cli_context *context, struct yokei_parity
     struct yoke_comm_config gradients = YOKE_COMM_CONFIG_INIT, control = YOKE_COMM_CONFIG_INIT;
     yoke_dtype precision;
     YOKE_TRY(cli_plan_model(cli_text(o, "model"), &c->model));
-    /* Of so many blocks, and without dropout: weights are loaded again at steps of the reference, whose masks another step would not draw. */
-    if (c->model.llama.size) {
-        c->model.llama.num_hidden_layers = cli_int(o, "blocks");
-        c->model.llama.attention_dropout = 0;
-    } else {
-        c->model.gpt2.n_layer = cli_int(o, "blocks");
-        c->model.gpt2.attn_pdrop = c->model.gpt2.resid_pdrop = c->model.gpt2.embd_pdrop = 0;
-    }
+    if (c->model.llama.size) c->model.llama.num_hidden_layers = cli_int(o, "blocks");
+    else c->model.gpt2.n_layer = cli_int(o, "blocks");
     c->batch = cli_int(o, "batch");
     c->sequence = cli_int(o, "sequence");
     c->steps = cli_int(o, "steps");
