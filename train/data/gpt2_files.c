@@ -69,7 +69,7 @@ static yoke_status check_computed(const struct config_file *config, const char *
 {
     const char *act = config->activation;
     if (strcmp(config->model_type, "gpt2") != 0)
-        return yoke_fail(YOKE_ECONFIG, "%s: model_type is \"%s\"; Yoke computes \"gpt2\"", path, config->model_type);
+        return yoke_fail(YOKE_ECONFIG, "%s: model_type is \"%s\"; Yoke computes \"gpt2\" and \"llama\"", path, config->model_type);
     /* gelu_pytorch_tanh and gelu_new are one formula. */
     if (strcmp(act, "gelu_new") != 0 && strcmp(act, "gelu_pytorch_tanh") != 0)
         return yoke_fail(YOKE_ECONFIG, "%s: activation_function is \"%s\"; Yoke computes GPT-2 with \"gelu_new\" (the tanh formula)%s",
