@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * A folder with a model: config.json, weights and, unless it works on bytes, tokenizer.json, as Hugging Face's programs and `yoke train
- * --export` write it; or a checkpoint of Yoke's, or a folder of them. The one place that knows which models there are.
+ * --export` write it; or a checkpoint of Yoke's, or a folder of them.
  */
 #ifndef TRAIN_MODEL_FOLDER_H
 #define TRAIN_MODEL_FOLDER_H
