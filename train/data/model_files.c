@@ -67,6 +67,19 @@ void yokei_model_describe(struct yokei_model model, char *text, size_t bytes)
                    (long long)g->n_head, (long long)g->n_embd, (long long)g->n_positions, (long long)g->vocab_size);
 }
 
+double yokei_model_flops(struct yokei_model model, int64_t sequence)
+{
+    if (model.gpt2) {
+        const double h = (double)model.gpt2->n_embd, L = (double)model.gpt2->n_layer;
+        return 6 * (12 * L * h * h + h * (double)model.gpt2->vocab_size) + 12 * L * h * (double)sequence;
+    }
+    const struct yoke_llama_config *c = model.llama;
+    const double C = (double)c->hidden_size, F = (double)c->intermediate_size, L = (double)c->num_hidden_layers;
+    const double D = (double)(c->head_dim ? c->head_dim : c->hidden_size / c->num_attention_heads), q = (double)c->num_attention_heads * D;
+    const double kv = (double)c->num_key_value_heads * D;
+    return 6 * (L * (C * (2 * q + 2 * kv) + 3 * C * F) + C * (double)c->vocab_size) + 12 * L * q * (double)sequence;
+}
+
 /* ---- tensors ---- */
 
 int64_t yokei_model_n_tensors(struct yokei_model model) { return model.llama ? yokei_llama_n_tensors(model.llama) : yokei_gpt2_n_tensors(model.gpt2); }

@@ -37,6 +37,8 @@ int64_t yokei_model_positions(struct yokei_model model);
 int64_t yokei_model_vocabulary(struct yokei_model model);
 /** Query heads. */
 int64_t yokei_model_heads(struct yokei_model model);
+/** What a training step needs per token: 6 for each element of a matrix, and 12 times the channels of all heads per layer and position. */
+double yokei_model_flops(struct yokei_model model, int64_t sequence);
 /** In words: "GPT-2: 2 layers, 4 heads, 64 channels, 64 positions, 256 tokens". */
 void yokei_model_describe(struct yokei_model model, char *text, size_t bytes);
 
