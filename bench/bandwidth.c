@@ -62,6 +62,15 @@ struct operands {
     ROW(layernorm_backward, .dtype = o->dtype, .N = ROWS, .C = COLUMNS, .dy = o->y, .lddy = COLUMNS, .x = o->x,              \
         .ldx = COLUMNS, .gamma = o->gamma, .mean = o->mean, .rstd = o->rstd, .dx = o->z, .lddx = COLUMNS,                   \
         .dgamma = o->dgamma, .dbeta = o->dbeta)                                                                            \
+    ROW(rmsnorm_forward, .dtype = o->dtype, .N = ROWS, .C = COLUMNS, .x = o->x, .ldx = COLUMNS, .gamma = o->gamma,           \
+        .eps = 1e-5f, .y = o->z, .ldy = COLUMNS, .rstd = o->rstd)                                                           \
+    ROW(rmsnorm_backward, .dtype = o->dtype, .N = ROWS, .C = COLUMNS, .dy = o->y, .lddy = COLUMNS, .x = o->x,                \
+        .ldx = COLUMNS, .gamma = o->gamma, .rstd = o->rstd, .dx = o->z, .lddx = COLUMNS, .dgamma = o->dgamma)               \
+    ROW(swiglu_forward, .dtype = o->dtype, .N = ROWS, .F = COLUMNS, .gate = o->x, .ldgate = COLUMNS, .up = o->y,             \
+        .ldup = COLUMNS, .y = o->z, .ldy = COLUMNS)                                                                        \
+    ROW(dropout, .dtype = o->dtype, .N = ROWS, .C = COLUMNS, .T = 64, .p = 0.1f, .key = 1, .x = o->x, .ldx = COLUMNS,        \
+        .residual = o->y, .ldresidual = COLUMNS, .y = o->z, .ldy = COLUMNS)                                                \
+    ROW(rope, .dtype = o->dtype, .N = ROWS, .T = 64, .H = COLUMNS / 64, .D = 64, .theta = 10000, .x = o->z, .ldx = COLUMNS)  \
     ROW(bias_backward, .dtype = o->dtype, .N = ROWS, .C = COLUMNS, .dy = o->y, .ld = COLUMNS, .dbias = o->dgamma)            \
     ROW(embed_forward, .dtype = o->dtype, .N = ROWS, .T = ROWS, .C = COLUMNS, .V = 256, .tokens = o->tokens, .wte = o->x,    \
         .wpe = o->y, .y = o->z)                                                                                            \

@@ -48,6 +48,20 @@ ISSUE(layernorm_forward, .dtype = dtype, .N = rows, .C = CHANNELS, .x = d->in[0]
 /* mean and rstd are as good as any numbers here */
 ISSUE(layernorm_backward, .dtype = dtype, .N = rows, .C = CHANNELS, .dy = d->in[1], .lddy = CHANNELS, .x = d->in[0], .ldx = CHANNELS,
       .gamma = d->in[2], .mean = d->in[3], .rstd = d->in[2], .dx = d->out[0], .lddx = CHANNELS, .dgamma = d->out[1], .dbeta = d->out[2])
+ISSUE(rmsnorm_forward, .dtype = dtype, .N = rows, .C = CHANNELS, .x = d->in[0], .ldx = CHANNELS, .gamma = d->in[2], .eps = 1e-5f, .y = d->out[0],
+      .ldy = CHANNELS, .rstd = d->out[1])
+ISSUE(rmsnorm_backward, .dtype = dtype, .N = rows, .C = CHANNELS, .dy = d->in[1], .lddy = CHANNELS, .x = d->in[0], .ldx = CHANNELS, .gamma = d->in[2],
+      .rstd = d->in[3], .dx = d->out[0], .lddx = CHANNELS, .dgamma = d->out[1])
+ISSUE(gelu_erf_forward, .dtype = dtype, .n = rows * CHANNELS, .x = d->in[0], .y = d->out[0])
+ISSUE(gelu_erf_backward, .dtype = dtype, .n = rows * CHANNELS, .x = d->in[0], .dy = d->in[1], .dx = d->out[0])
+ISSUE(swiglu_forward, .dtype = dtype, .N = rows, .F = CHANNELS, .gate = d->in[0], .ldgate = CHANNELS, .up = d->in[1], .ldup = CHANNELS, .y = d->out[0],
+      .ldy = CHANNELS)
+/* gate, up and their gradients are halves of rows */
+#define HALF(base) ((char *)(base) + (size_t)(CHANNELS / 2) * yoke_dtype_bytes(dtype))
+ISSUE(swiglu_backward, .dtype = dtype, .N = rows, .F = CHANNELS / 2, .gate = d->in[0], .ldgate = CHANNELS, .up = HALF(d->in[0]), .ldup = CHANNELS,
+      .dy = d->in[1], .lddy = CHANNELS, .dgate = d->out[0], .lddgate = CHANNELS, .dup = HALF(d->out[0]), .lddup = CHANNELS)
+ISSUE(dropout, .dtype = dtype, .N = rows, .C = CHANNELS, .T = 64, .p = 0.1f, .key = 1, .x = d->in[0], .ldx = CHANNELS, .residual = d->in[1],
+      .ldresidual = CHANNELS, .y = d->out[0], .ldy = CHANNELS)
 ISSUE(bias_backward, .dtype = dtype, .N = rows, .C = CHANNELS, .dy = d->in[0], .ld = CHANNELS, .dbias = d->out[1])
 ISSUE(embed_forward, .dtype = dtype, .N = rows, .T = rows, .C = CHANNELS, .V = 1024, .tokens = d->tokens, .wte = d->in[0], .wpe = d->in[1],
       .y = d->out[0])
@@ -86,6 +100,13 @@ static const struct op {
     { "gelu_backward", issue_gelu_backward, 1, false, 67 },
     { "layernorm_forward", issue_layernorm_forward, 3, false, 67 },
     { "layernorm_backward", issue_layernorm_backward, 3, false, 67 },
+    { "rmsnorm_forward", issue_rmsnorm_forward, 2, false, 67 },
+    { "rmsnorm_backward", issue_rmsnorm_backward, 2, false, 67 },
+    { "gelu_erf_forward", issue_gelu_erf_forward, 1, false, 67 },
+    { "gelu_erf_backward", issue_gelu_erf_backward, 1, false, 67 },
+    { "swiglu_forward", issue_swiglu_forward, 1, false, 67 },
+    { "swiglu_backward", issue_swiglu_backward, 1, false, 67 },
+    { "dropout", issue_dropout, 1, false, 67 },
     { "bias_backward", issue_bias_backward, 2, false, 67 },
     { "embed_forward", issue_embed_forward, 1, false, 67 },
     { "embed_backward", issue_embed_backward, 3, false, 64 },

@@ -73,7 +73,9 @@ yoke_status cli_ckpt_ls(const struct cli_context *context)
 static void show_text(const char *folder, const struct yokei_manifest *m)
 {
     const struct yokei_plan *p = &m->plan;
+    char model[256];
     int64_t bytes = 0;
+    yokei_model_describe(yokei_plan_model(p), model, sizeof model);
     for (int64_t i = 0; i < m->n_files; i++) bytes += m->files[i].bytes;
     printf("checkpoint       %s (format %lld, by yoke %s)\n", folder, (long long)m->version, m->yoke);
     printf("step             %lld of %lld (%lld optimizer steps, %.1f s)\n", (long long)m->step, (long long)p->steps, (long long)m->optimizer_step,
@@ -81,8 +83,7 @@ static void show_text(const char *folder, const struct yokei_manifest *m)
     printf("data             %lld tokens seen, next sample %lld, order %s, seed %llu, hash %s\n", (long long)m->tokens,
            (long long)m->data_next_sample, m->data_order, (unsigned long long)m->seed, p->data_hash);
     printf("loss scale       %g (%lld good steps)\n", m->loss_scale, (long long)m->good_steps);
-    printf("model            GPT-2: %lld layers, %lld heads, %lld channels, %lld positions, %lld tokens\n", (long long)p->model.n_layer,
-           (long long)p->model.n_head, (long long)p->model.n_embd, (long long)p->model.n_positions, (long long)p->model.vocab_size);
+    printf("model            %s\n", model);
     printf("plan             %s, batch %lld, sequence %lld, learning rate %g\n", p->precision, (long long)p->batch, (long long)p->sequence,
            p->learning_rate);
     for (int64_t r = 0; r < p->n_ranks; r++)

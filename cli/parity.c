@@ -36,6 +36,11 @@ static yoke_status read_list(const char *path, char **text_out)
     return status;
 }
 
+static int64_t n_blocks(const struct yokei_parity_config *c)
+{
+    return c->model.llama.size ? c->model.llama.num_hidden_layers : c->model.gpt2.n_layer;
+}
+
 /* Rank 0 reads the file, and the others are told what stands in it. */
 static yoke_status choose_layouts(const struct cli_context *context, const struct yokei_parity_config *c, struct yokei_parity_list *list)
 {
@@ -43,7 +48,7 @@ static yoke_status choose_layouts(const struct cli_context *context, const struc
     const struct yoke_trainer_config world = { .comm = c->comm, .control = c->control };
     const bool all = !strcmp(name, "all");
     char *text = NULL;
-    if (all || !strcmp(name, "quick")) return yokei_parity_built_in(all, context->size, c->model.n_layer, list);
+    if (all || !strcmp(name, "quick")) return yokei_parity_built_in(all, context->size, n_blocks(c), list);
     yoke_status status = context->rank == 0 ? read_list(name, &text) : YOKE_OK;
     if (context->size > 1) status = yokei_ranks_all_well(&world, status);
     int64_t length = text ? (int64_t)strlen(text) : 0;
@@ -119,7 +124,7 @@ static json_t *worst_json(const struct yokei_parity_worst *w)
 static yoke_status show_json(const struct yokei_parity_config *c, const struct yokei_parity_list *list, const struct yokei_parity_result *r, int n)
 {
     const struct summary s = sum_up(list, r, n);
-    json_t *root = json_pack("{s:i,s:s,s:I,s:I,s:I,s:I,s:I,s:i,s:i,s:i,s:i,s:o}", "schema", 1, "version", yoke_version(), "blocks", (json_int_t)c->model.n_layer,
+    json_t *root = json_pack("{s:i,s:s,s:I,s:I,s:I,s:I,s:I,s:i,s:i,s:i,s:i,s:o}", "schema", 1, "version", yoke_version(), "blocks", (json_int_t)n_blocks(c),
                              "batch", (json_int_t)c->batch, "sequence", (json_int_t)c->sequence, "steps", (json_int_t)c->steps, "seed", (json_int_t)c->seed,
                              "layouts", s.layouts, "held", s.held, "failed", s.failed, "left_out", s.left_out, "runs", json_array());
     for (int i = 0; i < n; i++) {
@@ -165,7 +170,8 @@ static yoke_status set_up(const struct cli_context *context, struct yokei_parity
     struct yoke_comm_config gradients = YOKE_COMM_CONFIG_INIT, control = YOKE_COMM_CONFIG_INIT;
     yoke_dtype precision;
     YOKE_TRY(cli_plan_model(cli_text(o, "model"), &c->model));
-    c->model.n_layer = cli_int(o, "blocks");
+    if (c->model.llama.size) c->model.llama.num_hidden_layers = cli_int(o, "blocks");
+    else c->model.gpt2.n_layer = cli_int(o, "blocks");
     c->batch = cli_int(o, "batch");
     c->sequence = cli_int(o, "sequence");
     c->steps = cli_int(o, "steps");

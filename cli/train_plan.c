@@ -14,10 +14,15 @@
 /* What a plan fixes: beside --plan these options would contradict it. */
 static const char *const fixed_by_plan[] = {
     "model", "precision", "batch", "micro-batch", "sequence", "shares", "seed", "steps", "budget-seconds", "learning-rate",
-    "min-learning-rate", "warmup", "weight-decay", "beta1", "beta2", "clip", "loss-scale", "bucket-bytes", "dp", "pp", "tp", "schedule",
+    "min-learning-rate", "warmup", "weight-decay", "beta1", "beta2", "clip", "dropout", "loss-scale", "bucket-bytes", "dp", "pp", "tp", "schedule",
     "schedule-file", "chunks", "layers", "recompute", "tensor-shares", "sequence-parallel", "zero", "zero-shares",
     "balance", "placement",
 };
+
+static bool is_given(const struct cli_options *o, const char *name)
+{
+    return cli_is_set(o, name) && strcmp(cli_origin(o, name), "default") != 0;
+}
 
 static bool is_file(const char *path)
 {
@@ -25,10 +30,21 @@ static bool is_file(const char *path)
     return stat(path, &s) == 0;
 }
 
-yoke_status cli_plan_model(const char *name, struct yoke_gpt2_config *out)
+yoke_status cli_plan_model(const char *name, struct yokei_model_config *out)
 {
-    if (strchr(name, '/') || is_file(name)) return yokei_gpt2_config_read(name, out);
-    return yoke_gpt2_preset(name, out);
+    return strchr(name, '/') || is_file(name) ? yokei_model_read(name, out) : yokei_model_named(name, out);
+}
+
+static yoke_status read_model(const struct cli_options *o, struct yokei_plan *p)
+{
+    struct yokei_model_config config;
+    YOKE_TRY(cli_plan_model(cli_text(o, "model"), &config));
+    p->model = config.gpt2;
+    p->llama = config.llama;
+    if (!is_given(o, "dropout")) return YOKE_OK;
+    if (p->llama.size) p->llama.attention_dropout = cli_real(o, "dropout"); /* Llama has no other */
+    else p->model.attn_pdrop = p->model.resid_pdrop = p->model.embd_pdrop = cli_real(o, "dropout");
+    return YOKE_OK;
 }
 
 /* Shares as sequences or as ratios: "24,8", "3:1"; one for each of n replicas. */
@@ -165,12 +181,13 @@ yoke_status cli_plan_from_options(const struct cli_context *context, struct yoke
 {
     const struct cli_options *o = context->options;
     struct yokei_plan *p = &t->plan;
-    YOKE_TRY(cli_plan_model(cli_text(o, "model"), &p->model));
+    YOKE_TRY(read_model(o, p));
+    const int64_t positions = yokei_model_positions(yokei_plan_model(p));
     yokei_text(p->precision, sizeof p->precision, "%s", cli_text(o, "precision"));
     yokei_text(p->all_reduce, sizeof p->all_reduce, "auto"); /* by size, the same in every run */
     p->seed = (uint64_t)cli_int(o, "seed");
     p->batch = cli_int(o, "batch");
-    p->sequence = cli_int(o, "sequence") ? cli_int(o, "sequence") : p->model.n_positions;
+    p->sequence = cli_int(o, "sequence") ? cli_int(o, "sequence") : positions;
     p->bucket_bytes = (int64_t)cli_bytes(o, "bucket-bytes");
     p->learning_rate = cli_real(o, "learning-rate");
     p->min_learning_rate = cli_is_set(o, "min-learning-rate") ? cli_real(o, "min-learning-rate") : p->learning_rate / 10;
@@ -189,9 +206,9 @@ yoke_status cli_plan_from_options(const struct cli_context *context, struct yoke
     if (t->micro_batch > p->batch)
         return yoke_fail(YOKE_ECONFIG, "--micro-batch %lld is more than --batch %lld: lower it to at most the batch",
                          (long long)t->micro_batch, (long long)p->batch);
-    if (p->sequence > p->model.n_positions)
-        return yoke_fail(YOKE_ECONFIG, "--sequence %lld is longer than the model's %lld positions: lower it, or raise n_positions in its config.json",
-                         (long long)p->sequence, (long long)p->model.n_positions);
+    if (p->sequence > positions)
+        return yoke_fail(YOKE_ECONFIG, "--sequence %lld is longer than the model's %lld positions: lower it, or raise %s in its config.json",
+                         (long long)p->sequence, (long long)positions, p->llama.size ? "max_position_embeddings" : "n_positions");
     return read_mesh(context, p, t->micro_batch);
 }
 
@@ -216,11 +233,6 @@ yoke_status cli_plan_from_file(const struct cli_context *context, const char *pa
     t->replay = true;
     t->plan_path = path;
     return yokei_plan_read(path, &t->plan);
-}
-
-static bool is_given(const struct cli_options *o, const char *name)
-{
-    return cli_is_set(o, name) && strcmp(cli_origin(o, name), "default") != 0;
 }
 
 /* Ranks in another layout: what the options say, or replicas. Else the plan's layout, with other shares or micro-batches if they are given. */

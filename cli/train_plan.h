@@ -8,7 +8,7 @@
 #include "train/loop.h"
 
 /** A model by --model: a preset's name, or the path of a config.json. */
-yoke_status cli_plan_model(const char *name, struct yoke_gpt2_config *out);
+yoke_status cli_plan_model(const char *name, struct yokei_model_config *out);
 yoke_status cli_plan_from_options(const struct cli_context *context, struct yokei_training *t);
 /** What the running ranks are to choose: --balance and --placement, which planning without ranks does not have. */
 void cli_plan_choices(const struct cli_context *context, struct yokei_plan *plan);

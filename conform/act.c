@@ -8,6 +8,12 @@
  * with s may cancel, so the bound is of the terms:  32 u32 |dy| (s + |w| (1 + |z|)).
  * Where s or 1 - s is below 2^-125 an f32 evaluation may lose it altogether (exp overflows to infinity, or gives a
  * subnormal): the terms that hold it are allowed as error.
+ *
+ * GELU by the normal distribution: the argument -x^2 / 2 of exp has one rounding, which makes u32 x^2 / 2 of the result; exp 4 u32; t, Q and
+ * the products 12 u32, with Q's own 1.7e-7: E is off by at most 24 u32 E (1 + x^2), and 1 - E by u32 more. phi likewise.
+ *
+ * SwiGLU: -|g| is exact, exp 4 u32, sum, quotient and product 3 u32: s and 1 - s are good to 8 u32, doubled for devices whose exp and
+ * division are good to 3 ulp only. Products add a rounding each.
  * The products with an infinite x are 0 times infinity; what they give is left open. NaN must stay NaN.
  */
 #include "conform/trial.h"
@@ -126,4 +132,188 @@ static void gelu_backward_bound(struct trial *t)
 
 const struct conform_row conform_row_gelu_backward = {
     CONFORM_FLOATS, YOKE_COUNT(shapes), gelu_backward_setup, gelu_backward_call, gelu_backward_bound,
+};
+
+/* ---- GELU by the normal distribution: the same cases ---- */
+
+static yoke_status gelu_erf_forward_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
+{
+    return CONFORM_CALL(gelu_erf_forward, side, cost, .dtype = side_dtype(side, t->dtype), .n = shape_of(t).n,
+                        .x = trial_at(t, side, X, 0), .y = trial_at(t, side, Y, 0));
+}
+
+static void gelu_erf_forward_bound(struct trial *t)
+{
+    for (int64_t i = 0; i < shape_of(t).n; i++) {
+        const double x = exact_of(t, X)[i], size = fabs(x), tail = 0.5 * erfc(size / M_SQRT2), phi = x < 0 ? tail : 1 - tail;
+        double e = u32 * size * (2 * phi + 24 * times(tail, 1 + x * x)) + 2 * eta32;
+        if (tail < 0x1p-125) e += times(tail, size);
+        t->tensor[Y].bound[i] = isinf(x) ? BOUND_ANY : bound_rounded(t->dtype, exact_of(t, Y)[i], e);
+    }
+}
+
+const struct conform_row conform_row_gelu_erf_forward = {
+    CONFORM_FLOATS, YOKE_COUNT(shapes), gelu_forward_setup, gelu_erf_forward_call, gelu_erf_forward_bound,
+};
+
+static yoke_status gelu_erf_backward_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
+{
+    return CONFORM_CALL(gelu_erf_backward, side, cost, .dtype = side_dtype(side, t->dtype), .n = shape_of(t).n,
+                        .x = trial_at(t, side, X, 0), .dy = trial_at(t, side, DY, 0), .dx = trial_at(t, side, Y, 0));
+}
+
+static void gelu_erf_backward_bound(struct trial *t)
+{
+    for (int64_t i = 0; i < shape_of(t).n; i++) {
+        const double x = exact_of(t, X)[i], dy = fabs(exact_of(t, DY)[i]), tail = 0.5 * erfc(fabs(x) / M_SQRT2), phi = x < 0 ? tail : 1 - tail;
+        const double all = tail + times(fabs(x), 0.4 * exp(-0.5 * x * x));
+        double e = u32 * dy * (4 * phi + 24 * times(all, 1 + x * x)) + 2 * eta32 * (1 + dy);
+        if (tail < 0x1p-125) e += dy * all;
+        t->tensor[Y].bound[i] = isinf(x) ? BOUND_ANY : bound_rounded(t->dtype, exact_of(t, Y)[i], e);
+    }
+}
+
+const struct conform_row conform_row_gelu_erf_backward = {
+    CONFORM_FLOATS, YOKE_COUNT(shapes), gelu_backward_setup, gelu_erf_backward_call, gelu_erf_backward_bound,
+};
+
+/* ---- SwiGLU ---- */
+
+struct rows {
+    int64_t N, F, pad;
+    bool fused;   /* gate and up side by side */
+    int aliased;  /* forward: 1 y is gate, 2 y is up; backward, any: dgate is gate and dup is up */
+    enum flavour flavour;
+};
+
+static const struct rows rows_list[] = {
+    { 1, 1 }, { 3, 2, 1 }, { 4, 16, 0, true }, { 5, 17, 2, false, 1 }, { 2, 129, 3, false, 2 }, { 33, 100, 0, true }, { 7, 257, 5 },
+    { 0, 16 }, { 60, 1031, 0, true }, { 3, 90, 1, false, 0, WIDE }, { 3, 90, 1, true, 0, SUBNORMAL }, { 3, 90, 0, false, 1, ZEROS },
+    { 5, 211, 0, true, 0, NANS }, { 5, 211, 2, false, 0, INFS },
+};
+
+static struct rows rows_of(const struct trial *t)
+{
+    if ((size_t)t->index < YOKE_COUNT(rows_list)) return rows_list[t->index];
+    return (struct rows){ .N = 1 + trial_random(t, "N", 0, 30), .F = 1 + trial_random(t, "F", 0, 300), .pad = trial_random(t, "pad", 0, 9),
+                          .fused = trial_random(t, "fused", 0, 2) };
+}
+
+enum { GATE, UP, ROWS_DY, DGATE, DUP };
+
+/* Tensor and first element of an operand: up lies behind gate in one matrix, or in its own. */
+static void *rows_at(const struct trial *t, const struct rows *s, const struct side *side, int id)
+{
+    return s->fused && (id == UP || id == DUP) ? trial_at(t, side, id - 1, s->F) : trial_at(t, side, id, 0);
+}
+static int64_t rows_ld(const struct trial *t, const struct rows *s, int id) { return t->tensor[s->fused && (id == UP || id == DUP) ? id - 1 : id].ld; }
+static double rows_exact(const struct trial *t, const struct rows *s, int id, int64_t n, int64_t f)
+{
+    const bool second = s->fused && id == UP;
+    return exact_of(t, second ? GATE : id)[n * rows_ld(t, s, id) + f + (second ? s->F : 0)];
+}
+static double *rows_bound(struct trial *t, const struct rows *s, int id, int64_t n, int64_t f)
+{
+    const bool second = s->fused && id == DUP;
+    return &t->tensor[second ? DGATE : id].bound[n * rows_ld(t, s, id) + f + (second ? s->F : 0)];
+}
+
+static void rows_setup(struct trial *t, const struct rows *s)
+{
+    t->flavour = s->flavour;
+    trial_matrix(t, GATE, s->fused ? "gate_up" : "gate", IN, t->dtype, s->N, (s->fused ? 2 : 1) * s->F, (s->fused ? 2 : 1) * s->F + s->pad);
+    trial_flavoured(t, GATE, 3, 40);
+    t->flavour = ORDINARY;
+    if (!s->fused) {
+        trial_matrix(t, UP, "up", IN, t->dtype, s->N, s->F, s->F + 2 * s->pad);
+        trial_fill(t, UP, 1);
+    }
+    t->flavour = s->flavour;
+    trial_describe(t, "N %d F %d pad %d%s%s", (int)s->N, (int)s->F, (int)s->pad, s->fused ? " fused" : "", s->aliased ? " aliased" : "");
+}
+
+static void swiglu_forward_setup(struct trial *t)
+{
+    const struct rows s = rows_of(t);
+    rows_setup(t, &s);
+    if (s.aliased) trial_alias(t, DGATE, "y", s.aliased == 1 ? GATE : UP);
+    else trial_matrix(t, DGATE, "y", OUT, t->dtype, s.N, s.F, s.F + 3 * s.pad);
+}
+
+static yoke_status swiglu_forward_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
+{
+    const struct rows s = rows_of(t);
+    return CONFORM_CALL(swiglu_forward, side, cost, .dtype = side_dtype(side, t->dtype), .N = s.N, .F = s.F, .gate = rows_at(t, &s, side, GATE),
+                        .ldgate = rows_ld(t, &s, GATE), .up = rows_at(t, &s, side, UP), .ldup = rows_ld(t, &s, UP),
+                        .y = trial_at(t, side, DGATE, 0), .ldy = t->tensor[DGATE].ld);
+}
+
+struct logistic {
+    double s, rest;
+};
+static struct logistic logistic_of(double g) { return (struct logistic){ 1 / (1 + exp(-g)), 1 / (1 + exp(g)) }; }
+
+static void swiglu_forward_bound(struct trial *t)
+{
+    const struct rows s = rows_of(t);
+    for (int64_t n = 0; n < s.N; n++)
+        for (int64_t f = 0; f < s.F; f++) {
+            const int64_t at = n * t->tensor[DGATE].ld + f;
+            const double g = rows_exact(t, &s, GATE, n, f), u = fabs(rows_exact(t, &s, UP, n, f)), z = logistic_of(g).s;
+            double e = 16 * u32 * times(fabs(g), z) * u + 2 * eta32 * (1 + u);
+            if (z < 0x1p-125) e += times(fabs(g), z) * u;
+            t->tensor[DGATE].bound[at] = isinf(g) || isinf(u) ? BOUND_ANY : bound_rounded(t->dtype, exact_of(t, DGATE)[at], e);
+        }
+}
+
+const struct conform_row conform_row_swiglu_forward = {
+    CONFORM_FLOATS, YOKE_COUNT(rows_list), swiglu_forward_setup, swiglu_forward_call, swiglu_forward_bound,
+};
+
+static void swiglu_backward_setup(struct trial *t)
+{
+    const struct rows s = rows_of(t);
+    rows_setup(t, &s);
+    trial_matrix(t, ROWS_DY, "dy", IN, t->dtype, s.N, s.F, s.F + s.pad);
+    trial_fill(t, ROWS_DY, 1);
+    if (s.aliased) {
+        trial_alias(t, DGATE, "dgate", GATE);
+        trial_alias(t, DUP, "dup", UP);
+        return;
+    }
+    trial_matrix(t, DGATE, s.fused ? "dgate_up" : "dgate", OUT, t->dtype, s.N, (s.fused ? 2 : 1) * s.F, (s.fused ? 2 : 1) * s.F + 2 * s.pad);
+    if (!s.fused) trial_matrix(t, DUP, "dup", OUT, t->dtype, s.N, s.F, s.F + s.pad);
+}
+
+static yoke_status swiglu_backward_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
+{
+    const struct rows s = rows_of(t);
+    return CONFORM_CALL(swiglu_backward, side, cost, .dtype = side_dtype(side, t->dtype), .N = s.N, .F = s.F, .gate = rows_at(t, &s, side, GATE),
+                        .ldgate = rows_ld(t, &s, GATE), .up = rows_at(t, &s, side, UP), .ldup = rows_ld(t, &s, UP),
+                        .dy = trial_at(t, side, ROWS_DY, 0), .lddy = t->tensor[ROWS_DY].ld, .dgate = rows_at(t, &s, side, DGATE),
+                        .lddgate = rows_ld(t, &s, DGATE), .dup = rows_at(t, &s, side, DUP), .lddup = rows_ld(t, &s, DUP));
+}
+
+static void swiglu_backward_bound(struct trial *t)
+{
+    const struct rows s = rows_of(t);
+    for (int64_t n = 0; n < s.N; n++)
+        for (int64_t f = 0; f < s.F; f++) {
+            const double g = rows_exact(t, &s, GATE, n, f), size = fabs(g), u = fabs(rows_exact(t, &s, UP, n, f));
+            const double dy = fabs(rows_exact(t, &s, ROWS_DY, n, f));
+            const struct logistic z = logistic_of(g);
+            const double slope = z.s + times(times(size, z.s), z.rest);
+            double up = 16 * u32 * dy * times(size, z.s) + 2 * eta32 * (1 + dy), gate = 32 * u32 * dy * u * slope + 2 * eta32 * (1 + dy) * (1 + u);
+            if (z.s < 0x1p-125) up += dy * times(size, z.s), gate += dy * u * slope;
+            if (z.rest < 0x1p-125) gate += dy * u * times(times(size, z.s), z.rest);
+            const bool open = isinf(g) || isinf(u);
+            double *const dgate = rows_bound(t, &s, DGATE, n, f), *const dup = rows_bound(t, &s, DUP, n, f);
+            const struct tensor *const d = &t->tensor[DGATE], *const second = &t->tensor[s.fused ? DGATE : DUP];
+            *dgate = open ? BOUND_ANY : bound_rounded(t->dtype, d->exact[dgate - d->bound], gate);
+            *dup = open ? BOUND_ANY : bound_rounded(t->dtype, second->exact[dup - second->bound], up);
+        }
+}
+
+const struct conform_row conform_row_swiglu_backward = {
+    CONFORM_FLOATS, YOKE_COUNT(rows_list), swiglu_backward_setup, swiglu_backward_call, swiglu_backward_bound,
 };

@@ -7,6 +7,8 @@
  * whose derivative of O by s_j is P_j (v_j - O):  sum_j P_j rho_j (|v_j| + |O|).
  * P rounded to the stored type before P V (its sum is not): u sum_j P_j |v_j|, and eta |v_j| / l where l = sum exp(s - m) >= 1.
  * Sums over T keys with a rescaling per block, at most one per key: gamma(2T+8) (sum P |v| + |O|). O rounded once.
+ * With dropout the weights of V are P_j m_j, m_j being 0 or s = 1 / (1 - p): the derivative is P_j (m_j v_j - O), so v_j is m_j v_j
+ * above, and the products with s and 1 / l add 2 u32 |O|. The mask is drawn by the rule of include/yoke/ops/attention.h.
  * lse = m + log l: sum_j P_j rho_j + gamma(2T+8) + 4 u32 |log l| + u32 |lse|.
  *
  * Backward. p = exp(s - lse): rho = ds + u32 |s - lse| + 8 u32. With R = rows that see key j, over all heads of the group:
@@ -14,6 +16,7 @@
  *   dP = do.v, delta = do.o:  gamma(D+1) (|do|.|v| + |do|.|o|) =: ddp
  *   dS = p (dP - delta):  e = |dS| (rho + 3 u32) + p ddp;  rounded to the stored type: e + u (|dS| + e) + eta
  *   dQ:  |scale| sum_j (e_j |k| + gamma(T+2) |dS| |k|);  dK: |scale| sum_rows (e |q| + gamma(R+2) |dS| |q|)
+ * With dropout dV has m p for p, and dP m dP: so do their errors; s adds a rounding to each, of which the margins hold enough.
  * each rounded once. eta is at least 2^-126, since exp and bf16 matrix units may flush subnormal numbers.
  * A causal row t depends on keys up to t alone: NaN in a later key or value must not reach it, nor NaN in an earlier row
  * of q or do the keys after it.
@@ -21,6 +24,7 @@
 #include "conform/trial.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct shape {
     int64_t B, T, H, Hkv, D;
@@ -30,6 +34,8 @@ struct shape {
     enum { IN_KV, IN_Q } special; /* where NANS and INFS go */
     float scale;                  /* 0: 1 / sqrt(D) */
     bool no_lse;
+    int64_t first, group;         /* a piece of more heads */
+    float p;                      /* dropout */
 };
 
 static const struct shape shapes[] = {
@@ -54,6 +60,10 @@ static const struct shape shapes[] = {
     { 1, 48, 2, 2, 32, true, true, 1, NANS, IN_Q },
     { 1, 48, 2, 1, 16, false, false, 1, NANS, IN_Q },
     { 1, 48, 2, 2, 16, true, false, 1, INFS, IN_KV },
+    { 2, 21, 3, 2, 16, true, true, 1, .first = 3, .group = 2 },
+    { 1, 50, 5, 3, 8, true, false, 1, .first = 8, .group = 3, .p = 0.2f },
+    { 2, 70, 2, 1, 24, true, true, 1, .p = 0.1f },
+    { 1, 90, 2, 2, 8, false, false, 2, .p = 0.5f },
 };
 
 static struct shape shape_of(const struct trial *t)
@@ -65,7 +75,7 @@ static struct shape shape_of(const struct trial *t)
         const int64_t Hkv = 1 + trial_random(t, "Hkv", 0, 3);
         s = (struct shape){ .B = 1 + trial_random(t, "B", 0, 2), .T = 1 + trial_random(t, "T", 0, 90), .H = Hkv * (1 + trial_random(t, "G", 0, 3)),
                             .Hkv = Hkv, .D = t->index % 8 == 1 ? 200 : 8 * (1 + trial_random(t, "D", 0, 8)), .causal = trial_random(t, "causal", 0, 2),
-                            .packed = trial_random(t, "packed", 0, 2), .size = 1 };
+                            .packed = trial_random(t, "packed", 0, 2), .size = 1, .p = 0.25f * (float)trial_random(t, "p", 0, 3) };
     }
     if (s.scale == 0) s.scale = (float)(1 / sqrt((double)s.D));
     return s;
@@ -137,9 +147,25 @@ static void setup_inputs(struct trial *t, const struct shape *s, bool forward)
     if (special && s->B && s->T) place_specials(t, s);
     trial_describe(t, "B %d T %d H %d/%d D %d%s%s size %g scale %g", (int)s->B, (int)s->T, (int)s->H, (int)s->Hkv, (int)s->D,
                    s->causal ? " causal" : "", s->packed ? " packed" : "", s->size, (double)s->scale);
+    if (s->group) yokei_text(t->words + strlen(t->words), sizeof t->words - strlen(t->words), " from %d by %d", (int)s->first, (int)s->group);
+    if (s->p > 0) yokei_text(t->words + strlen(t->words), sizeof t->words - strlen(t->words), " p %g", (double)s->p);
 }
 
 /* ---- exact values that both bounds start from ---- */
+
+static int64_t kv_of(const struct shape *s, int64_t h)
+{
+    return s->group ? (s->first + h) / s->group - s->first / s->group : h / (s->H / s->Hkv);
+}
+
+static uint64_t key_of(const struct trial *t) { return yoke_random_key(t->seed, t->index, "conformance"); }
+
+/* What the probability of a pair is multiplied with. */
+static double kept(const struct trial *t, const struct shape *s, int64_t b, int64_t row, int64_t h, int64_t j)
+{
+    const struct yokei_dropout drop = yokei_dropout(s->p, key_of(t));
+    return s->p == 0 ? 1 : yokei_dropout_keeps(&drop, j, row, 5 + b, s->first + h) ? (double)drop.scale : 0;
+}
 
 /* One row t of one head: its scores, their errors, and the operands as f64. */
 struct row {
@@ -155,7 +181,7 @@ static double exact_at(const struct trial *t, const struct shape *s, int which, 
 
 static void score_row(const struct trial *t, const struct shape *s, struct row *r)
 {
-    r->hkv = r->h / (s->H / s->Hkv);
+    r->hkv = kv_of(s, r->h);
     r->n_keys = s->causal ? r->t + 1 : s->T;
     for (int64_t j = 0; j < r->n_keys; j++) {
         double dot = 0, size = 0, sums = 0;
@@ -182,6 +208,8 @@ static double stored_eta(yoke_dtype dtype)
 
 /* ---- forward ---- */
 
+#define MORE(t, s) .head_start = (s).first, .group = (s).group, .p = (s).p, .key = key_of(t), .sample_start = 5
+
 static void attention_forward_setup(struct trial *t)
 {
     const struct shape s = shape_of(t);
@@ -195,7 +223,7 @@ static yoke_status attention_forward_call(struct trial *t, const struct side *si
     const struct shape s = shape_of(t);
     const struct operand q = operand_of(t, &s, Q), k = operand_of(t, &s, K), v = operand_of(t, &s, V);
     return CONFORM_CALL(attention_forward, side, cost, .dtype = side_dtype(side, t->dtype), .causal = s.causal, .B = s.B, .T = s.T, .H = s.H,
-                        .Hkv = s.Hkv, .D = s.D, .scale = s.scale, .q = trial_at(t, side, q.id, q.offset), .ldq = q.ld,
+                        .Hkv = s.Hkv, .D = s.D, .scale = s.scale, MORE(t, s), .q = trial_at(t, side, q.id, q.offset), .ldq = q.ld,
                         .k = trial_at(t, side, k.id, k.offset), .ldk = k.ld, .v = trial_at(t, side, v.id, v.offset), .ldv = v.ld,
                         .o = trial_at(t, side, O, 0), .ldo = t->tensor[O].ld, .lse = trial_at(t, side, LSE, 0));
 }
@@ -216,9 +244,9 @@ static void forward_row_bound(struct trial *t, const struct shape *s, struct row
     for (int64_t d = 0; d < s->D; d++) {
         const int64_t at = (r->b * s->T + r->t) * t->tensor[O].ld + r->h * s->D + d;
         const double wanted = t->tensor[O].exact[at], size = fabs(wanted);
-        double e = sums * size;
+        double e = (sums + (s->p > 0 ? 2 * u32 : 0)) * size;
         for (int64_t j = 0; j < r->n_keys; j++) {
-            const double v = fabs(exact_at(t, s, V, r->b, j, r->hkv, d)), p = r->s[j];
+            const double v = fabs(exact_at(t, s, V, r->b, j, r->hkv, d)) * kept(t, s, r->b, r->t, r->h, j), p = r->s[j];
             e += p * (r->ds[j] * (v + size) + (u + sums) * v) + eta * v / l;
         }
         t->tensor[O].bound[at] = bound_rounded(t->dtype, wanted, e);
@@ -261,7 +289,10 @@ static void forward_row(struct trial *t, const struct shape *s, struct row *r)
     trial_set(t, LSE, (r->b * s->H + r->h) * s->T + r->t, max + log(l));
     for (int64_t d = 0; d < s->D; d++) {
         double o = 0;
-        for (int64_t j = 0; j < r->n_keys; j++) o += exp(r->s[j] - max) / l * exact_at(t, s, V, r->b, j, r->hkv, d);
+        for (int64_t j = 0; j < r->n_keys; j++) {
+            const double keep = kept(t, s, r->b, r->t, r->h, j);
+            if (keep > 0) o += keep * exp(r->s[j] - max) / l * exact_at(t, s, V, r->b, j, r->hkv, d);
+        }
         trial_set(t, O, (r->b * s->T + r->t) * t->tensor[O].ld + r->h * s->D + d, o);
     }
 }
@@ -288,7 +319,7 @@ static yoke_status attention_backward_call(struct trial *t, const struct side *s
     const struct operand q = operand_of(t, &s, Q), k = operand_of(t, &s, K), v = operand_of(t, &s, V);
     const struct operand dq = operand_of(t, &s, DQ), dk = operand_of(t, &s, DK), dv = operand_of(t, &s, DV);
     return CONFORM_CALL(attention_backward, side, cost, .dtype = side_dtype(side, t->dtype), .causal = s.causal, .B = s.B, .T = s.T, .H = s.H,
-                        .Hkv = s.Hkv, .D = s.D, .scale = s.scale, .q = trial_at(t, side, q.id, q.offset), .ldq = q.ld,
+                        .Hkv = s.Hkv, .D = s.D, .scale = s.scale, MORE(t, s), .q = trial_at(t, side, q.id, q.offset), .ldq = q.ld,
                         .k = trial_at(t, side, k.id, k.offset), .ldk = k.ld, .v = trial_at(t, side, v.id, v.offset), .ldv = v.ld,
                         .o = trial_at(t, side, O, 0), .ldo = t->tensor[O].ld, .d_o = trial_at(t, side, DO, 0), .lddo = t->tensor[DO].ld,
                         .lse = trial_at(t, side, LSE, 0), .dq = trial_at(t, side, dq.id, dq.offset), .lddq = dq.ld,
@@ -307,10 +338,10 @@ static void backward_key_bound(struct trial *t, const struct shape *s, const str
     const double lse = t->tensor[LSE].exact[(r->b * s->H + r->h) * s->T + r->t], p = exp(r->s[j] - lse);
     const double rho = p == 0 ? 0 : r->ds[j] + u32 * fabs(r->s[j] - lse) + 8 * u32;
     const double u = stored_u(t->dtype), eta = stored_eta(t->dtype), scale = fabs((double)s->scale);
-    const double rows = (double)(s->T * (s->H / s->Hkv));
+    const double rows = (double)(s->T * (s->group ? s->group : s->H / s->Hkv)), keep = kept(t, s, r->b, r->t, r->h, j);
     double dp = 0, dp_size = 0;
     for (int64_t d = 0; d < s->D; d++) {
-        const double product = exact_at(t, s, DO, r->b, r->t, r->h, d) * exact_at(t, s, V, r->b, j, r->hkv, d);
+        const double product = keep > 0 ? keep * exact_at(t, s, DO, r->b, r->t, r->h, d) * exact_at(t, s, V, r->b, j, r->hkv, d) : 0;
         dp += product;
         dp_size += fabs(product);
     }
@@ -322,7 +353,7 @@ static void backward_key_bound(struct trial *t, const struct shape *s, const str
         const double d_o = fabs(exact_at(t, s, DO, r->b, r->t, r->h, d));
         *bound_at(t, s, DQ, r->b, r->t, r->h, d) += scale * (e + gamma32((double)s->T + 2) * dS) * k;
         *bound_at(t, s, DK, r->b, j, r->hkv, d) += scale * (e + gamma32(rows + 2) * dS) * q;
-        *bound_at(t, s, DV, r->b, j, r->hkv, d) += (p * (rho + u + gamma32(rows)) + eta) * d_o;
+        *bound_at(t, s, DV, r->b, j, r->hkv, d) += keep * (p * (rho + u + gamma32(rows)) + eta) * d_o;
     }
 }
 

@@ -2,6 +2,8 @@
 /*
  * Conformance of elementwise sums and products: one f32 operation, u32 |ref|, and one rounding to the stored type. A sum
  * of two stored numbers is exact below the normal range; a product is not, and is allowed eta.
+ * Dropout: a product, u32 |s x|, and the sum with the residual, u32 |ref|. An element that is dropped where it should be kept, or kept
+ * where it should be dropped, is off by |s x|, which no bound of a case of ordinary numbers allows.
  */
 #include "conform/trial.h"
 
@@ -87,3 +89,82 @@ static void scale_bound(struct trial *t)
 }
 
 const struct conform_row conform_row_scale = { CONFORM_FLOATS, YOKE_COUNT(shapes), scale_setup, scale_call, scale_bound };
+
+/* ---- dropout ---- */
+
+struct piece {
+    int64_t N, C, T, first_row, sample, position, channel, pad;
+    float p;
+    enum flavour flavour;
+    int aliased; /* 1: with x, 2: with residual */
+    bool residual;
+};
+
+static const struct piece pieces[] = {
+    { 1, 1, 1, .p = 0.5f },
+    { 3, 16, 2, .p = 0.1f, .residual = true },
+    { 5, 64, 5, .p = 0.1f, .pad = 3 },
+    { 7, 130, 4, .first_row = 3, .sample = 11, .position = 2, .p = 0.25f, .pad = 1, .aliased = 1 },
+    { 4, 77, 4, .channel = 16, .p = 0.5f, .residual = true },
+    { 4, 77, 4, .channel = 61, .p = 0.5f, .residual = true, .aliased = 2 },
+    { 3, 9, 3, .channel = 7, .p = 0.9f },
+    { 2, 200, 1, .first_row = 5, .channel = 1000, .sample = 4000000000, .position = 3000000000, .p = 0.3f },
+    { 66, 257, 33, .p = 0.1f, .residual = true, .pad = 5 },
+    { 6, 48, 6, .p = 0, .residual = true },
+    { 0, 48, 6, .p = 0.1f },
+    { 9, 100, 5, .p = 0.4f, .flavour = WIDE },
+    { 9, 100, 5, .p = 0.4f, .flavour = SUBNORMAL },
+    { 9, 100, 5, .p = 0.4f, .flavour = NANS, .residual = true },
+    { 9, 100, 5, .p = 0.4f, .flavour = INFS },
+};
+
+static struct piece piece_of(const struct trial *t)
+{
+    if ((size_t)t->index < YOKE_COUNT(pieces)) return pieces[t->index];
+    return (struct piece){ .N = 1 + trial_random(t, "N", 0, 40), .C = 1 + trial_random(t, "C", 0, 300), .T = 1 + trial_random(t, "T", 0, 20),
+                           .first_row = trial_random(t, "row", 0, 30), .channel = trial_random(t, "channel", 0, 200), .pad = trial_random(t, "pad", 0, 9),
+                           .p = 0.05f * (float)trial_random(t, "p", 0, 20), .residual = trial_random(t, "residual", 0, 2) };
+}
+
+enum { DX, DRESIDUAL, DY };
+
+static void dropout_setup(struct trial *t)
+{
+    const struct piece s = piece_of(t);
+    t->flavour = s.flavour;
+    trial_matrix(t, DX, "x", IN, t->dtype, s.N, s.C, s.C + s.pad);
+    trial_flavoured(t, DX, 1, 100);
+    if (s.residual) {
+        trial_matrix(t, DRESIDUAL, "residual", IN, t->dtype, s.N, s.C, s.C + 2 * s.pad);
+        trial_fill(t, DRESIDUAL, 1);
+    }
+    if (s.aliased) trial_alias(t, DY, "y", s.aliased == 1 ? DX : DRESIDUAL);
+    else trial_matrix(t, DY, "y", OUT, t->dtype, s.N, s.C, s.C + 3 * s.pad);
+    trial_describe(t, "N %d C %d T %d row %d channel %d p %g%s%s", (int)s.N, (int)s.C, (int)s.T, (int)s.first_row, (int)s.channel, (double)s.p,
+                   s.residual ? " residual" : "", s.aliased ? " aliased" : "");
+}
+
+static yoke_status dropout_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
+{
+    const struct piece s = piece_of(t);
+    return CONFORM_CALL(dropout, side, cost, .dtype = side_dtype(side, t->dtype), .N = s.N, .C = s.C, .T = s.T, .p = s.p,
+                        .key = yoke_random_key(t->seed, t->index, "conformance"), .first_row = s.first_row, .sample_start = s.sample,
+                        .pos_start = s.position, .channel_start = s.channel, .x = trial_at(t, side, DX, 0), .ldx = t->tensor[DX].ld,
+                        .residual = trial_at(t, side, DRESIDUAL, 0), .ldresidual = t->tensor[DRESIDUAL].ld, .y = trial_at(t, side, DY, 0),
+                        .ldy = t->tensor[DY].ld);
+}
+
+static void dropout_bound(struct trial *t)
+{
+    const struct piece s = piece_of(t);
+    const double scale = 1 / (1 - (double)s.p);
+    for (int64_t n = 0; n < s.N; n++)
+        for (int64_t c = 0; c < s.C; c++) {
+            const double x = exact_of(t, DX)[n * t->tensor[DX].ld + c], wanted = exact_of(t, DY)[n * t->tensor[DY].ld + c];
+            /* dropped without a residual: exactly 0 */
+            const double e = wanted == 0 && !s.residual ? 0 : u32 * (isfinite(x) ? scale * fabs(x) : 0) + u32 * fabs(wanted);
+            t->tensor[DY].bound[n * t->tensor[DY].ld + c] = bound_rounded(t->dtype, wanted, e);
+        }
+}
+
+const struct conform_row conform_row_dropout = { CONFORM_FLOATS, YOKE_COUNT(pieces), dropout_setup, dropout_call, dropout_bound };

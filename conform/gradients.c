@@ -29,6 +29,8 @@ struct check {
     struct pair_shape {
         int64_t B, T, H, Hkv, D, C, V, M, N, K;
         bool causal, ta, tb;
+        int64_t head_start, group;
+        float p;
     } shape;
     yoke_status status;
 };
@@ -179,6 +181,32 @@ static yoke_status residual_backward(struct check *c)
     return YOKE_OK;
 }
 
+/* ---- rmsnorm, with and without the residual path ---- */
+
+static void rmsnorm_setup(struct check *c)
+{
+    const struct pair_shape *s = &c->shape;
+    input(c, "x", s->N * s->C);
+    input(c, "gamma", s->C);
+    output(c, s->N * s->C, s->N);
+}
+
+static yoke_status rmsnorm_forward(struct check *c)
+{
+    const struct pair_shape *s = &c->shape;
+    CALL(rmsnorm_forward, .N = s->N, .C = s->C, .x = X(0), .ldx = s->C, .gamma = X(1), .eps = 1e-5f, .y = c->y, .ldy = s->C, .rstd = c->extra);
+    if (s->K) CALL(add, .n = c->n_y, .x = c->y, .y = X(0), .z = c->y);
+    return YOKE_OK;
+}
+
+static yoke_status rmsnorm_backward(struct check *c)
+{
+    const struct pair_shape *s = &c->shape;
+    CALL(rmsnorm_backward, .N = s->N, .C = s->C, .dy = c->w, .lddy = s->C, .x = X(0), .ldx = s->C, .gamma = X(1), .rstd = c->extra,
+         .dresidual = s->K ? c->w : NULL, .lddresidual = s->C, .dx = DX(0), .lddx = s->C, .dgamma = DX(1));
+    return YOKE_OK;
+}
+
 /* ---- gelu ---- */
 
 static void gelu_setup(struct check *c)
@@ -200,6 +228,95 @@ static yoke_status gelu_backward(struct check *c)
     return YOKE_OK;
 }
 
+static yoke_status gelu_erf_forward(struct check *c)
+{
+    CALL(gelu_erf_forward, .n = c->shape.N, .x = X(0), .y = c->y);
+    return YOKE_OK;
+}
+
+static yoke_status gelu_erf_backward(struct check *c)
+{
+    CALL(gelu_erf_backward, .n = c->shape.N, .x = X(0), .dy = c->w, .dx = DX(0));
+    return YOKE_OK;
+}
+
+/* ---- swiglu ---- */
+
+static void swiglu_setup(struct check *c)
+{
+    const struct pair_shape *s = &c->shape;
+    input(c, "gate", s->N * s->C);
+    input(c, "up", s->N * s->C);
+    for (int64_t i = 0; !c->status && i < s->N * s->C; i++) X(0)[i] *= 3;
+    output(c, s->N * s->C, 0);
+}
+
+#define SWIGLU(s) .N = (s)->N, .F = (s)->C, .gate = X(0), .ldgate = (s)->C, .up = X(1), .ldup = (s)->C
+
+static yoke_status swiglu_forward(struct check *c)
+{
+    CALL(swiglu_forward, SWIGLU(&c->shape), .y = c->y, .ldy = c->shape.C);
+    return YOKE_OK;
+}
+
+static yoke_status swiglu_backward(struct check *c)
+{
+    const int64_t C = c->shape.C;
+    CALL(swiglu_backward, SWIGLU(&c->shape), .dy = c->w, .lddy = C, .dgate = DX(0), .lddgate = C, .dup = DX(1), .lddup = C);
+    return YOKE_OK;
+}
+
+/* ---- rope: the gradient is turned back ---- */
+
+static void rope_setup(struct check *c)
+{
+    const int64_t n = c->shape.N * c->shape.H * c->shape.D;
+    input(c, "x", n);
+    output(c, n, 0);
+}
+
+#define ROPE(s) .N = (s)->N, .T = (s)->T, .H = (s)->H, .D = (s)->D, .pos_start = 3, .theta = 100, .ldx = (s)->H * (s)->D
+
+static yoke_status rope_forward(struct check *c)
+{
+    memcpy(c->y, X(0), (size_t)c->n_y * sizeof(double));
+    CALL(rope, ROPE(&c->shape), .x = c->y);
+    return YOKE_OK;
+}
+
+static yoke_status rope_backward(struct check *c)
+{
+    memcpy(DX(0), c->w, (size_t)c->n_y * sizeof(double));
+    CALL(rope, ROPE(&c->shape), .x = DX(0), .inverse = true);
+    return YOKE_OK;
+}
+
+/* ---- dropout: the same op on the gradient, with the same key; Y = dropout(x) + residual ---- */
+
+static void dropout_setup(struct check *c)
+{
+    input(c, "x", c->shape.N * c->shape.C);
+    input(c, "residual", c->shape.N * c->shape.C);
+    output(c, c->shape.N * c->shape.C, 0);
+}
+
+#define DROPOUT(s)                                                                                                    \
+    .N = (s)->N, .C = (s)->C, .T = (s)->T, .p = 0.3f, .key = yoke_random_key(1, 2, "gradients"), .first_row = 2, .channel_start = 5, \
+    .ldx = (s)->C, .ldy = (s)->C
+
+static yoke_status dropout_forward(struct check *c)
+{
+    CALL(dropout, DROPOUT(&c->shape), .x = X(0), .residual = X(1), .ldresidual = c->shape.C, .y = c->y);
+    return YOKE_OK;
+}
+
+static yoke_status dropout_backward(struct check *c)
+{
+    CALL(dropout, DROPOUT(&c->shape), .x = c->w, .y = DX(0));
+    memcpy(DX(1), c->w, (size_t)c->n_y * sizeof(double));
+    return YOKE_OK;
+}
+
 /* ---- attention ---- */
 
 static void attention_setup(struct check *c)
@@ -215,6 +332,7 @@ static void attention_setup(struct check *c)
 #define ATTENTION(s)                                                                                                  \
     .causal = (s)->causal, .B = (s)->B, .T = (s)->T, .H = (s)->H, .Hkv = (s)->Hkv, .D = (s)->D, .scale = 0.4375f,     \
     .q = X(0), .ldq = (s)->H * (s)->D, .k = X(1), .ldk = (s)->Hkv * (s)->D, .v = X(2), .ldv = (s)->Hkv * (s)->D,      \
+    .head_start = (s)->head_start, .group = (s)->group, .p = (s)->p, .key = yoke_random_key(1, 2, "gradients"),         \
     .o = c->y, .ldo = (s)->H * (s)->D, .lse = c->extra
 
 static yoke_status attention_forward(struct check *c)
@@ -330,10 +448,18 @@ static const struct pair pairs[] = {
     { "bias_backward", { .M = 9, .N = 11, .K = 2 }, gemm_setup, gemm_forward, gemm_backward },
     { "layernorm_backward", { .N = 4, .C = 13 }, layernorm_setup, layernorm_forward, layernorm_backward },
     { "layernorm_backward", { .N = 3, .C = 8 }, layernorm_setup, residual_forward, residual_backward },
+    { "rmsnorm_backward", { .N = 4, .C = 13 }, rmsnorm_setup, rmsnorm_forward, rmsnorm_backward },
+    { "rmsnorm_backward", { .N = 3, .C = 8, .K = 1 }, rmsnorm_setup, rmsnorm_forward, rmsnorm_backward },
     { "gelu_backward", { .N = 300 }, gelu_setup, gelu_forward, gelu_backward },
+    { "gelu_erf_backward", { .N = 300 }, gelu_setup, gelu_erf_forward, gelu_erf_backward },
+    { "swiglu_backward", { .N = 7, .C = 11 }, swiglu_setup, swiglu_forward, swiglu_backward },
+    { "rope", { .N = 10, .T = 5, .H = 3, .D = 6 }, rope_setup, rope_forward, rope_backward },
+    { "dropout", { .N = 5, .C = 70, .T = 3 }, dropout_setup, dropout_forward, dropout_backward },
     { "attention_backward", { .B = 2, .T = 6, .H = 2, .Hkv = 2, .D = 4, .causal = true }, attention_setup, attention_forward, attention_backward },
     { "attention_backward", { .B = 1, .T = 7, .H = 6, .Hkv = 2, .D = 3, .causal = true }, attention_setup, attention_forward, attention_backward },
     { "attention_backward", { .B = 2, .T = 5, .H = 4, .Hkv = 1, .D = 5 }, attention_setup, attention_forward, attention_backward },
+    { "attention_backward", { .B = 2, .T = 6, .H = 4, .Hkv = 3, .D = 3, .causal = true, .head_start = 5, .group = 2, .p = 0.3f }, attention_setup,
+      attention_forward, attention_backward },
     { "embed_backward", { .N = 12, .T = 4, .C = 5, .V = 6 }, embed_setup, embed_forward, embed_backward },
     { "xent_backward", { .N = 8, .V = 11 }, xent_setup, xent_forward, xent_backward },
     { "xent_backward", { .N = 8, .V = 11, .K = 3 }, shards_setup, shards_forward, shards_backward },

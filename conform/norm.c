@@ -12,6 +12,8 @@
  * factor rstd. Added up term by term, and dresidual with one rounding of the sum:
  *   |d dx| <= rstd (gamma(6) |g| + gamma(C+6) avg|g| + gamma(C+12) |xhat| avg|g xhat|) + u32 |dx|
  * dgamma: terms with 3 roundings, N additions: gamma(N+4) (sum |dy xhat| + |dgamma0|); dbeta: gamma(N+1) (sum |dy| + |dbeta0|).
+ *
+ * RMSNorm is the same with a mean of 0 that is exact: no dm, no avg(g), no beta.
  */
 #include "conform/trial.h"
 
@@ -227,4 +229,120 @@ static void layernorm_backward_bound(struct trial *t)
 
 const struct conform_row conform_row_layernorm_backward = {
     CONFORM_FLOATS, YOKE_COUNT(shapes), layernorm_backward_setup, layernorm_backward_call, layernorm_backward_bound,
+};
+
+/* ---- RMSNorm ---- */
+
+static double rstd_of(const double *x, int64_t C)
+{
+    double squares = 0;
+    for (int64_t c = 0; c < C; c++) squares += x[c] * x[c];
+    return 1 / sqrt(squares / (double)C + eps);
+}
+
+static void rmsnorm_forward_setup(struct trial *t)
+{
+    const struct shape s = shape_of(t);
+    const yoke_dtype wide = yoke_dtype_wide(t->dtype);
+    t->flavour = s.flavour;
+    trial_matrix(t, FX, "x", IN, t->dtype, s.N, s.C, s.C + s.pad);
+    trial_vector(t, FGAMMA, "gamma", IN, wide, s.C);
+    if (s.aliased) trial_alias(t, FY, "y", FX);
+    else trial_matrix(t, FY, "y", OUT, t->dtype, s.N, s.C, s.C + 2 * s.pad);
+    if (!s.no_stats) trial_vector(t, FRSTD, "rstd", OUT, wide, s.N);
+    fill_rows(t, &s, FX, FGAMMA);
+    trial_describe(t, "N %d C %d pad %d mean %g%s", (int)s.N, (int)s.C, (int)s.pad, s.offset, s.aliased ? " y=x" : "");
+}
+
+static yoke_status rmsnorm_forward_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
+{
+    const struct shape s = shape_of(t);
+    return CONFORM_CALL(rmsnorm_forward, side, cost, .dtype = side_dtype(side, t->dtype), .N = s.N, .C = s.C, .x = trial_at(t, side, FX, 0),
+                        .ldx = t->tensor[FX].ld, .gamma = trial_at(t, side, FGAMMA, 0), .eps = eps, .y = trial_at(t, side, FY, 0),
+                        .ldy = t->tensor[FY].ld, .rstd = trial_at(t, side, FRSTD, 0));
+}
+
+static void rmsnorm_forward_bound(struct trial *t)
+{
+    const struct shape s = shape_of(t);
+    const double *gamma = exact_of(t, FGAMMA), r = gamma32((double)s.C + 4) / 2 + 4 * u32;
+    for (int64_t n = 0; n < s.N; n++) {
+        const double *x = exact_of(t, FX) + n * t->tensor[FX].ld, *y = exact_of(t, FY) + n * t->tensor[FY].ld, rstd = rstd_of(x, s.C);
+        for (int64_t c = 0; c < s.C; c++)
+            t->tensor[FY].bound[n * t->tensor[FY].ld + c] =
+                bound_rounded(t->dtype, y[c], fabs(x[c] * rstd * gamma[c]) * (r + 3 * u32) + (fabs(gamma[c]) + 1) * eta32);
+        if (!s.no_stats) t->tensor[FRSTD].bound[n] = rstd * r;
+    }
+}
+
+const struct conform_row conform_row_rmsnorm_forward = {
+    CONFORM_FLOATS, YOKE_COUNT(shapes), rmsnorm_forward_setup, rmsnorm_forward_call, rmsnorm_forward_bound,
+};
+
+static void rmsnorm_backward_setup(struct trial *t)
+{
+    const struct shape s = shape_of(t);
+    const yoke_dtype wide = yoke_dtype_wide(t->dtype);
+    t->flavour = s.flavour;
+    trial_matrix(t, X, "x", IN, t->dtype, s.N, s.C, s.C + s.pad);
+    trial_matrix(t, DY, "dy", IN, t->dtype, s.N, s.C, s.C + 2 * s.pad);
+    trial_vector(t, GAMMA, "gamma", IN, wide, s.C);
+    trial_vector(t, RSTD, "rstd", IN, wide, s.N);
+    if (s.residual) trial_matrix(t, DRESIDUAL, "dresidual", IN, t->dtype, s.N, s.C, s.C + 3 * s.pad);
+    if (s.aliased) trial_alias(t, DX, "dx", s.aliased == 1 ? DY : DRESIDUAL);
+    else if (!s.no_dx) trial_matrix(t, DX, "dx", OUT, t->dtype, s.N, s.C, s.C);
+    if (!s.no_weights) {
+        trial_vector(t, DGAMMA, "dgamma", SUM, wide, s.C);
+        trial_fill(t, DGAMMA, 1);
+    }
+    fill_rows(t, &s, X, GAMMA);
+    t->flavour = s.flavour == NANS || s.flavour == INFS ? s.flavour : ORDINARY;
+    trial_flavoured(t, DY, 1, 10);
+    t->flavour = s.flavour;
+    if (s.residual) trial_fill(t, DRESIDUAL, 1);
+    for (int64_t n = 0; n < s.N; n++) {
+        double x[1100]; /* no shape has more channels */
+        for (int64_t c = 0; c < s.C; c++) x[c] = trial_get(t, X, n * t->tensor[X].ld + c);
+        trial_set(t, RSTD, n, rstd_of(x, s.C));
+    }
+    trial_describe(t, "N %d C %d pad %d mean %g%s%s%s%s", (int)s.N, (int)s.C, (int)s.pad, s.offset, s.residual ? " residual" : "",
+                   s.aliased == 1 ? " dx=dy" : s.aliased == 2 ? " dx=dresidual" : "", s.no_dx ? " no dx" : "",
+                   s.no_weights ? " no dgamma" : "");
+}
+
+static yoke_status rmsnorm_backward_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
+{
+    const struct shape s = shape_of(t);
+    return CONFORM_CALL(rmsnorm_backward, side, cost, .dtype = side_dtype(side, t->dtype), .N = s.N, .C = s.C, .dy = trial_at(t, side, DY, 0),
+                        .lddy = t->tensor[DY].ld, .x = trial_at(t, side, X, 0), .ldx = t->tensor[X].ld, .gamma = trial_at(t, side, GAMMA, 0),
+                        .rstd = trial_at(t, side, RSTD, 0), .dresidual = trial_at(t, side, DRESIDUAL, 0), .lddresidual = t->tensor[DRESIDUAL].ld,
+                        .dx = trial_at(t, side, DX, 0), .lddx = t->tensor[DX].ld, .dgamma = trial_at(t, side, DGAMMA, 0));
+}
+
+static void rmsnorm_backward_bound(struct trial *t)
+{
+    const struct shape s = shape_of(t);
+    const double *gamma = exact_of(t, GAMMA), C = (double)s.C;
+    for (int64_t n = 0; n < s.N && !s.no_dx; n++) {
+        const double *x = exact_of(t, X) + n * t->tensor[X].ld, *dy = exact_of(t, DY) + n * t->tensor[DY].ld, rstd = exact_of(t, RSTD)[n];
+        double average = 0;
+        for (int64_t c = 0; c < s.C; c++) average += fabs(dy[c] * gamma[c] * x[c] * rstd) / C;
+        for (int64_t c = 0; c < s.C; c++) {
+            const int64_t at = n * t->tensor[DX].ld + c;
+            const double wanted = exact_of(t, DX)[at];
+            const double e = rstd * (gamma32(6) * fabs(dy[c] * gamma[c]) + gamma32(C + 10) * fabs(x[c] * rstd) * average) + u32 * fabs(wanted) +
+                             (2 * rstd + 2) * eta32;
+            t->tensor[DX].bound[at] = bound_rounded(t->dtype, wanted, e);
+        }
+    }
+    for (int64_t c = 0; c < s.C && !s.no_weights; c++) {
+        double dgamma = fabs(t->tensor[DGAMMA].initial[c]);
+        for (int64_t n = 0; n < s.N; n++)
+            dgamma += fabs(exact_of(t, DY)[n * t->tensor[DY].ld + c] * exact_of(t, X)[n * t->tensor[X].ld + c]) * exact_of(t, RSTD)[n];
+        t->tensor[DGAMMA].bound[c] = gamma32((double)s.N + 4) * dgamma + (double)(s.N + 1) * eta32;
+    }
+}
+
+const struct conform_row conform_row_rmsnorm_backward = {
+    CONFORM_FLOATS, YOKE_COUNT(shapes), rmsnorm_backward_setup, rmsnorm_backward_call, rmsnorm_backward_bound,
 };

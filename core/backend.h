@@ -25,7 +25,8 @@
     YOKE_LOSS_OPS(OP)    \
     YOKE_OPTIM_OPS(OP)   \
     YOKE_CAST_OPS(OP)    \
-    YOKE_ELEMENTWISE_OPS(OP)
+    YOKE_ELEMENTWISE_OPS(OP) \
+    YOKE_ROPE_OPS(OP)
 
 #define YOKE_OP_ID(op) YOKE_OP_##op,
 enum yoke_op_id { YOKE_ALL_OPS(YOKE_OP_ID) YOKE_N_OPS };
@@ -52,6 +53,7 @@ struct yoke_loss_ops { YOKE_LOSS_OPS(YOKE_OP_SLOT) };
 struct yoke_optim_ops { YOKE_OPTIM_OPS(YOKE_OP_SLOT) };
 struct yoke_cast_ops { YOKE_CAST_OPS(YOKE_OP_SLOT) };
 struct yoke_elementwise_ops { YOKE_ELEMENTWISE_OPS(YOKE_OP_SLOT) };
+struct yoke_rope_ops { YOKE_ROPE_OPS(YOKE_OP_SLOT) };
 #undef YOKE_OP_SLOT
 
 /* A backend's file per family declares its functions and fills its table by these two:
@@ -121,6 +123,7 @@ struct yoke_backend {
     const struct yoke_optim_ops *optim;
     const struct yoke_cast_ops *cast;
     const struct yoke_elementwise_ops *elementwise;
+    const struct yoke_rope_ops *rope;
 };
 
 struct yoke_device {
@@ -153,6 +156,20 @@ struct yoke_event {
 
 /** Index of the variant to run `op` with: the forced one, else the tuned one for this type and size, else `otherwise`. */
 int yokei_variant(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, double size, int otherwise);
+
+/** Which K/V head the query heads of attention's arguments read, both counted from the first that is here. */
+struct yokei_groups_of_heads {
+    int64_t H, group, lead; /* the first K/V head's group began `lead` query heads before */
+};
+#define YOKEI_GROUPS_OF_HEADS(a) \
+    ((struct yokei_groups_of_heads){ (a)->H, (a)->group ? (a)->group : (a)->H / (a)->Hkv, (a)->group ? (a)->head_start % (a)->group : 0 })
+static inline int64_t yokei_kv_head(struct yokei_groups_of_heads g, int64_t head) { return (g.lead + head) / g.group; }
+/** The first query head that reads K/V head `kv`; that of kv + 1 is the end. */
+static inline int64_t yokei_first_head(struct yokei_groups_of_heads g, int64_t kv)
+{
+    const int64_t head = kv * g.group - g.lead;
+    return head < 0 ? 0 : head > g.H ? g.H : head;
+}
 
 /** Backends report every allocation (+bytes) and release (-bytes) of device memory, so that memory reports are exact. */
 void yokei_account(yoke_device *device, int64_t bytes);

@@ -213,7 +213,7 @@ static void deal_heads(const struct choice *c, int first, int groups, int width,
         room[i] = 0;
         room[n + i] = c->speed[first + i].block;
     }
-    yokei_balance_groups(c->s->t->plan.model.n_head, groups, width, room, room + n, 1, heads);
+    yokei_balance_groups(yokei_model_heads(yokei_plan_model(&c->s->t->plan)), groups, width, room, room + n, 1, heads);
 }
 
 /* One list for all stages, or, where they have widths of their own, one for each. */
@@ -472,7 +472,7 @@ static bool is_open(const struct yokei_run_state *s, bool layers_are_given, bool
 {
     const struct yokei_mesh *m = &s->mesh;
     return (!shares_are_given && m->data > 1) || (!layers_are_given && m->pipeline > 1 && m->pipeline * m->chunks < n_blocks_of(s->model)) ||
-           (!tensor_shares_are_given && widest(s) > 1 && widest(s) < s->t->plan.model.n_head);
+           (!tensor_shares_are_given && widest(s) > 1 && widest(s) < yokei_model_heads(yokei_plan_model(&s->t->plan)));
 }
 
 static yoke_status choose_what_is_open(struct yokei_run_state *s, bool shares_are_given, bool shares_stay_equal)

@@ -32,7 +32,7 @@ static yoke_status begin(struct forecast *w, struct yokei_training *t, int n_ran
     if (!s->ranks || !s->shares || !s->threads || !w->f->rank || !w->f->memory) return yoke_fail(YOKE_ENOMEM, "plan: no host memory for %d ranks", n_ranks);
     for (int r = 0; r < n_ranks; r++) yokei_text(s->ranks[r].device, sizeof s->ranks[r].device, "%s", yoke_device_info(device_of(w, r))->spec);
     YOKE_TRY(yokei_run_balance_planned(s));
-    YOKE_TRY(yoke_model_gpt2(&t->plan.model, &s->model));
+    YOKE_TRY(yokei_model_create(yokei_plan_model(&t->plan), &s->model));
     w->config = yokei_run_trainer_config(s);
     w->f->n_ranks = n_ranks;
     w->f->mesh = s->mesh;
@@ -192,7 +192,6 @@ yoke_status yokei_forecast(struct yokei_training *t, int n_ranks, yoke_device *c
                            const struct yokei_forecast_costs *costs, struct yokei_forecast *out)
 {
     struct forecast w = { .device = device, .n_devices = n_devices, .f = out };
-    const struct yoke_gpt2_config *g = &t->plan.model;
     *out = (struct yokei_forecast){ 0 };
     yoke_status status = begin(&w, t, n_ranks);
     bool *recomputes = status ? NULL : calloc((size_t)out->mesh.pipeline, sizeof *recomputes);
@@ -202,8 +201,7 @@ yoke_status yokei_forecast(struct yokei_training *t, int n_ranks, yoke_device *c
     if (!status) status = simulate(&w, recomputes, costs);
     if (!status) status = judge(&w);
     if (!status) status = keep_memory(&t->plan, out);
-    const double h = (double)g->n_embd, L = (double)g->n_layer, tokens = (double)t->plan.batch * (double)t->plan.sequence;
-    out->model_flops = tokens * (6 * (12 * L * h * h + h * (double)g->vocab_size) + 12 * L * h * (double)t->plan.sequence);
+    out->model_flops = (double)t->plan.batch * (double)t->plan.sequence * yokei_model_flops(yokei_plan_model(&t->plan), t->plan.sequence);
     free(recomputes);
     yoke_model_destroy(w.s.model);
     void *const lists[] = { w.s.ranks, w.s.shares, w.s.threads, w.s.replica_shares, w.s.stage_blocks, w.s.tensor_shares, w.s.zero_shares, w.s.placed, w.s.job.rank_of,

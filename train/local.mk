@@ -15,6 +15,8 @@ libyoke_train_la_SOURCES += \
 libyoke_train_la_SOURCES += train/timing.c train/visible.c train/peak.h train/peak.c train/trace.h train/trace.c train/trace_costs.c train/trace_json.c
 # tokens and text
 libyoke_train_la_SOURCES += train/encode.c train/sample.h train/sample.c train/model_folder.h train/model_folder.c
+libyoke_train_la_SOURCES += train/layers/vocabulary.c train/layers/llama_half.c train/layers/llama_attention.c train/layers/llama_mlp.c \
+	train/layers/rmsnorm.c train/models/llama.c
 libyoke_train_la_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS) $(PCRE2_CFLAGS)
 libyoke_train_la_LIBADD = libyoke-comm.la libyoke.la $(JANSSON_LIBS) $(XXHASH_LIBS) $(PCRE2_LIBS)
 libyoke_train_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -Wl,--version-script=$(top_srcdir)/train/libyoke-train.map
@@ -56,7 +58,7 @@ tests_unit_train_resume_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_train_resume_LDADD = $(TRAIN_TEST_LDADD)
 
 # Layouts against one host rank. Ranks share two cores: one thread each.
-train_ranks_programs = tests/ranks/parity tests/ranks/planted tests/ranks/mesh
+train_ranks_programs = tests/ranks/parity tests/ranks/planted tests/ranks/mesh tests/ranks/models tests/ranks/models_planted
 check_PROGRAMS += $(train_ranks_programs)
 TRAIN_RANKS_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
 TRAIN_RANKS_LDADD = libyoke-train.la libyoke-comm.la libyoke.la $(MPICH_LIBS) -lm
@@ -72,10 +74,18 @@ tests_ranks_libplants_la_SOURCES = tests/ranks/plants.h tests/ranks/plants.c
 tests_ranks_libplants_la_CFLAGS = $(TRAIN_RANKS_CFLAGS)
 tests_ranks_libplants_la_LDFLAGS = -module -avoid-version -rpath /nowhere
 tests_ranks_mesh_SOURCES = tests/ranks/ranks.h tests/ranks/parity.h tests/ranks/mesh.c
+tests_ranks_models_SOURCES = tests/ranks/ranks.h tests/ranks/parity.h tests/ranks/models.c
+tests_ranks_models_CFLAGS = $(TRAIN_RANKS_CFLAGS)
+tests_ranks_models_LDADD = $(TRAIN_RANKS_LDADD)
+tests_ranks_models_planted_SOURCES = $(tests_ranks_models_SOURCES)
+tests_ranks_models_planted_CFLAGS = $(TRAIN_RANKS_CFLAGS) -DPLANT_ROWS
+tests_ranks_models_planted_LDADD = $(TRAIN_RANKS_LDADD)
 tests_ranks_mesh_CFLAGS = $(TRAIN_RANKS_CFLAGS)
 tests_ranks_mesh_LDADD = $(TRAIN_RANKS_LDADD)
 YOKE_TESTS += \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run -t 200 8 tests/ranks/mesh' \
+	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run -t 100 4 tests/ranks/models' \
+	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/models_planted' \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run -t 200 4 tests/ranks/parity' \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/planted' \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/parity_command' \

@@ -16,7 +16,7 @@ static yoke_status open_data(struct yokei_run_state *s)
     struct yokei_training *t = s->t;
     struct yokei_tokens_config c = YOKEI_TOKENS_CONFIG_INIT;
     c.format = t->tokens_are_llmc ? YOKEI_TOKENS_LLMC : YOKEI_TOKENS_AUTO;
-    c.vocab = t->plan.model.vocab_size;
+    c.vocab = yokei_model_vocabulary(yokei_plan_model(&t->plan));
     c.validation_share = t->validation_share;
     YOKE_TRY(yokei_run_open_tokens(s, &c));
     YOKE_TRY(yokei_tokens_check_length(s->tokens, t->plan.sequence));
@@ -93,7 +93,7 @@ static yoke_status set_up(struct yokei_run_state *s)
     YOKE_TRY(allocate(s));
     YOKE_TRY(open_data(s));
     YOKE_TRY(yokei_ranks_agree(&ranks, yokei_tokens_hash(s->tokens), NULL, "read different data: give all hosts the same files"));
-    YOKE_TRY(yoke_model_gpt2(&t->plan.model, &s->model));
+    YOKE_TRY(yokei_model_create(yokei_plan_model(&t->plan), &s->model));
     YOKE_TRY(yokei_run_balance(s));
     if (s->rank < 0) return YOKE_OK;
     s->config = yokei_run_trainer_config(s);
@@ -110,7 +110,7 @@ static yoke_status set_up(struct yokei_run_state *s)
     YOKE_TRY(yokei_run_look(s));
     YOKE_TRY(yoke_trainer_draw(s->trainer, t->plan.seed));
     if (t->resume) YOKE_TRY(yokei_run_restore(s));
-    else if (t->init) YOKE_TRY(yokei_weights_load(s->trainer, &t->plan.model, t->init));
+    else if (t->init) YOKE_TRY(yokei_weights_load(s->trainer, yokei_plan_model(&t->plan), t->init));
     if (s->n_ranks > 1) YOKE_TRY(yokei_weights_compare(s->trainer));
     YOKE_TRY(yokei_run_check_save(s));
     YOKE_TRY(yokei_run_begin_trace(s));

@@ -194,11 +194,11 @@ double yokei_rate(const struct yokei_plan *plan, int64_t step, int64_t permille)
 
 /* weights_file.c */
 /** From a file of safetensors, an index, a folder with one of them, a checkpoint, or a folder of checkpoints (the newest). */
-yoke_status yokei_weights_load(yoke_trainer *trainer, const struct yoke_gpt2_config *config, const char *path);
+yoke_status yokei_weights_load(yoke_trainer *trainer, struct yokei_model model, const char *path);
 /** All ranks hold the same weights, or YOKE_EMISMATCH: two hosts may have read different files. Collective. */
 yoke_status yokei_weights_compare(yoke_trainer *trainer);
 /** DIR/model.safetensors and DIR/config.json. Where the model is divided, collective; ranks that write nothing give NULL. */
-yoke_status yokei_weights_save(yoke_trainer *trainer, const struct yoke_gpt2_config *config, const char *dir);
+yoke_status yokei_weights_save(yoke_trainer *trainer, struct yokei_model model, const char *dir);
 /** One kind of tensor under the parameters' names; the same. */
 yoke_status yokei_weights_dump(yoke_trainer *trainer, enum yoke_tensor_kind kind, const char *path);
 

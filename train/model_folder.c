@@ -20,19 +20,19 @@ static void beside(const char *path, const char *name, char *out, size_t bytes)
     else yokei_text(out, bytes, "%.*s%s", slash ? (int)(slash - path) + 1 : 0, path, name);
 }
 
-yoke_status yokei_model_config(const char *path, struct yoke_gpt2_config *config_out)
+yoke_status yokei_model_config(const char *path, struct yokei_model_config *config_out)
 {
     char file[4200];
     if (yokei_checkpoint_is(path)) {
         struct yokei_manifest manifest;
         YOKE_TRY(yokei_checkpoint_locate(path, file, sizeof file));
         YOKE_TRY(yokei_manifest_read(file, &manifest));
-        *config_out = manifest.plan.model;
+        *config_out = (struct yokei_model_config){ manifest.plan.model, manifest.plan.llama };
         yokei_manifest_free(&manifest);
         return YOKE_OK;
     }
     beside(path, "config.json", file, sizeof file);
-    return yokei_gpt2_config_read(file, config_out);
+    return yokei_model_read(file, config_out);
 }
 
 yoke_status yokei_model_check_tokenizer(const struct yokei_bpe *bpe, int64_t vocab_size)
@@ -125,14 +125,16 @@ static yoke_status find_stops(struct yokei_model_folder *f)
     return YOKE_OK;
 }
 
+static struct yokei_model model_of(const struct yokei_model_folder *f) { return yokei_model_of(&f->config.gpt2, &f->config.llama); }
+
 yoke_status yokei_model_folder_open(const char *path, const char *tokenizer, struct yokei_model_folder *folder_out)
 {
     struct yokei_model_folder f = { .n_stop = 0 };
     YOKE_TRY(yokei_model_config(path, &f.config));
     if (yokei_checkpoint_is(path)) YOKE_TRY(yokei_checkpoint_locate(path, f.path, sizeof f.path));
     else yokei_text(f.path, sizeof f.path, "%s", path);
-    f.vocab_size = f.config.vocab_size;
-    f.n_positions = f.config.n_positions;
+    f.vocab_size = yokei_model_vocabulary(model_of(&f));
+    f.n_positions = yokei_model_positions(model_of(&f));
     yoke_status status = open_tokenizer(tokenizer, &f);
     if (!status) status = find_stops(&f);
     if (status) yokei_model_folder_close(&f);
@@ -140,9 +142,9 @@ yoke_status yokei_model_folder_open(const char *path, const char *tokenizer, str
     return status;
 }
 
-yoke_status yokei_model_folder_model(const struct yokei_model_folder *f, yoke_model **model_out) { return yoke_model_gpt2(&f->config, model_out); }
+yoke_status yokei_model_folder_model(const struct yokei_model_folder *f, yoke_model **model_out) { return yokei_model_create(model_of(f), model_out); }
 
-yoke_status yokei_model_folder_load(const struct yokei_model_folder *f, yoke_trainer *trainer) { return yokei_weights_load(trainer, &f->config, f->path); }
+yoke_status yokei_model_folder_load(const struct yokei_model_folder *f, yoke_trainer *trainer) { return yokei_weights_load(trainer, model_of(f), f->path); }
 
 void yokei_model_folder_close(struct yokei_model_folder *f)
 {

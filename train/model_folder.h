@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * A folder with a model: config.json, weights and, unless it works on bytes, tokenizer.json, as Hugging Face's programs and `yoke train
- * --export` write it; or a checkpoint of Yoke's, or a folder of them. The one place that knows which models there are.
+ * --export` write it; or a checkpoint of Yoke's, or a folder of them.
  */
 #ifndef TRAIN_MODEL_FOLDER_H
 #define TRAIN_MODEL_FOLDER_H
 
-#include "train/data/gpt2_files.h"
+#include "train/data/model_files.h"
 #include "train/sample.h"
 
 struct yokei_model_folder {
     char path[4096];
-    struct yoke_gpt2_config config;
+    struct yokei_model_config config;
     int64_t vocab_size, n_positions;
     struct yokei_bpe *bpe;         /* NULL: tokens are bytes, and 256, where there is one, ends a text */
     int32_t stop[YOKEI_MAX_STOPS]; /* tokens that end a text */
@@ -30,7 +30,7 @@ yoke_status yokei_model_folder_load(const struct yokei_model_folder *folder, yok
 /** Frees what is inside. */
 void yokei_model_folder_close(struct yokei_model_folder *folder);
 /** The configuration that belongs to weights: a checkpoint's, or the config.json in or beside what `path` names. YOKE_EDATA, YOKE_ECONFIG. */
-yoke_status yokei_model_config(const char *path, struct yoke_gpt2_config *config_out);
+yoke_status yokei_model_config(const char *path, struct yokei_model_config *config_out);
 /** The tokenizer.json in or beside what `path` names, or, of a checkpoint, in the folder of all checkpoints; false: there is none. */
 bool yokei_model_tokenizer(const char *path, char *file_out, size_t bytes);
 /** The file `tokenizer` as DIR/tokenizer.json; the folder is made. YOKE_EDATA, YOKE_EIO. */

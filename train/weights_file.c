@@ -23,12 +23,12 @@ static yoke_status load_one(yoke_trainer *trainer, const char *name, const struc
     return status;
 }
 
-static yoke_status load_all(yoke_trainer *trainer, const struct yoke_gpt2_config *config, const char *path, uint64_t *hash)
+static yoke_status load_all(yoke_trainer *trainer, struct yokei_model model, const char *path, uint64_t *hash)
 {
     struct yokei_safetensors *file = NULL;
     struct yokei_checkpoint *checkpoint = NULL;
     char folder[4096];
-    int64_t n = yokei_gpt2_n_tensors(config);
+    int64_t n = yokei_model_n_tensors(model);
     if (yokei_checkpoint_is(path)) {
         YOKE_TRY(yokei_checkpoint_locate(path, folder, sizeof folder));
         YOKE_TRY(yokei_checkpoint_open(folder, YOKEI_SAFETENSORS_NO_HASH, &checkpoint)); /* the weights' checksums follow below */
@@ -38,10 +38,10 @@ static yoke_status load_all(yoke_trainer *trainer, const struct yoke_gpt2_config
     const struct yokei_tensor **found = calloc((size_t)n, sizeof(const struct yokei_tensor *));
     if (!found) return yoke_fail(YOKE_ENOMEM, "%s: no host memory", path);
     yoke_status status = yokei_safetensors_open(path, 0, &file);
-    if (!status) status = yokei_gpt2_find(file, config, found); /* all are there before any is loaded */
+    if (!status) status = yokei_model_find(file, model, found); /* all are there before any is loaded */
     for (int64_t i = 0; i < n && !status; i++) {
         struct yokei_gpt2_tensor wanted;
-        status = yokei_gpt2_tensor(config, i, &wanted);
+        status = yokei_model_tensor(model, i, &wanted);
         if (!status) status = load_one(trainer, wanted.name, found[i], hash);
     }
     yokei_safetensors_close(file);
@@ -52,10 +52,10 @@ static yoke_status load_all(yoke_trainer *trainer, const struct yoke_gpt2_config
 static const char DIFFERENT[] = "start from different weights: give all hosts the same file with --init";
 
 /* Replicas may keep slices of the masters, each from its own file: what was read is compared, not what is kept. */
-yoke_status yokei_weights_load(yoke_trainer *trainer, const struct yoke_gpt2_config *config, const char *path)
+yoke_status yokei_weights_load(yoke_trainer *trainer, struct yokei_model model, const char *path)
 {
     uint64_t hash = 0;
-    YOKE_TRY(yokei_ranks_all_well(&trainer->config, load_all(trainer, config, path, &hash)));
+    YOKE_TRY(yokei_ranks_all_well(&trainer->config, load_all(trainer, model, path, &hash)));
     return yokei_ranks_agree(&trainer->config, hash, NULL, DIFFERENT);
 }
 
@@ -97,7 +97,7 @@ yoke_status yokei_weights_dump(yoke_trainer *trainer, enum yoke_tensor_kind kind
     return status;
 }
 
-yoke_status yokei_weights_save(yoke_trainer *trainer, const struct yoke_gpt2_config *config, const char *dir)
+yoke_status yokei_weights_save(yoke_trainer *trainer, struct yokei_model model, const char *dir)
 {
     char path[4096];
     if (!dir) return yokei_weights_dump(trainer, YOKE_TENSOR_WEIGHT, NULL);
@@ -105,7 +105,7 @@ yoke_status yokei_weights_save(yoke_trainer *trainer, const struct yoke_gpt2_con
     yokei_text(path, sizeof path, "%s/model.safetensors", dir);
     YOKE_TRY(yokei_weights_dump(trainer, YOKE_TENSOR_WEIGHT, path));
     yokei_text(path, sizeof path, "%s/config.json", dir);
-    return yokei_gpt2_config_write(path, config);
+    return yokei_model_write(path, model);
 }
 
 yoke_status yokei_weights_compare(yoke_trainer *trainer)

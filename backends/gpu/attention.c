@@ -123,7 +123,8 @@ bool yokei_gpu_attention_catalog(int index, bool is_cpu, int warp, struct yokei_
 
 /** Sizes of a call, and of the piece of heads that one round of launches works on. */
 struct shape {
-    int32_t T, Tp, H, Hkv, group, D, Dp;
+    int32_t T, Tp, H, Hkv, D, Dp;
+    struct yokei_groups_of_heads groups;
     int64_t pairs;  /* K/V heads of all samples */
     int64_t piece;  /* pairs of a round */
     int64_t panel;  /* floats of one head's rows with D side by side ("along"), rounded up */
@@ -136,21 +137,34 @@ static int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit 
 /* `pair` and `head`: panels (along, across) per K/V head and per query head; vectors [Tp] per query head. */
 struct need { int pair_along, pair_across, head_along, head_across, head_vectors; };
 
-static struct shape shape_of(const struct body *body, int64_t B, int64_t T, int64_t H, int64_t Hkv, int64_t D,
+static struct shape shape_of(const struct body *body, int64_t B, int64_t T, struct yokei_groups_of_heads groups, int64_t Hkv, int64_t D,
                              const struct need *need)
 {
     const int64_t NR = body->tile ? (int64_t)body->NV * body->W : 16;
-    struct shape s = { .T = (int32_t)T, .Tp = (int32_t)round_up(T, YOKE_MAX(NR, 16)), .H = (int32_t)H, .Hkv = (int32_t)Hkv,
-                       .group = (int32_t)(H / Hkv), .D = (int32_t)D, .Dp = (int32_t)round_up(D, NR), .pairs = B * Hkv };
+    struct shape s = { .T = (int32_t)T, .Tp = (int32_t)round_up(T, YOKE_MAX(NR, 16)), .H = (int32_t)groups.H, .Hkv = (int32_t)Hkv,
+                       .groups = groups, .D = (int32_t)D, .Dp = (int32_t)round_up(D, NR), .pairs = B * Hkv };
     s.panel = (int64_t)s.Tp * s.Dp;
     s.across = (int64_t)s.Tp * s.D;
     int64_t floats = need->pair_along * s.panel + need->pair_across * s.across
-                     + s.group * (need->head_along * s.panel + need->head_across * s.across + need->head_vectors * (int64_t)s.Tp);
+                     + groups.group * (need->head_along * s.panel + need->head_across * s.across + need->head_vectors * (int64_t)s.Tp);
     s.piece = floats ? PIECE_BYTES / (int64_t)sizeof(float) / floats : 32768;
-    s.piece = YOKE_MAX(1, YOKE_MIN(YOKE_MIN(s.piece, s.pairs), 32768 / s.group));
+    s.piece = YOKE_MAX(1, YOKE_MIN(YOKE_MIN(s.piece, s.pairs), YOKE_MAX(1, 32768 / groups.group)));
     s.floats = s.piece * floats;
     return s;
 }
+
+/* The number b * H + h of the first query head of a pair; a piece's heads end where the pair behind it begins. */
+static int64_t first_head_of(const struct shape *s, int64_t pair)
+{
+    return pair / s->Hkv * s->H + yokei_first_head(s->groups, pair % s->Hkv);
+}
+
+/* Arguments of dropout, in the order of DROP_PARAMETERS, of `a` of either direction. */
+#define DROP_ARGS(drop, a)                                                                                                  \
+    ARG_I((int32_t)(drop).key.k[0]), ARG_I((int32_t)(drop).key.k[1]), ARG_I((int32_t)(drop).threshold), ARG_F((drop).scale), \
+        ARG_I((int32_t)(uint32_t)(a)->sample_start), ARG_I((int32_t)(uint32_t)(a)->head_start)
+/* And of heads. */
+#define HEAD_ARGS(s) ARG_I((s).H), ARG_I((s).Hkv), ARG_I((int32_t)(s).groups.group), ARG_I((int32_t)(s).groups.lead)
 
 static yoke_status check(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, int64_t B, int64_t T, int64_t H,
                          int64_t D)
@@ -188,7 +202,7 @@ static yoke_status pack(yoke_stream *stream, const struct yokei_gpu_program *pro
 static struct shape forward_shape(const struct body *body, const struct yoke_attention_forward_args *args)
 {
     struct need need = { .pair_along = body->tile, .pair_across = body->tile };
-    return shape_of(body, args->B, args->T, args->H, args->Hkv, args->D, &need);
+    return shape_of(body, args->B, args->T, YOKEI_GROUPS_OF_HEADS(args), args->Hkv, args->D, &need);
 }
 
 static yoke_status gpu_attention_forward_can(const yoke_device *device, const struct yoke_attention_forward_args *args,
@@ -212,17 +226,18 @@ static yoke_status forward_tile(yoke_stream *stream, const struct yoke_attention
     struct yokei_gpu_program program = program_of(body, args->dtype, NULL);
     void *scratch;
     YOKE_TRY(yokei_scratch(stream, YOKE_OP_attention_forward, sizeof(float) * (size_t)s.floats, &scratch));
+    const struct yokei_dropout drop = yokei_dropout(args->p, args->key);
     float *k_across = scratch, *v_along = k_across + s.piece * s.across;
     int64_t teams = (s.T + body->MR - 1) / body->MR;
     for (int64_t pair = 0; pair < s.pairs; pair += s.piece) {
-        int64_t n = YOKE_MIN(s.piece, s.pairs - pair);
+        int64_t n = YOKE_MIN(s.piece, s.pairs - pair), first = first_head_of(&s, pair), heads = first_head_of(&s, pair + n) - first;
         YOKE_TRY(pack(stream, &program, body, &s, args->k, args->ldk, s.Hkv, pair, n, k_across, NULL));
         YOKE_TRY(pack(stream, &program, body, &s, args->v, args->ldv, s.Hkv, pair, n, NULL, v_along));
         YOKE_TRY(yokei_gpu_launch(
-            stream, &program, "attention_forward_tile", (teams + program.G - 1) / program.G, n * s.group, 1,
+            stream, &program, "attention_forward_tile", (teams + program.G - 1) / program.G, heads, 1,
             YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(k_across), ARG_P(v_along), ARG_P(args->o), ARG_L(args->ldo),
-                           ARG_P(args->lse), ARG_I(s.T), ARG_I(s.Tp), ARG_I(s.H), ARG_I(s.group), ARG_I(s.D), ARG_I(s.Dp),
-                           ARG_F(args->scale), ARG_I(args->causal), ARG_I((int32_t)pair))));
+                           ARG_P(args->lse), ARG_I(s.T), ARG_I(s.Tp), HEAD_ARGS(s), ARG_I(s.D), ARG_I(s.Dp), ARG_F(args->scale),
+                           ARG_I(args->causal), ARG_I((int32_t)pair), ARG_I((int32_t)first), DROP_ARGS(drop, args))));
     }
     return YOKE_OK;
 }
@@ -231,14 +246,16 @@ static yoke_status forward_team(yoke_stream *stream, const struct yoke_attention
 {
     const struct blocks *b = blocks_for(args->D);
     struct yokei_gpu_program program = program_of(&bodies[TEAM], args->dtype, b);
+    const struct yokei_dropout drop = yokei_dropout(args->p, args->key);
+    const struct yokei_groups_of_heads groups = YOKEI_GROUPS_OF_HEADS(args);
     int64_t heads = args->B * args->H;
     for (int64_t head = 0; head < heads; head += 32768)
         YOKE_TRY(yokei_gpu_launch(
             stream, &program, "attention_forward_team", (args->T + b->rows - 1) / b->rows, YOKE_MIN(32768, heads - head), 1,
             YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(args->k), ARG_L(args->ldk), ARG_P(args->v), ARG_L(args->ldv),
                            ARG_P(args->o), ARG_L(args->ldo), ARG_P(args->lse), ARG_I((int32_t)args->T), ARG_I((int32_t)args->H),
-                           ARG_I((int32_t)args->Hkv), ARG_I((int32_t)args->D), ARG_F(args->scale), ARG_I(args->causal),
-                           ARG_I((int32_t)head))));
+                           ARG_I((int32_t)args->Hkv), ARG_I((int32_t)groups.group), ARG_I((int32_t)groups.lead), ARG_I((int32_t)args->D),
+                           ARG_F(args->scale), ARG_I(args->causal), ARG_I((int32_t)head), DROP_ARGS(drop, args))));
     return YOKE_OK;
 }
 
@@ -257,7 +274,7 @@ static struct shape backward_shape(const struct body *body, const struct yoke_at
     /* K along and across, V across; Q and dO both ways, lse and delta */
     struct need need = { .pair_along = 1, .pair_across = 2, .head_along = 2, .head_across = 2, .head_vectors = 2 };
     if (!body->tile) need = (struct need){ .head_vectors = 2 };
-    return shape_of(body, args->B, args->T, args->H, args->Hkv, args->D, &need);
+    return shape_of(body, args->B, args->T, YOKEI_GROUPS_OF_HEADS(args), args->Hkv, args->D, &need);
 }
 
 static yoke_status gpu_attention_backward_can(const yoke_device *device, const struct yoke_attention_backward_args *args,
@@ -294,9 +311,10 @@ static yoke_status backward_tile(yoke_stream *stream, const struct yoke_attentio
     struct yokei_gpu_program program = program_of(body, args->dtype, NULL);
     void *scratch;
     YOKE_TRY(yokei_scratch(stream, YOKE_OP_attention_backward, sizeof(float) * (size_t)s.floats, &scratch));
+    const struct yokei_dropout drop = yokei_dropout(args->p, args->key);
     int64_t teams = (s.T + body->MR - 1) / body->MR, groups = (teams + program.G - 1) / program.G;
     for (int64_t pair = 0; pair < s.pairs; pair += s.piece) {
-        int64_t n = YOKE_MIN(s.piece, s.pairs - pair), first = pair * s.group, heads = n * s.group;
+        int64_t n = YOKE_MIN(s.piece, s.pairs - pair), first = first_head_of(&s, pair), heads = first_head_of(&s, pair + n) - first;
         float *k_across = scratch, *v_across = k_across + n * s.across, *k_along = v_across + n * s.across;
         float *q_across = k_along + n * s.panel, *do_across = q_across + heads * s.across;
         float *q_along = do_across + heads * s.across, *do_along = q_along + heads * s.panel;
@@ -310,14 +328,14 @@ static yoke_status backward_tile(yoke_stream *stream, const struct yoke_attentio
             stream, &program, "attention_dq_tile", groups, heads, 1,
             YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(args->d_o), ARG_L(args->lddo), ARG_P(k_across), ARG_P(k_along),
                            ARG_P(v_across), ARG_P(lse), ARG_P(delta), ARG_P(args->dq), ARG_L(args->lddq), ARG_I(s.T), ARG_I(s.Tp),
-                           ARG_I(s.H), ARG_I(s.group), ARG_I(s.D), ARG_I(s.Dp), ARG_F(args->scale), ARG_I(args->causal),
-                           ARG_I((int32_t)pair))));
+                           HEAD_ARGS(s), ARG_I(s.D), ARG_I(s.Dp), ARG_F(args->scale), ARG_I(args->causal), ARG_I((int32_t)pair),
+                           ARG_I((int32_t)first), DROP_ARGS(drop, args))));
         YOKE_TRY(yokei_gpu_launch(
             stream, &program, "attention_dkv_tile", groups, n, 1,
             YOKEI_GPU_ARGS(ARG_P(args->k), ARG_L(args->ldk), ARG_P(args->v), ARG_L(args->ldv), ARG_P(q_across), ARG_P(q_along),
                            ARG_P(do_across), ARG_P(do_along), ARG_P(lse), ARG_P(delta), ARG_P(args->dk), ARG_L(args->lddk),
-                           ARG_P(args->dv), ARG_L(args->lddv), ARG_I(s.T), ARG_I(s.Tp), ARG_I(s.Hkv), ARG_I(s.group), ARG_I(s.D),
-                           ARG_I(s.Dp), ARG_F(args->scale), ARG_I(args->causal), ARG_I((int32_t)pair))));
+                           ARG_P(args->dv), ARG_L(args->lddv), ARG_I(s.T), ARG_I(s.Tp), HEAD_ARGS(s), ARG_I(s.D), ARG_I(s.Dp),
+                           ARG_F(args->scale), ARG_I(args->causal), ARG_I((int32_t)pair), ARG_I((int32_t)first), DROP_ARGS(drop, args))));
     }
     return YOKE_OK;
 }
@@ -330,23 +348,24 @@ static yoke_status backward_team(yoke_stream *stream, const struct yoke_attentio
     struct yokei_gpu_program program = program_of(body, args->dtype, b);
     void *scratch;
     YOKE_TRY(yokei_scratch(stream, YOKE_OP_attention_backward, sizeof(float) * (size_t)s.floats, &scratch));
+    const struct yokei_dropout drop = yokei_dropout(args->p, args->key);
     int64_t groups = (s.T + b->rows - 1) / b->rows;
     for (int64_t pair = 0; pair < s.pairs; pair += s.piece) {
-        int64_t n = YOKE_MIN(s.piece, s.pairs - pair), first = pair * s.group, heads = n * s.group;
+        int64_t n = YOKE_MIN(s.piece, s.pairs - pair), first = first_head_of(&s, pair), heads = first_head_of(&s, pair + n) - first;
         float *lse = scratch, *delta = lse + heads * s.Tp;
         YOKE_TRY(make_delta(stream, &program, args, &s, first, heads, lse, delta));
         YOKE_TRY(yokei_gpu_launch(
             stream, &program, "attention_dq_team", groups, heads, 1,
             YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(args->k), ARG_L(args->ldk), ARG_P(args->v), ARG_L(args->ldv),
                            ARG_P(args->d_o), ARG_L(args->lddo), ARG_P(lse), ARG_P(delta), ARG_P(args->dq), ARG_L(args->lddq),
-                           ARG_I(s.T), ARG_I(s.Tp), ARG_I(s.H), ARG_I(s.Hkv), ARG_I(s.D), ARG_F(args->scale), ARG_I(args->causal),
-                           ARG_I((int32_t)first))));
+                           ARG_I(s.T), ARG_I(s.Tp), HEAD_ARGS(s), ARG_I(s.D), ARG_F(args->scale), ARG_I(args->causal),
+                           ARG_I((int32_t)first), DROP_ARGS(drop, args))));
         YOKE_TRY(yokei_gpu_launch(
             stream, &program, "attention_dkv_team", groups, n, 1,
             YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(args->k), ARG_L(args->ldk), ARG_P(args->v), ARG_L(args->ldv),
                            ARG_P(args->d_o), ARG_L(args->lddo), ARG_P(lse), ARG_P(delta), ARG_P(args->dk), ARG_L(args->lddk),
-                           ARG_P(args->dv), ARG_L(args->lddv), ARG_I(s.T), ARG_I(s.Tp), ARG_I(s.H), ARG_I(s.Hkv), ARG_I(s.D),
-                           ARG_F(args->scale), ARG_I(args->causal), ARG_I((int32_t)pair))));
+                           ARG_P(args->dv), ARG_L(args->lddv), ARG_I(s.T), ARG_I(s.Tp), HEAD_ARGS(s), ARG_I(s.D), ARG_F(args->scale),
+                           ARG_I(args->causal), ARG_I((int32_t)pair), ARG_I((int32_t)first), DROP_ARGS(drop, args))));
     }
     return YOKE_OK;
 }

@@ -11,7 +11,7 @@ static const struct {
     const char *family;
     enum typing typing;
 } families[] = {
-    { "norm", SAME }, { "act", SAME }, { "embed", SAME }, { "loss", SAME }, { "elementwise", SAME }, { "bias", SAME },
+    { "norm", SAME }, { "act", SAME }, { "embed", SAME }, { "loss", SAME }, { "elementwise", SAME }, { "rope", SAME }, { "bias", SAME },
     { "cast", ALL_PAIRS }, { "optim", OPTIM },
 };
 

@@ -14,6 +14,7 @@ extern const struct yoke_loss_ops yokei_gpu_loss_ops;
 extern const struct yoke_optim_ops yokei_gpu_optim_ops;
 extern const struct yoke_cast_ops yokei_gpu_cast_ops;
 extern const struct yoke_elementwise_ops yokei_gpu_elementwise_ops;
+extern const struct yoke_rope_ops yokei_gpu_rope_ops;
 
 /* The bias gradient stands in bias.c and enters gemm.c's table. */
 yoke_status yokei_gpu_bias_backward_can(const yoke_device *device, const struct yoke_bias_backward_args *args,

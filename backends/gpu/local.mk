@@ -3,7 +3,7 @@ libyoke_la_SOURCES += \
 	backends/gpu/driver.h backends/gpu/launch.h backends/gpu/families.h backends/gpu/texts.h \
 	backends/gpu/source.c backends/gpu/programs.c backends/gpu/cache.c backends/gpu/teams.c backends/gpu/catalog.c \
 	backends/gpu/norm.c backends/gpu/act.c backends/gpu/embed.c backends/gpu/loss.c backends/gpu/optim.c \
-	backends/gpu/cast.c backends/gpu/elementwise.c backends/gpu/bias.c \
+	backends/gpu/cast.c backends/gpu/elementwise.c backends/gpu/rope.c backends/gpu/bias.c \
 	backends/gpu/gemm.c backends/gpu/attention.c
 
 # Device texts, embedded as strings; a new family adds its file here.
@@ -11,7 +11,7 @@ YK_PRELUDES = backends/gpu/prelude/opencl.yk backends/gpu/prelude/cuda.yk backen
 	backends/gpu/prelude/simt.yk backends/gpu/prelude/common.yk backends/gpu/prelude/tile.yk
 YK_KERNELS = backends/gpu/kernels/norm.yk backends/gpu/kernels/act.yk backends/gpu/kernels/embed.yk \
 	backends/gpu/kernels/loss.yk backends/gpu/kernels/optim.yk backends/gpu/kernels/cast.yk \
-	backends/gpu/kernels/elementwise.yk backends/gpu/kernels/bias.yk \
+	backends/gpu/kernels/elementwise.yk backends/gpu/kernels/rope.yk backends/gpu/kernels/bias.yk \
 	backends/gpu/kernels/gemm.yk backends/gpu/kernels/attention.yk
 nodist_libyoke_la_SOURCES = $(YK_PRELUDES:=.c) $(YK_KERNELS:=.c)
 CLEANFILES += $(YK_PRELUDES:=.c) $(YK_KERNELS:=.c)

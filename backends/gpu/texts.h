@@ -12,7 +12,7 @@ extern const char yokei_yk_prelude_tile[];   /* register tiles: programs with YK
 
 /** The families' texts. */
 #define YOKEI_GPU_TEXTS(TEXT) \
-    TEXT(norm) TEXT(act) TEXT(embed) TEXT(loss) TEXT(optim) TEXT(cast) TEXT(elementwise) TEXT(bias) \
+    TEXT(norm) TEXT(act) TEXT(embed) TEXT(loss) TEXT(optim) TEXT(cast) TEXT(elementwise) TEXT(rope) TEXT(bias) \
     TEXT(gemm) TEXT(attention)
 #define YOKEI_GPU_TEXT_DECLARE(name) extern const char yokei_yk_kernels_##name[];
 YOKEI_GPU_TEXTS(YOKEI_GPU_TEXT_DECLARE)

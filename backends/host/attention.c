@@ -32,6 +32,7 @@ struct buffers {
     float *s;      /* [KEYS][QUERIES]: scores, then P */
     float *max, *sum, *factor; /* [CHUNK_QUERIES] each; factor [QUERIES] */
     bool v_special;
+    struct drop drop;
 };
 
 static size_t thread_floats(int64_t D)
@@ -85,6 +86,20 @@ INLINE void softmax_block(const yoke_dtype t, float *s, int64_t n_keys, float sc
     }
 }
 
+/* P [n_keys][QUERIES] of one block without the pairs that are dropped out. */
+INLINE void drop_block(const struct drop *d, float *p, int64_t n_keys, int64_t j0, int64_t t0)
+{
+    for (int v = 0; v < QUERY_VECTORS; v++)
+        for (int i = 0; i < 16 && i < n_keys; i++) {
+            vu words[4];
+            pair_words(d, j0, i, t0, v, words);
+            for (int k = 0; k < 4 && i + 16 * k < n_keys; k++) {
+                const int64_t at = (i + 16 * k) * QUERIES + v * VL;
+                vstore(YOKE_F32, p, at, vdrop(vload(YOKE_F32, p, at), words[k], d->by.threshold));
+            }
+        }
+}
+
 /* O [QUERIES][Dp] = factor O + P V over n_keys keys. */
 static __attribute__((noinline)) void add_values(int64_t n_keys, const struct buffers *b, int64_t Dp, float *o)
 {
@@ -100,6 +115,7 @@ INLINE void attend(const yoke_dtype t, const struct forward *f, struct buffers *
     float *o = b->o + queries * Dp;
     score_block(host_round_up(n_keys, TILE_M), D, b->k, Dp, b->qt + queries * D, b->s);
     softmax_block(t, b->s, n_keys, f->a->scale, masked, j0, t0, b->max + queries, b->sum + queries, b->factor);
+    if (b->drop.by.threshold) drop_block(&b->drop, b->s, n_keys, j0, t0);
     if (masked && b->v_special) {
         add_values(0, b, Dp, o);
         masked_product((struct masked){ true, t0, j0 }, QUERIES, Dp, n_keys, b->s, 1, QUERIES, b->v, Dp, o, Dp);
@@ -115,7 +131,7 @@ INLINE void store_outputs(const yoke_dtype t, const struct forward *f, const str
     for (int64_t i = 0; i < n; i++) {
         void *o = at_mut(t, a->o, (batch * a->T + t0 + i) * a->ldo + head * a->D);
         const vf sum = vset(b->sum[i]);
-        for (int64_t d = 0; d < a->D; d += VL) vstore_n(t, o, d, a->D - d, vload(YOKE_F32, b->o, i * f->Dp + d) / sum);
+        for (int64_t d = 0; d < a->D; d += VL) vstore_n(t, o, d, a->D - d, vload(YOKE_F32, b->o, i * f->Dp + d) * b->drop.by.scale / sum);
         if (a->lse) ((float *)a->lse)[(batch * a->H + head) * a->T + t0 + i] = b->max[i] + logf(b->sum[i]);
     }
 }
@@ -123,7 +139,9 @@ INLINE void store_outputs(const yoke_dtype t, const struct forward *f, const str
 INLINE void forward_chunk(const yoke_dtype t, const struct forward *f, int64_t batch, int64_t head, int64_t t0, struct buffers *b)
 {
     const struct yoke_attention_forward_args *a = f->a;
-    const int64_t n = YOKE_MIN(a->T - t0, CHUNK_QUERIES), n_blocks = host_ceil_div(n, QUERIES), kv_head = head / (a->H / a->Hkv);
+    const int64_t n = YOKE_MIN(a->T - t0, CHUNK_QUERIES), n_blocks = host_ceil_div(n, QUERIES);
+    const int64_t kv_head = yokei_kv_head(YOKEI_GROUPS_OF_HEADS(a), head);
+    b->drop = (struct drop){ yokei_dropout(a->p, a->key), a->sample_start + batch, a->head_start + head };
     memset(b->o, 0, (size_t)(n_blocks * QUERIES * f->Dp) * sizeof(float));
     memset(b->sum, 0, CHUNK_QUERIES * sizeof(float));
     for (int64_t i = 0; i < CHUNK_QUERIES; i++) b->max[i] = -INFINITY;

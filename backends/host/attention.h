@@ -9,6 +9,7 @@
 #define BACKENDS_HOST_ATTENTION_H
 
 #include "backends/host/kernels.h"
+#include "backends/host/random.h"
 #include "backends/host/tile.h"
 
 enum {
@@ -25,6 +26,18 @@ static inline int64_t attention_padded(int64_t D) { return host_round_up(D, VL);
 INLINE vi query_numbers(int64_t t0, int v)
 {
     return vlanes() + (int32_t)(t0 + v * VL);
+}
+
+/** Which pairs of one head are dropped out. */
+struct drop {
+    struct yokei_dropout by;
+    int64_t sample, head;
+};
+
+/** The words of the pairs of queries [t0 + v VL, …) with keys i, i + 16, i + 32 and i + 48 from j0 on, which is a multiple of 64. */
+INLINE void pair_words(const struct drop *d, int64_t j0, int i, int64_t t0, int v, vu words[4])
+{
+    vphilox(d->by.key, vset_u((uint32_t)(j0 / 4 + i)), (vu)query_numbers(t0, v), vset_u((uint32_t)d->sample), vset_u((uint32_t)d->head), words);
 }
 
 /**

@@ -22,6 +22,7 @@ struct buffers {
     float *lse, *delta;         /* [Tq] */
     float *p, *ds;              /* [KEYS][QUERIES] */
     bool special;               /* an operand of a product with P or dS is not finite */
+    struct drop drop;           /* of the query head in hand */
 };
 
 static size_t thread_floats(int64_t T, int64_t D)
@@ -51,27 +52,51 @@ static struct buffers place_buffers(const struct backward *w, int thread)
     return b;
 }
 
+/* What one vector of queries has for all keys of a block. */
+struct queries {
+    vf lse, delta;
+    vi number;
+    float scale;
+};
+
+/* One key against a vector of queries: s to P and dp to dS, rounded. drop NULL: none is dropped out. */
+INLINE void gradient_pair(const yoke_dtype t, float *s, float *dp, const struct queries *q, bool masked, int64_t key, const struct drop *drop,
+                          vu word)
+{
+    vf p = vexp(vload(YOKE_F32, s, 0) * q->scale - q->lse), slope = vload(YOKE_F32, dp, 0);
+    if (drop) slope = vdrop(slope * drop->by.scale, word, drop->by.threshold);
+    vf ds = p * (slope - q->delta);
+    if (drop) p = vdrop(p, word, drop->by.threshold);
+    if (masked) {
+        const vmask unseen = vless_i(q->number, vset_i((int32_t)key));
+        p = vselect(unseen, vset(0), p);
+        ds = vselect(unseen, vset(0), ds);
+    }
+    vstore(YOKE_F32, s, 0, vround(t, p));
+    vstore(YOKE_F32, dp, 0, vround(t, ds));
+}
+
 /*
- * s = S^T and dp = dP^T of one block to P and dS, in place and rounded. Pairs that are masked become 0 whatever stood
- * there.
+ * s = S^T and dp = dP^T of one block to P and dS, in place and rounded; drop NULL: nothing is dropped out. Pairs that are masked
+ * become 0 whatever stood there.
  */
 INLINE void gradient_block(const yoke_dtype t, float *s, float *dp, int64_t n_keys, float scale, bool masked, int64_t j0, int64_t t0,
-                           const float *lse, const float *delta)
+                           const float *lse, const float *delta, const struct drop *drop)
 {
     for (int v = 0; v < QUERY_VECTORS; v++) {
-        const vf row_lse = vload(YOKE_F32, lse, v * VL), row_delta = vload(YOKE_F32, delta, v * VL);
-        const vi query = query_numbers(t0, v);
-        for (int64_t j = 0; j < n_keys; j++) {
-            const int64_t i = j * QUERIES + v * VL;
-            vf p = vexp(vload(YOKE_F32, s, i) * scale - row_lse);
-            vf ds = p * (vload(YOKE_F32, dp, i) - row_delta);
-            if (masked) {
-                const vmask unseen = vless_i(query, vset_i((int32_t)(j0 + j)));
-                p = vselect(unseen, vset(0), p);
-                ds = vselect(unseen, vset(0), ds);
+        const struct queries q = { vload(YOKE_F32, lse, v * VL), vload(YOKE_F32, delta, v * VL), query_numbers(t0, v), scale };
+        if (!drop) {
+            for (int64_t j = 0; j < n_keys; j++)
+                gradient_pair(t, s + j * QUERIES + v * VL, dp + j * QUERIES + v * VL, &q, masked, j0 + j, NULL, vset_u(0));
+            continue;
+        }
+        for (int i = 0; i < 16 && i < n_keys; i++) {
+            vu words[4];
+            pair_words(drop, j0, i, t0, v, words);
+            for (int k = 0; k < 4 && i + 16 * k < n_keys; k++) {
+                const int64_t j = i + 16 * k, at = j * QUERIES + v * VL;
+                gradient_pair(t, s + at, dp + at, &q, masked, j0 + j, drop, words[k]);
             }
-            vstore(YOKE_F32, s, i, vround(t, p));
-            vstore(YOKE_F32, dp, i, vround(t, ds));
         }
     }
 }
@@ -98,7 +123,8 @@ INLINE void differentiate(const yoke_dtype t, const struct backward *w, const st
     float *dk = b->dk + j0 * Dp, *dv = b->dv + j0 * Dp, *dq = b->dq + t0 * Dp;
     score_block(m_keys, D, k, Dp, b->qt + t0 * D, b->p);
     score_block(m_keys, D, v, Dp, b->d_ot + t0 * D, b->ds);
-    gradient_block(t, b->p, b->ds, m_keys, a->scale, masked, j0, t0, b->lse + t0, b->delta + t0);
+    gradient_block(t, b->p, b->ds, m_keys, a->scale, masked, j0, t0, b->lse + t0, b->delta + t0,
+                   b->drop.by.threshold ? &b->drop : NULL);
     if (masked && b->special) {
         masked_product((struct masked){ false, j0, t0 }, n_keys, Dp, QUERIES, b->p, QUERIES, 1, d_o, Dp, dv, Dp);
         masked_product((struct masked){ false, j0, t0 }, n_keys, Dp, QUERIES, b->ds, QUERIES, 1, q, Dp, dk, Dp);
@@ -145,14 +171,17 @@ INLINE void store_rows(const yoke_dtype t, const float *sum, int64_t Dp, float f
 INLINE void backward_kv_head(const yoke_dtype t, const struct backward *w, int64_t batch, int64_t kv_head, struct buffers *b)
 {
     const struct yoke_attention_backward_args *a = w->a;
-    const int64_t T = a->T, D = a->D, Dp = w->Dp, row = batch * T, group = a->H / a->Hkv;
+    const int64_t T = a->T, D = a->D, Dp = w->Dp, row = batch * T;
+    const struct yokei_groups_of_heads groups = YOKEI_GROUPS_OF_HEADS(a);
     widen_rows(t, at(t, a->k, row * a->ldk + kv_head * D), a->ldk, T, D, b->k, Dp, Dp);
     widen_rows(t, at(t, a->v, row * a->ldv + kv_head * D), a->ldv, T, D, b->v, Dp, Dp);
     for (float *const *x = (float *const[]){ b->k, b->v, NULL }; *x; x++)
         memset(*x + T * Dp, 0, (size_t)((w->Tk - T) * Dp) * sizeof(float));
     memset(b->dk, 0, (size_t)(w->Tk * Dp) * sizeof(float));
     memset(b->dv, 0, (size_t)(w->Tk * Dp) * sizeof(float));
-    for (int64_t head = kv_head * group; head < (kv_head + 1) * group; head++) {
+    b->drop = (struct drop){ yokei_dropout(a->p, a->key), a->sample_start + batch, 0 };
+    for (int64_t head = yokei_first_head(groups, kv_head); head < yokei_first_head(groups, kv_head + 1); head++) {
+        b->drop.head = a->head_start + head;
         load_head(t, w, b, batch, head);
         b->special = a->causal && (has_special(b->k, T, Dp, Dp) || has_special(b->q, T, Dp, Dp) || has_special(b->d_o, T, Dp, Dp));
         for (int64_t j0 = 0; j0 < T; j0 += KEYS)
@@ -160,7 +189,7 @@ INLINE void backward_kv_head(const yoke_dtype t, const struct backward *w, int64
         store_rows(t, b->dq, Dp, a->scale, T, D, at_mut(t, a->dq, row * a->lddq + head * D), a->lddq);
     }
     store_rows(t, b->dk, Dp, a->scale, T, D, at_mut(t, a->dk, row * a->lddk + kv_head * D), a->lddk);
-    store_rows(t, b->dv, Dp, 1, T, D, at_mut(t, a->dv, row * a->lddv + kv_head * D), a->lddv);
+    store_rows(t, b->dv, Dp, b->drop.by.scale, T, D, at_mut(t, a->dv, row * a->lddv + kv_head * D), a->lddv);
 }
 
 static void backward_unit(const void *context, int64_t unit, int thread)

@@ -9,6 +9,13 @@
 #define SIZE_bias_backward(a) ((double)(a)->N * (double)(a)->C)
 #define SIZE_layernorm_forward(a) ((double)(a)->N * (double)(a)->C)
 #define SIZE_layernorm_backward(a) ((double)(a)->N * (double)(a)->C)
+#define SIZE_rmsnorm_forward(a) ((double)(a)->N * (double)(a)->C)
+#define SIZE_rmsnorm_backward(a) ((double)(a)->N * (double)(a)->C)
+#define SIZE_gelu_erf_forward(a) ((double)(a)->n)
+#define SIZE_gelu_erf_backward(a) ((double)(a)->n)
+#define SIZE_swiglu_forward(a) ((double)(a)->N * (double)(a)->F)
+#define SIZE_swiglu_backward(a) ((double)(a)->N * (double)(a)->F)
+#define SIZE_rope(a) ((double)(a)->N * (double)(a)->H * (double)(a)->D)
 #define SIZE_gelu_forward(a) ((double)(a)->n)
 #define SIZE_gelu_backward(a) ((double)(a)->n)
 #define SIZE_attention_forward(a) ((double)(a)->B * (double)(a)->T * (double)(a)->H * (double)(a)->D)
@@ -23,6 +30,7 @@
 #define SIZE_cast(a) ((double)(a)->n)
 #define SIZE_add(a) ((double)(a)->n)
 #define SIZE_scale(a) ((double)(a)->n)
+#define SIZE_dropout(a) ((double)(a)->N * (double)(a)->C)
 
 /* An op without a choice but the instruction set's; `type` is the member that holds its type. */
 #define DISPATCH(family, op, type)                                                                                      \
@@ -47,6 +55,7 @@
 #define OPTIM(op) DISPATCH(optim, op, dtype)
 #define CAST(op) DISPATCH(cast, op, from)
 #define ELEMENTWISE(op) DISPATCH(elementwise, op, dtype)
+#define ROPE(op) DISPATCH(rope, op, dtype)
 YOKE_NORM_OPS(NORM)
 YOKE_ACT_OPS(ACT)
 YOKE_ATTENTION_OPS(ATTENTION)
@@ -55,6 +64,7 @@ YOKE_LOSS_OPS(LOSS)
 YOKE_OPTIM_OPS(OPTIM)
 YOKE_CAST_OPS(CAST)
 YOKE_ELEMENTWISE_OPS(ELEMENTWISE)
+YOKE_ROPE_OPS(ROPE)
 DISPATCH(gemm, bias_backward, dtype)
 
 /* Instruction sets of gemm's variants come after oneDNN, where that is there. */
@@ -102,3 +112,4 @@ const struct yoke_loss_ops host_loss_ops = { YOKE_LOSS_OPS(ENTRY) };
 const struct yoke_optim_ops host_optim_ops = { YOKE_OPTIM_OPS(ENTRY) };
 const struct yoke_cast_ops host_cast_ops = { YOKE_CAST_OPS(ENTRY) };
 const struct yoke_elementwise_ops host_elementwise_ops = { YOKE_ELEMENTWISE_OPS(ENTRY) };
+const struct yoke_rope_ops host_rope_ops = { YOKE_ROPE_OPS(ENTRY) };

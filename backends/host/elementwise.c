@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host: elementwise sums and products. Maths, types and bounds: include/yoke/ops/elementwise.h */
+/* Host: elementwise sums and products, dropout. Maths, types and bounds: include/yoke/ops/elementwise.h */
 #include "backends/host/kernels.h"
+#include "backends/host/random.h"
 
 #define PROTOTYPES(op) YOKE_OP_FUNCTIONS(host, op)
 YOKE_ELEMENTWISE_OPS(PROTOTYPES)
@@ -59,5 +60,56 @@ static yoke_status host_scale_can(const yoke_device *device, const struct yoke_s
 static yoke_status host_scale_run(yoke_stream *stream, const struct yoke_scale_args *a)
 {
     host_for(stream, a->n, ELEMENT_GRAIN, scale_range, a);
+    return YOKE_OK;
+}
+
+/* ---- dropout ---- */
+/* Columns [from, to) of a row; words[0] is that of column `from`. */
+INLINE void drop_columns(const yoke_dtype t, const struct yokei_dropout *drop, const uint32_t *words, const void *x, const void *residual,
+                         void *y, int64_t from, int64_t to)
+{
+    VECTOR_LOOP(c, n, from, to, {
+        vu word = { 0 };
+        memcpy(&word, words + (c - from), (size_t)n * sizeof *words);
+        vf r = vdrop(vload_n(t, x, c, n) * drop->scale, word, drop->threshold);
+        if (residual) r += vload_n(t, residual, c, n);
+        vstore_n(t, y, c, n, r);
+    });
+}
+
+INLINE void dropout_rows(const yoke_dtype t, const struct yoke_dropout_args *a, int64_t from, int64_t to)
+{
+    const struct yokei_dropout drop = yokei_dropout(a->p, a->key);
+    const int64_t first = a->channel_start, end = first + a->C;
+    uint32_t words[64];
+    for (int64_t n = from; n < to; n++) {
+        const int64_t row = a->first_row + n, sample = a->sample_start + row / a->T, position = a->pos_start + row % a->T;
+        const void *x = at(t, a->x, n * a->ldx), *residual = a->residual ? at(t, a->residual, n * a->ldresidual) : NULL;
+        void *y = at_mut(t, a->y, n * a->ldy);
+        for (int64_t group = first / 64; group * 64 < end; group++) {
+            const int64_t low = YOKE_MAX(first, 64 * group), high = YOKE_MIN(end, 64 * group + 64);
+            dropout_words(drop.key, group, position, sample, words);
+            drop_columns(t, &drop, words + (low - 64 * group), x, residual, y, low - first, high - first);
+        }
+    }
+}
+
+static void dropout_range(const void *context, int64_t from, int64_t to)
+{
+    const struct yoke_dropout_args *a = context;
+    HOST_BY_TYPE(a->dtype, dropout_rows, a, from, to);
+}
+
+static yoke_status host_dropout_can(const yoke_device *device, const struct yoke_dropout_args *a, struct yoke_cost *cost)
+{
+    (void)device;
+    YOKE_TRY(host_check_type(YOKE_OP_dropout, "dtype", a->dtype));
+    const double n = (double)a->N * (double)a->C;
+    return host_cost(cost, 0, 2 * n, (a->residual ? 3 : 2) * n * (double)yoke_dtype_bytes(a->dtype));
+}
+
+static yoke_status host_dropout_run(yoke_stream *stream, const struct yoke_dropout_args *a)
+{
+    if (a->C) host_for(stream, a->N, host_row_grain(a->C), dropout_range, a);
     return YOKE_OK;
 }

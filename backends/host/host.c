@@ -99,4 +99,5 @@ const struct yoke_backend yokei_backend_host = {
     .optim = &host_optim_ops,
     .cast = &host_cast_ops,
     .elementwise = &host_elementwise_ops,
+    .rope = &host_rope_ops,
 };

@@ -24,6 +24,7 @@ struct host_isa {
     const struct yoke_optim_ops *optim;
     const struct yoke_cast_ops *cast;
     const struct yoke_elementwise_ops *elementwise;
+    const struct yoke_rope_ops *rope;
     /* y = gelu(x) of rows with a leading dimension, for gemm's epilogue; x may be y. */
     void (*gelu_rows)(yoke_stream *stream, yoke_dtype dtype, int64_t rows, int64_t columns, const void *x, int64_t ldx, void *y,
                       int64_t ldy);
@@ -52,6 +53,7 @@ extern const struct yoke_loss_ops host_loss_ops;
 extern const struct yoke_optim_ops host_optim_ops;
 extern const struct yoke_cast_ops host_cast_ops;
 extern const struct yoke_elementwise_ops host_elementwise_ops;
+extern const struct yoke_rope_ops host_rope_ops;
 const char *host_variant(const yoke_device *device, enum yoke_op_id op, int index);
 
 /* ---- cpu.c ---- */

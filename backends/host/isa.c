@@ -14,5 +14,6 @@ const struct host_isa HOST_NAME(host_isa) = {
     .optim = &HOST_NAME(host_optim_ops),
     .cast = &HOST_NAME(host_cast_ops),
     .elementwise = &HOST_NAME(host_elementwise_ops),
+    .rope = &HOST_NAME(host_rope_ops),
     .gelu_rows = HOST_NAME(host_gelu_rows),
 };

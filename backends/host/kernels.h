@@ -14,6 +14,7 @@ extern const struct yoke_loss_ops HOST_NAME(host_loss_ops);
 extern const struct yoke_optim_ops HOST_NAME(host_optim_ops);
 extern const struct yoke_cast_ops HOST_NAME(host_cast_ops);
 extern const struct yoke_elementwise_ops HOST_NAME(host_elementwise_ops);
+extern const struct yoke_rope_ops HOST_NAME(host_rope_ops);
 
 void HOST_NAME(host_gelu_rows)(yoke_stream *stream, yoke_dtype dtype, int64_t rows, int64_t columns, const void *x, int64_t ldx,
                                void *y, int64_t ldy);

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host: layer normalisation. Maths, types and bounds: include/yoke/ops/norm.h */
+/*
+ * Host: normalisation. Maths, types and bounds: include/yoke/ops/norm.h
+ * RMSNorm is LayerNorm of rows whose mean is taken for 0, without beta: one text, with `rms` a constant. Its arguments become those of
+ * LayerNorm with beta, mean and dbeta NULL.
+ */
 #include "backends/host/kernels.h"
 
 #define PROTOTYPES(op) YOKE_OP_FUNCTIONS(host, op)
@@ -32,30 +36,35 @@ INLINE float row_squares(const yoke_dtype t, const void *x, int64_t n, float mea
     return vsum((s[0] + s[1]) + (s[2] + s[3]));
 }
 
-INLINE void forward_rows(const yoke_dtype t, const struct yoke_layernorm_forward_args *a, int64_t from, int64_t to)
+INLINE void forward_rows(const yoke_dtype t, const bool rms, const struct yoke_layernorm_forward_args *a, int64_t from, int64_t to)
 {
     const int64_t C = a->C;
     for (int64_t n = from; n < to; n++) {
         const void *x = at(t, a->x, n * a->ldx); /* [C] */
         void *y = at_mut(t, a->y, n * a->ldy);
-        const float mean = row_sum(t, x, C) / (float)C;
+        const float mean = rms ? 0 : row_sum(t, x, C) / (float)C;
         const float rstd = 1 / sqrtf(row_squares(t, x, C, mean) / (float)C + a->eps);
         const float *gamma = a->gamma, *beta = a->beta;
         VECTOR_LOOP(c, m, 0, C, {
             const vf xhat = (vload_n(t, x, c, m) - mean) * rstd;
-            vstore_n(t, y, c, m, vfma(xhat, vload_n(YOKE_F32, gamma, c, m), vload_n(YOKE_F32, beta, c, m)));
+            const vf g = vload_n(YOKE_F32, gamma, c, m);
+            vstore_n(t, y, c, m, rms ? xhat * g : vfma(xhat, g, vload_n(YOKE_F32, beta, c, m)));
         });
-        if (a->mean) {
-            ((float *)a->mean)[n] = mean;
-            ((float *)a->rstd)[n] = rstd;
-        }
+        if (a->mean) ((float *)a->mean)[n] = mean;
+        if (a->rstd) ((float *)a->rstd)[n] = rstd;
     }
 }
 
 static void forward_range(const void *context, int64_t from, int64_t to)
 {
     const struct yoke_layernorm_forward_args *a = context;
-    HOST_BY_TYPE(a->dtype, forward_rows, a, from, to);
+    HOST_BY_TYPE(a->dtype, forward_rows, false, a, from, to);
+}
+
+static void rms_forward_range(const void *context, int64_t from, int64_t to)
+{
+    const struct yoke_layernorm_forward_args *a = context;
+    HOST_BY_TYPE(a->dtype, forward_rows, true, a, from, to);
 }
 
 static yoke_status host_layernorm_forward_can(const yoke_device *device, const struct yoke_layernorm_forward_args *a,
@@ -73,6 +82,22 @@ static yoke_status host_layernorm_forward_run(yoke_stream *stream, const struct 
     return YOKE_OK;
 }
 
+static yoke_status host_rmsnorm_forward_can(const yoke_device *device, const struct yoke_rmsnorm_forward_args *a, struct yoke_cost *cost)
+{
+    (void)device;
+    YOKE_TRY(host_check_type(YOKE_OP_rmsnorm_forward, "dtype", a->dtype));
+    const double elements = (double)a->N * (double)a->C;
+    return host_cost(cost, 0, 4 * elements, 2 * elements * (double)yoke_dtype_bytes(a->dtype));
+}
+
+static yoke_status host_rmsnorm_forward_run(yoke_stream *stream, const struct yoke_rmsnorm_forward_args *a)
+{
+    const struct yoke_layernorm_forward_args like = { .dtype = a->dtype, .N = a->N, .C = a->C, .x = a->x, .ldx = a->ldx, .gamma = a->gamma,
+                                                      .eps = a->eps, .y = a->y, .ldy = a->ldy, .rstd = a->rstd };
+    if (a->C) host_for(stream, a->N, host_row_grain(a->C), rms_forward_range, &like);
+    return YOKE_OK;
+}
+
 /* ---- backward ----
  * One pass over the rows. The sums over rows go through blocks of rows that depend on N only: each block has partial
  * sums of its own, which are then added in block order. */
@@ -82,7 +107,8 @@ static int64_t block_rows(int64_t N) { return YOKE_MAX(LEAST_BLOCK_ROWS, host_ce
 
 struct backward {
     const struct yoke_layernorm_backward_args *a;
-    float *partial; /* [blocks][2][C] of dgamma and dbeta; NULL: not wanted */
+    bool rms;
+    float *partial; /* [blocks][2][C] of dgamma and dbeta, of RMSNorm [blocks][C]; NULL: not wanted */
 };
 
 /* avg(g) and avg(g xhat) of one row. */
@@ -106,13 +132,13 @@ INLINE void row_averages(const yoke_dtype t, const void *dy, const void *x, cons
     *average_gx = vsum(gx_sum[0] + gx_sum[1]) / (float)C;
 }
 
-INLINE void backward_row(const yoke_dtype t, const struct yoke_layernorm_backward_args *a, int64_t n, float *dgamma, float *dbeta)
+INLINE void backward_row(const yoke_dtype t, const bool rms, const struct yoke_layernorm_backward_args *a, int64_t n, float *dgamma, float *dbeta)
 {
     const int64_t C = a->C;
     const void *dy = at(t, a->dy, n * a->lddy), *x = at(t, a->x, n * a->ldx); /* [C] */
     const void *residual = a->dresidual ? at(t, a->dresidual, n * a->lddresidual) : NULL;
     void *dx = a->dx ? at_mut(t, a->dx, n * a->lddx) : NULL;
-    const float mean = ((const float *)a->mean)[n], rstd = ((const float *)a->rstd)[n];
+    const float mean = rms ? 0 : ((const float *)a->mean)[n], rstd = ((const float *)a->rstd)[n];
     float average_g = 0, average_gx = 0;
     if (dx) row_averages(t, dy, x, a->gamma, C, mean, rstd, &average_g, &average_gx);
     const float *gamma = a->gamma;
@@ -121,41 +147,44 @@ INLINE void backward_row(const yoke_dtype t, const struct yoke_layernorm_backwar
         const vf xhat = (vload_n(t, x, c, m) - mean) * rstd;
         if (dgamma) {
             vstore_n(YOKE_F32, dgamma, c, m, vfma(d, xhat, vload_n(YOKE_F32, dgamma, c, m)));
-            vstore_n(YOKE_F32, dbeta, c, m, d + vload_n(YOKE_F32, dbeta, c, m));
+            if (!rms) vstore_n(YOKE_F32, dbeta, c, m, d + vload_n(YOKE_F32, dbeta, c, m));
         }
         if (dx) {
             const vf g = d * vload_n(YOKE_F32, gamma, c, m);
-            vf r = (g - average_g - xhat * average_gx) * rstd;
+            vf r = ((rms ? g : g - average_g) - xhat * average_gx) * rstd;
             if (residual) r += vload_n(t, residual, c, m);
             vstore_n(t, dx, c, m, r);
         }
     });
 }
 
-INLINE void backward_block(const yoke_dtype t, const struct backward *b, int64_t block)
+INLINE void backward_block(const yoke_dtype t, const bool rms, const struct backward *b, int64_t block)
 {
     const int64_t rows = block_rows(b->a->N), from = block * rows, to = YOKE_MIN(from + rows, b->a->N), C = b->a->C;
-    float *dgamma = b->partial ? b->partial + block * 2 * C : NULL, *dbeta = dgamma ? dgamma + C : NULL;
-    if (dgamma) memset(dgamma, 0, (size_t)(2 * C) * sizeof *dgamma);
-    for (int64_t n = from; n < to; n++) backward_row(t, b->a, n, dgamma, dbeta);
+    const int64_t sums = rms ? C : 2 * C;
+    float *dgamma = b->partial ? b->partial + block * sums : NULL, *dbeta = dgamma && !rms ? dgamma + C : NULL;
+    if (dgamma) memset(dgamma, 0, (size_t)sums * sizeof *dgamma);
+    for (int64_t n = from; n < to; n++) backward_row(t, rms, b->a, n, dgamma, dbeta);
 }
 
 static void backward_unit(const void *context, int64_t block, int thread)
 {
     (void)thread;
     const struct backward *b = context;
-    HOST_BY_TYPE(b->a->dtype, backward_block, b, block);
+    if (b->rms) HOST_BY_TYPE(b->a->dtype, backward_block, true, b, block);
+    else HOST_BY_TYPE(b->a->dtype, backward_block, false, b, block);
 }
 
 static void add_partials(const void *context, int64_t from, int64_t to)
 {
     const struct backward *b = context;
     const int64_t C = b->a->C, n_blocks = host_ceil_div(b->a->N, block_rows(b->a->N));
-    for (int half = 0; half < 2; half++) {
+    const int halves = b->rms ? 1 : 2;
+    for (int half = 0; half < halves; half++) {
         float *sum = half ? b->a->dbeta : b->a->dgamma;
         for (int64_t c = from; c < to; c += VL) {
             vf s = { 0 };
-            for (int64_t i = 0; i < n_blocks; i++) s += vload_n(YOKE_F32, b->partial, (2 * i + half) * C + c, to - c);
+            for (int64_t i = 0; i < n_blocks; i++) s += vload_n(YOKE_F32, b->partial, (halves * i + half) * C + c, to - c);
             vstore_n(YOKE_F32, sum, c, to - c, s + vload_n(YOKE_F32, sum, c, to - c));
         }
     }
@@ -171,18 +200,45 @@ static yoke_status host_layernorm_backward_can(const yoke_device *device, const 
     return host_cost(cost, scratch, 16 * elements, 3 * elements * (double)yoke_dtype_bytes(a->dtype));
 }
 
+static yoke_status backward(yoke_stream *stream, enum yoke_op_id op, size_t scratch_bytes, struct backward *b)
+{
+    const struct yoke_layernorm_backward_args *a = b->a;
+    if (!a->N || !a->C) return YOKE_OK;
+    if (a->dgamma) {
+        void *scratch;
+        YOKE_TRY(yokei_scratch(stream, op, scratch_bytes, &scratch));
+        b->partial = scratch;
+    }
+    host_for_units(stream, host_ceil_div(a->N, block_rows(a->N)), backward_unit, b);
+    if (a->dgamma) host_for(stream, a->C, ELEMENT_GRAIN / 16, add_partials, b);
+    return YOKE_OK;
+}
+
 static yoke_status host_layernorm_backward_run(yoke_stream *stream, const struct yoke_layernorm_backward_args *a)
 {
     struct yoke_cost cost;
     YOKE_TRY(host_layernorm_backward_can(stream->device, a, &cost));
     struct backward b = { .a = a };
-    if (!a->N || !a->C) return YOKE_OK;
-    if (a->dgamma) {
-        void *scratch;
-        YOKE_TRY(yokei_scratch(stream, YOKE_OP_layernorm_backward, cost.scratch_bytes, &scratch));
-        b.partial = scratch;
-    }
-    host_for_units(stream, host_ceil_div(a->N, block_rows(a->N)), backward_unit, &b);
-    if (a->dgamma) host_for(stream, a->C, ELEMENT_GRAIN / 16, add_partials, &b);
-    return YOKE_OK;
+    return backward(stream, YOKE_OP_layernorm_backward, cost.scratch_bytes, &b);
+}
+
+static yoke_status host_rmsnorm_backward_can(const yoke_device *device, const struct yoke_rmsnorm_backward_args *a, struct yoke_cost *cost)
+{
+    (void)device;
+    YOKE_TRY(host_check_type(YOKE_OP_rmsnorm_backward, "dtype", a->dtype));
+    const double elements = (double)a->N * (double)a->C;
+    const size_t scratch = (size_t)(host_ceil_div(a->N, block_rows(a->N)) * a->C) * sizeof(float);
+    return host_cost(cost, scratch, 12 * elements, 3 * elements * (double)yoke_dtype_bytes(a->dtype));
+}
+
+static yoke_status host_rmsnorm_backward_run(yoke_stream *stream, const struct yoke_rmsnorm_backward_args *a)
+{
+    struct yoke_cost cost;
+    YOKE_TRY(host_rmsnorm_backward_can(stream->device, a, &cost));
+    const struct yoke_layernorm_backward_args like = {
+        .dtype = a->dtype, .N = a->N, .C = a->C, .dy = a->dy, .lddy = a->lddy, .x = a->x, .ldx = a->ldx, .gamma = a->gamma, .rstd = a->rstd,
+        .dresidual = a->dresidual, .lddresidual = a->lddresidual, .dx = a->dx, .lddx = a->lddx, .dgamma = a->dgamma,
+    };
+    struct backward b = { .a = &like, .rms = true };
+    return backward(stream, YOKE_OP_rmsnorm_backward, cost.scratch_bytes, &b);
 }

@@ -293,4 +293,5 @@ const struct yoke_backend yokei_backend_opencl = {
     .optim = &yokei_gpu_optim_ops,
     .cast = &yokei_gpu_cast_ops,
     .elementwise = &yokei_gpu_elementwise_ops,
+    .rope = &yokei_gpu_rope_ops,
 };

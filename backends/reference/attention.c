@@ -23,7 +23,8 @@ static yoke_status reference_attention_forward_can(const yoke_device *device, co
 /* One row t of one head: scores [n_keys], all of them keys that t may see. */
 static void forward_row(const struct yoke_attention_forward_args *a, int64_t b, int64_t t, int64_t h, double *scores)
 {
-    const int64_t hkv = h / (a->H / a->Hkv);
+    const struct yokei_dropout drop = yokei_dropout(a->p, a->key);
+    const int64_t hkv = yokei_kv_head(YOKEI_GROUPS_OF_HEADS(a), h);
     const int64_t n_keys = a->causal ? t + 1 : a->T;
     double max = -INFINITY, sum = 0;
     for (int64_t j = 0; j < n_keys; j++) {
@@ -35,12 +36,12 @@ static void forward_row(const struct yoke_attention_forward_args *a, int64_t b, 
     for (int64_t j = 0; j < n_keys; j++) {
         const double p = exp(scores[j] - max);
         sum += p;
-        scores[j] = reference_round(a->dtype, p);
+        scores[j] = yokei_dropout_keeps(&drop, j, t, a->sample_start + b, a->head_start + h) ? reference_round(a->dtype, p) : 0;
     }
     for (int64_t d = 0; d < a->D; d++) {
         double o = 0;
         for (int64_t j = 0; j < n_keys; j++) o += scores[j] * AT(a->v, a->ldv, b, j, hkv, d);
-        yokei_store(a->dtype, a->o, (b * a->T + t) * a->ldo + h * a->D + d, o / sum);
+        yokei_store(a->dtype, a->o, (b * a->T + t) * a->ldo + h * a->D + d, (double)drop.scale * o / sum);
     }
     if (a->lse) yokei_store(yoke_dtype_wide(a->dtype), a->lse, (b * a->H + h) * a->T + t, max + log(sum));
 }
@@ -76,7 +77,8 @@ static yoke_status reference_attention_backward_can(const yoke_device *device, c
 static void backward_row(const struct yoke_attention_backward_args *a, int64_t b, int64_t t, int64_t h, double *dk,
                          double *dv, double *dq)
 {
-    const int64_t hkv = h / (a->H / a->Hkv);
+    const struct yokei_dropout drop = yokei_dropout(a->p, a->key);
+    const int64_t hkv = yokei_kv_head(YOKEI_GROUPS_OF_HEADS(a), h);
     const int64_t n_keys = a->causal ? t + 1 : a->T;
     const double lse = yokei_load(yoke_dtype_wide(a->dtype), a->lse, (b * a->H + h) * a->T + t);
     double delta = 0;
@@ -91,8 +93,9 @@ static void backward_row(const struct yoke_attention_backward_args *a, int64_t b
             dp += AT(a->d_o, a->lddo, b, t, h, d) * AT(a->v, a->ldv, b, j, hkv, d);
         }
         const double p = exp(a->scale * dot - lse);
-        const double p_rounded = reference_round(a->dtype, p);
-        const double ds = reference_round(a->dtype, p * (dp - delta));
+        const double keep = yokei_dropout_keeps(&drop, j, t, a->sample_start + b, a->head_start + h) ? (double)drop.scale : 0;
+        const double p_rounded = keep > 0 ? keep * reference_round(a->dtype, p) : 0;
+        const double ds = reference_round(a->dtype, p * ((keep > 0 ? keep * dp : 0) - delta));
         for (int64_t d = 0; d < a->D; d++) {
             dv[j * a->D + d] += p_rounded * AT(a->d_o, a->lddo, b, t, h, d);
             dk[j * a->D + d] += a->scale * ds * AT(a->q, a->ldq, b, t, h, d);
@@ -108,11 +111,11 @@ static yoke_status reference_attention_backward_run(yoke_stream *stream, const s
     void *scratch;
     YOKE_TRY(yokei_scratch(stream, YOKE_OP_attention_backward, backward_scratch(a), &scratch));
     double *dk = scratch, *dv = dk + a->T * a->D, *dq = dv + a->T * a->D;
-    const int64_t group = a->Hkv ? a->H / a->Hkv : 0;
+    const struct yokei_groups_of_heads groups = YOKEI_GROUPS_OF_HEADS(a);
     for (int64_t b = 0; b < a->B; b++)
         for (int64_t hkv = 0; hkv < a->Hkv; hkv++) {
             for (int64_t i = 0; i < a->T * a->D; i++) dk[i] = dv[i] = 0;
-            for (int64_t h = hkv * group; h < (hkv + 1) * group; h++)
+            for (int64_t h = yokei_first_head(groups, hkv); h < yokei_first_head(groups, hkv + 1); h++)
                 for (int64_t t = 0; t < a->T; t++) backward_row(a, b, t, h, dk, dv, dq);
             for (int64_t t = 0; t < a->T; t++)
                 for (int64_t d = 0; d < a->D; d++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reference: elementwise sums and products. Maths: include/yoke/ops/elementwise.h */
+/* Reference: elementwise sums and products, dropout. Maths: include/yoke/ops/elementwise.h */
 #include "backends/reference/reference.h"
 
 #define PROTOTYPES(op) YOKE_OP_FUNCTIONS(reference, op)
@@ -33,5 +33,29 @@ static yoke_status reference_scale_run(yoke_stream *stream, const struct yoke_sc
 {
     YOKE_TRY(reference_scale_can(stream->device, a, NULL));
     for (int64_t i = 0; i < a->n; i++) yokei_store(a->dtype, a->y, i, a->alpha * yokei_load(a->dtype, a->x, i));
+    return YOKE_OK;
+}
+
+static yoke_status reference_dropout_can(const yoke_device *device, const struct yoke_dropout_args *a, struct yoke_cost *cost)
+{
+    (void)device;
+    YOKE_TRY(reference_check(YOKE_OP_dropout, "dtype", a->dtype));
+    const double n = (double)a->N * (double)a->C;
+    return reference_cost(cost, 0, 2 * n, (a->residual ? 3 : 2) * n * (double)yoke_dtype_bytes(a->dtype));
+}
+
+static yoke_status reference_dropout_run(yoke_stream *stream, const struct yoke_dropout_args *a)
+{
+    YOKE_TRY(reference_dropout_can(stream->device, a, NULL));
+    const struct yokei_dropout drop = yokei_dropout(a->p, a->key);
+    for (int64_t n = 0; n < a->N; n++) {
+        const int64_t row = a->first_row + n, sample = a->sample_start + row / a->T, position = a->pos_start + row % a->T;
+        for (int64_t c = 0; c < a->C; c++) {
+            const bool kept = yokei_dropout_keeps(&drop, a->channel_start + c, position, sample, 0);
+            double y = kept ? (double)drop.scale * yokei_load(a->dtype, a->x, n * a->ldx + c) : 0;
+            if (a->residual) y += yokei_load(a->dtype, a->residual, n * a->ldresidual + c);
+            yokei_store(a->dtype, a->y, n * a->ldy + c, y);
+        }
+    }
     return YOKE_OK;
 }

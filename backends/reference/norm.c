@@ -99,3 +99,67 @@ static yoke_status reference_layernorm_backward_run(yoke_stream *stream, const s
     if (a->dx) layernorm_input_gradient(a);
     return YOKE_OK;
 }
+
+static yoke_status reference_rmsnorm_forward_can(const yoke_device *device, const struct yoke_rmsnorm_forward_args *a, struct yoke_cost *cost)
+{
+    (void)device;
+    YOKE_TRY(reference_check(YOKE_OP_rmsnorm_forward, "dtype", a->dtype));
+    const double n = (double)a->N * (double)a->C;
+    return reference_cost(cost, 0, 4 * n, 2 * n * (double)yoke_dtype_bytes(a->dtype));
+}
+
+static yoke_status reference_rmsnorm_forward_run(yoke_stream *stream, const struct yoke_rmsnorm_forward_args *a)
+{
+    YOKE_TRY(reference_rmsnorm_forward_can(stream->device, a, NULL));
+    const yoke_dtype wide = yoke_dtype_wide(a->dtype);
+    for (int64_t n = 0; n < a->N; n++) {
+        double squares = 0;
+        for (int64_t c = 0; c < a->C; c++) {
+            const double x = yokei_load(a->dtype, a->x, n * a->ldx + c);
+            squares += x * x;
+        }
+        const double rstd = 1 / sqrt(squares / (double)a->C + a->eps);
+        for (int64_t c = 0; c < a->C; c++)
+            yokei_store(a->dtype, a->y, n * a->ldy + c, yokei_load(a->dtype, a->x, n * a->ldx + c) * rstd * yokei_load(wide, a->gamma, c));
+        if (a->rstd) yokei_store(wide, a->rstd, n, rstd);
+    }
+    return YOKE_OK;
+}
+
+static yoke_status reference_rmsnorm_backward_can(const yoke_device *device, const struct yoke_rmsnorm_backward_args *a, struct yoke_cost *cost)
+{
+    (void)device;
+    YOKE_TRY(reference_check(YOKE_OP_rmsnorm_backward, "dtype", a->dtype));
+    const double n = (double)a->N * (double)a->C;
+    return reference_cost(cost, 0, 10 * n, 3 * n * (double)yoke_dtype_bytes(a->dtype));
+}
+
+static void rmsnorm_input_gradient(const struct yoke_rmsnorm_backward_args *a, int64_t n)
+{
+    const yoke_dtype wide = yoke_dtype_wide(a->dtype);
+    const double rstd = yokei_load(wide, a->rstd, n);
+    double average = 0;
+    for (int64_t c = 0; c < a->C; c++)
+        average += yokei_load(a->dtype, a->dy, n * a->lddy + c) * yokei_load(wide, a->gamma, c) * yokei_load(a->dtype, a->x, n * a->ldx + c) * rstd;
+    average /= (double)a->C;
+    for (int64_t c = 0; c < a->C; c++) {
+        const double xhat = yokei_load(a->dtype, a->x, n * a->ldx + c) * rstd;
+        double dx = rstd * (yokei_load(a->dtype, a->dy, n * a->lddy + c) * yokei_load(wide, a->gamma, c) - xhat * average);
+        if (a->dresidual) dx += yokei_load(a->dtype, a->dresidual, n * a->lddresidual + c);
+        yokei_store(a->dtype, a->dx, n * a->lddx + c, dx);
+    }
+}
+
+static yoke_status reference_rmsnorm_backward_run(yoke_stream *stream, const struct yoke_rmsnorm_backward_args *a)
+{
+    YOKE_TRY(reference_rmsnorm_backward_can(stream->device, a, NULL));
+    const yoke_dtype wide = yoke_dtype_wide(a->dtype);
+    for (int64_t c = 0; a->dgamma && c < a->C; c++) { /* first: dx may overwrite dy */
+        double dgamma = yokei_load(wide, a->dgamma, c);
+        for (int64_t n = 0; n < a->N; n++)
+            dgamma += yokei_load(a->dtype, a->dy, n * a->lddy + c) * yokei_load(a->dtype, a->x, n * a->ldx + c) * yokei_load(wide, a->rstd, n);
+        yokei_store(wide, a->dgamma, c, dgamma);
+    }
+    for (int64_t n = 0; a->dx && n < a->N; n++) rmsnorm_input_gradient(a, n);
+    return YOKE_OK;
+}

@@ -88,4 +88,5 @@ const struct yoke_backend yokei_backend_reference = {
     .optim = &reference_optim_ops,
     .cast = &reference_cast_ops,
     .elementwise = &reference_elementwise_ops,
+    .rope = &reference_rope_ops,
 };

@@ -22,6 +22,7 @@ extern const struct yoke_loss_ops reference_loss_ops;
 extern const struct yoke_optim_ops reference_optim_ops;
 extern const struct yoke_cast_ops reference_cast_ops;
 extern const struct yoke_elementwise_ops reference_elementwise_ops;
+extern const struct yoke_rope_ops reference_rope_ops;
 
 /** GELU in its tanh form, for act.c and gemm's epilogue. */
 double reference_gelu(double x);

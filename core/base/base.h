@@ -44,9 +44,28 @@ struct yokei_philox_key { uint32_t k[2]; };
 void yokei_philox(struct yokei_philox_key key, const uint32_t counter[4], uint32_t out[4]);
 /** A key from a seed and a name (a parameter's, a layer's): independent streams by name. */
 struct yokei_philox_key yokei_philox_named(uint64_t seed, const char *name);
+/**
+ * What is dropped out with probability p under a key of yoke_random_key(): elements whose word is below `threshold`; the others are
+ * multiplied with `scale`.
+ */
+struct yokei_dropout {
+    struct yokei_philox_key key;
+    uint32_t threshold;
+    float scale;
+};
+struct yokei_dropout yokei_dropout(float p, uint64_t key);
+/** Whether an element is kept. Elementwise: (channel, position, sample, 0); attention: (key, query, sample, head). */
+bool yokei_dropout_keeps(const struct yokei_dropout *drop, int64_t column, int64_t row, int64_t sample, int64_t head);
 /** Uniform in (0, 1), and standard normal (Box-Muller on the pair that holds `index`), of stream `key` at `index`. */
 double yokei_uniform(struct yokei_philox_key key, uint64_t index);
 double yokei_normal(struct yokei_philox_key key, uint64_t index);
+
+/* ---- turns.c: angles of rotary embeddings as whole numbers of 2^-64 turns ---- */
+/** theta^(-2 / D) in units of 2^-64, for theta above 1. */
+uint64_t yokei_turns_ratio(double theta, int64_t D);
+/** theta^(-2 i / D) / (2 pi): what position 1 turns by, in the same units. The same bits on every device: products are cut to 64 bits. */
+uint64_t yokei_turns(uint64_t ratio, int64_t i);
+#define YOKEI_TURNS_RADIAN UINT64_C(0x28be60db9391054a) /* 1 / (2 pi) */
 
 /* ---- file.c ---- */
 /** Read a whole file (at most `limit` bytes). YOKE_EIO with the path and the system's reason. free() the result. */

@@ -14,5 +14,58 @@ static yoke_status gelu_backward_check(const struct yoke_gelu_backward_args *a, 
     return yokei_check_map("gelu_backward", in, 2, &dx, pointers);
 }
 
+static yoke_status gelu_erf_forward_check(const struct yoke_gelu_erf_forward_args *a, bool pointers)
+{
+    const struct yokei_operand in[] = { yokei_vector("x", a->x, a->dtype, a->n) }, y = yokei_vector("y", a->y, a->dtype, a->n);
+    return yokei_check_map("gelu_erf_forward", in, 1, &y, pointers);
+}
+
+static yoke_status gelu_erf_backward_check(const struct yoke_gelu_erf_backward_args *a, bool pointers)
+{
+    const struct yokei_operand in[] = { yokei_vector("x", a->x, a->dtype, a->n), yokei_vector("dy", a->dy, a->dtype, a->n) };
+    const struct yokei_operand dx = yokei_vector("dx", a->dx, a->dtype, a->n);
+    return yokei_check_map("gelu_erf_backward", in, 2, &dx, pointers);
+}
+
+/* Outputs of the rows [N, F] of SwiGLU against its inputs and each other; same[o][i]: output o may be input i. */
+static yoke_status check_rows(const char *op, int64_t N, int64_t F, const struct yokei_operand ins[], int n_ins, const struct yokei_operand outs[],
+                              int n_outs, const bool same[][3], bool pointers)
+{
+    YOKE_TRY(yokei_check_float(op, "dtype", ins[0].dtype));
+    YOKE_TRY(yokei_check_extent(op, "N", N));
+    YOKE_TRY(yokei_check_extent(op, "F", F));
+    for (int i = 0; i < n_ins; i++) YOKE_TRY(yokei_check_operand(op, &ins[i], pointers));
+    for (int o = 0; o < n_outs; o++) {
+        YOKE_TRY(yokei_check_operand(op, &outs[o], pointers));
+        for (int i = 0; i < n_ins && pointers; i++) YOKE_TRY(yokei_check_apart(op, &outs[o], &ins[i], same[o][i]));
+        for (int i = 0; i < o && pointers; i++) YOKE_TRY(yokei_check_apart(op, &outs[o], &outs[i], false));
+    }
+    return YOKE_OK;
+}
+
+static yoke_status swiglu_forward_check(const struct yoke_swiglu_forward_args *a, bool pointers)
+{
+    static const bool same[1][3] = { { true, true } };
+    const struct yokei_operand ins[] = { yokei_matrix("gate", a->gate, a->dtype, a->N, a->F, a->ldgate),
+                                         yokei_matrix("up", a->up, a->dtype, a->N, a->F, a->ldup) };
+    const struct yokei_operand y = yokei_matrix("y", a->y, a->dtype, a->N, a->F, a->ldy);
+    return check_rows("swiglu_forward", a->N, a->F, ins, 2, &y, 1, same, pointers);
+}
+
+static yoke_status swiglu_backward_check(const struct yoke_swiglu_backward_args *a, bool pointers)
+{
+    static const bool same[2][3] = { { true, false, false }, { false, true, false } };
+    const struct yokei_operand ins[] = { yokei_matrix("gate", a->gate, a->dtype, a->N, a->F, a->ldgate),
+                                         yokei_matrix("up", a->up, a->dtype, a->N, a->F, a->ldup),
+                                         yokei_matrix("dy", a->dy, a->dtype, a->N, a->F, a->lddy) };
+    const struct yokei_operand outs[] = { yokei_matrix("dgate", a->dgate, a->dtype, a->N, a->F, a->lddgate),
+                                          yokei_matrix("dup", a->dup, a->dtype, a->N, a->F, a->lddup) };
+    return check_rows("swiglu_backward", a->N, a->F, ins, 3, outs, 2, same, pointers);
+}
+
 YOKEI_OP(act, gelu_forward)
 YOKEI_OP(act, gelu_backward)
+YOKEI_OP(act, gelu_erf_forward)
+YOKEI_OP(act, gelu_erf_backward)
+YOKEI_OP(act, swiglu_forward)
+YOKEI_OP(act, swiglu_backward)

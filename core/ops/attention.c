@@ -1,6 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/ops/check.h"
 
+static yoke_status check_groups(const char *op, int64_t H, int64_t Hkv, int64_t head_start, int64_t group)
+{
+    YOKE_TRY(yokei_check_counter(op, "head_start", head_start, H));
+    if (group < 0) return yoke_fail(YOKE_EINVAL, "%s: group is %lld; a K/V head serves at least one head (0: H / Hkv)", op, (long long)group);
+    if (!group && (Hkv < 1 || H % Hkv))
+        return yoke_fail(YOKE_EINVAL, "%s: H %lld is not a multiple of Hkv %lld; set Hkv = H where heads are not grouped, or group where they "
+                         "are a piece of more", op, (long long)H, (long long)Hkv);
+    const int64_t needed = group && H ? (head_start + H - 1) / group - head_start / group + 1 : Hkv;
+    if (Hkv != needed || Hkv < 1)
+        return yoke_fail(YOKE_EINVAL, "%s: Hkv is %lld; the %lld heads from %lld on, in groups of %lld, read %lld", op, (long long)Hkv, (long long)H,
+                         (long long)head_start, (long long)group, (long long)needed);
+    return YOKE_OK;
+}
+
+/* The fields that both directions have. */
+#define CHECK_SHAPE(op, a)                                                                                              \
+    do {                                                                                                                \
+        YOKE_TRY(check_shape(op, (a)->dtype, (a)->B, (a)->T, (a)->H, (a)->Hkv, (a)->D, (a)->scale));                    \
+        YOKE_TRY(check_groups(op, (a)->H, (a)->Hkv, (a)->head_start, (a)->group));                                      \
+        YOKE_TRY(yokei_check_dropout(op, (a)->p));                                                                      \
+        YOKE_TRY(yokei_check_counter(op, "sample_start", (a)->sample_start, (a)->B));                                   \
+    } while (0)
+
 static yoke_status check_shape(const char *op, yoke_dtype dtype, int64_t B, int64_t T, int64_t H, int64_t Hkv, int64_t D, float scale)
 {
     YOKE_TRY(yokei_check_float(op, "dtype", dtype));
@@ -10,16 +33,13 @@ static yoke_status check_shape(const char *op, yoke_dtype dtype, int64_t B, int6
     YOKE_TRY(yokei_check_extent(op, "Hkv", Hkv));
     YOKE_TRY(yokei_check_extent(op, "D", D));
     if (D < 1) return yoke_fail(YOKE_EINVAL, "%s: D is 0; a head has at least one channel", op);
-    if (Hkv < 1 || H % Hkv)
-        return yoke_fail(YOKE_EINVAL, "%s: H %lld is not a multiple of Hkv %lld; set Hkv = H where heads are not grouped", op, (long long)H,
-                         (long long)Hkv);
     return yokei_check_not_zero(op, "scale", scale);
 }
 
 static yoke_status attention_forward_check(const struct yoke_attention_forward_args *a, bool pointers)
 {
     const char *op = "attention_forward";
-    YOKE_TRY(check_shape(op, a->dtype, a->B, a->T, a->H, a->Hkv, a->D, a->scale));
+    CHECK_SHAPE(op, a);
     const int64_t rows = a->B * a->T, q_columns = a->H * a->D, kv_columns = a->Hkv * a->D;
     const struct yokei_operand q = yokei_matrix("q", a->q, a->dtype, rows, q_columns, a->ldq);
     const struct yokei_operand k = yokei_matrix("k", a->k, a->dtype, rows, kv_columns, a->ldk);
@@ -39,7 +59,7 @@ static yoke_status attention_forward_check(const struct yoke_attention_forward_a
 static yoke_status attention_backward_check(const struct yoke_attention_backward_args *a, bool pointers)
 {
     const char *op = "attention_backward";
-    YOKE_TRY(check_shape(op, a->dtype, a->B, a->T, a->H, a->Hkv, a->D, a->scale));
+    CHECK_SHAPE(op, a);
     const int64_t rows = a->B * a->T, q_columns = a->H * a->D, kv_columns = a->Hkv * a->D;
     const struct yokei_operand ins[] = {
         yokei_matrix("q", a->q, a->dtype, rows, q_columns, a->ldq),

@@ -90,3 +90,15 @@ yoke_status yokei_check_map(const char *op, const struct yokei_operand in[], int
     for (int i = 0; i < n_in && pointers; i++) YOKE_TRY(yokei_check_apart(op, out, &in[i], true));
     return YOKE_OK;
 }
+
+yoke_status yokei_check_dropout(const char *op, float p)
+{
+    if (p >= 0 && p < 1) return YOKE_OK;
+    return yoke_fail(YOKE_EINVAL, "%s: p is %g; the probability to drop an element is expected in [0, 1)", op, (double)p);
+}
+
+yoke_status yokei_check_counter(const char *op, const char *field, int64_t start, int64_t n)
+{
+    if (start >= 0 && start <= ((int64_t)1 << 32) - n) return YOKE_OK;
+    return yoke_fail(YOKE_EINVAL, "%s: %s is %lld; it and the %lld that follow are expected in [0, 2^32)", op, field, (long long)start, (long long)n);
+}

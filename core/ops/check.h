@@ -33,6 +33,9 @@ yoke_status yokei_check_operand(const char *op, const struct yokei_operand *x, b
 yoke_status yokei_check_apart(const char *op, const struct yokei_operand *out, const struct yokei_operand *in, bool same_allowed);
 /** An op on each element: inputs and output are vectors of one type and length, and the output may be the same array as an input. */
 yoke_status yokei_check_map(const char *op, const struct yokei_operand in[], int n_in, const struct yokei_operand *out, bool pointers);
+/** Dropout's probability lies in [0, 1), and its counters, which are 32 bits wide, hold [start, start + n). */
+yoke_status yokei_check_dropout(const char *op, float p);
+yoke_status yokei_check_counter(const char *op, const char *field, int64_t start, int64_t n);
 /** A field that must not keep its unset value 0. */
 yoke_status yokei_check_not_zero(const char *op, const char *field, double value);
 

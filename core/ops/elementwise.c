@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/ops/check.h"
 
+#include <string.h>
+
 static yoke_status add_check(const struct yoke_add_args *a, bool pointers)
 {
     const struct yokei_operand in[] = { yokei_vector("x", a->x, a->dtype, a->n), yokei_vector("y", a->y, a->dtype, a->n) };
@@ -14,5 +16,34 @@ static yoke_status scale_check(const struct yoke_scale_args *a, bool pointers)
     return yokei_check_map("scale", in, 1, &y, pointers);
 }
 
+uint64_t yoke_random_key(uint64_t seed, int64_t step, const char *name)
+{
+    return yokei_hash(&step, sizeof step, yokei_hash(name, strlen(name), seed));
+}
+
+static yoke_status dropout_check(const struct yoke_dropout_args *a, bool pointers)
+{
+    const char *op = "dropout";
+    YOKE_TRY(yokei_check_float(op, "dtype", a->dtype));
+    YOKE_TRY(yokei_check_extent(op, "N", a->N));
+    YOKE_TRY(yokei_check_extent(op, "C", a->C));
+    YOKE_TRY(yokei_check_extent(op, "first_row", a->first_row));
+    YOKE_TRY(yokei_check_dropout(op, a->p));
+    if (a->T < 1) return yoke_fail(YOKE_EINVAL, "dropout: T is %lld; a sequence has at least one token", (long long)a->T);
+    YOKE_TRY(yokei_check_counter(op, "sample_start", a->sample_start, (a->first_row + a->N) / a->T + 1));
+    YOKE_TRY(yokei_check_counter(op, "pos_start", a->pos_start, a->T));
+    YOKE_TRY(yokei_check_counter(op, "channel_start", a->channel_start, a->C));
+    const struct yokei_operand x = yokei_matrix("x", a->x, a->dtype, a->N, a->C, a->ldx), y = yokei_matrix("y", a->y, a->dtype, a->N, a->C, a->ldy);
+    struct yokei_operand residual = yokei_optional(yokei_matrix("residual", a->residual, a->dtype, a->N, a->C, a->ldresidual));
+    if (!a->residual) residual.ld = a->C; /* not wanted, or not known yet */
+    YOKE_TRY(yokei_check_operand(op, &x, pointers));
+    YOKE_TRY(yokei_check_operand(op, &residual, pointers));
+    YOKE_TRY(yokei_check_operand(op, &y, pointers));
+    if (!pointers) return YOKE_OK;
+    YOKE_TRY(yokei_check_apart(op, &y, &x, true));
+    return yokei_check_apart(op, &y, &residual, true);
+}
+
 YOKEI_OP(elementwise, add)
 YOKEI_OP(elementwise, scale)
+YOKEI_OP(elementwise, dropout)

@@ -59,5 +59,57 @@ static yoke_status layernorm_backward_check(const struct yoke_layernorm_backward
     return YOKE_OK;
 }
 
+static yoke_status rmsnorm_forward_check(const struct yoke_rmsnorm_forward_args *a, bool pointers)
+{
+    const char *op = "rmsnorm_forward";
+    YOKE_TRY(yokei_check_float(op, "dtype", a->dtype));
+    YOKE_TRY(yokei_check_extent(op, "N", a->N));
+    YOKE_TRY(yokei_check_extent(op, "C", a->C));
+    if (!(a->eps > 0)) return yoke_fail(YOKE_EINVAL, "%s: eps is %g; a positive number such as 1e-5 is expected", op, (double)a->eps);
+    const yoke_dtype wide = yoke_dtype_wide(a->dtype);
+    const struct yokei_operand x = yokei_matrix("x", a->x, a->dtype, a->N, a->C, a->ldx), y = yokei_matrix("y", a->y, a->dtype, a->N, a->C, a->ldy);
+    const struct yokei_operand gamma = yokei_vector("gamma", a->gamma, wide, a->C), rstd = yokei_optional(yokei_vector("rstd", a->rstd, wide, a->N));
+    const struct yokei_operand *const all[] = { &x, &y, &gamma, &rstd };
+    for (size_t i = 0; i < YOKE_COUNT(all); i++) YOKE_TRY(yokei_check_operand(op, all[i], pointers));
+    if (!pointers) return YOKE_OK;
+    YOKE_TRY(yokei_check_apart(op, &y, &x, true));
+    YOKE_TRY(yokei_check_apart(op, &y, &gamma, false));
+    YOKE_TRY(yokei_check_apart(op, &rstd, &gamma, false));
+    YOKE_TRY(yokei_check_apart(op, &rstd, &x, false));
+    return yokei_check_apart(op, &rstd, &y, false);
+}
+
+static yoke_status rmsnorm_backward_check(const struct yoke_rmsnorm_backward_args *a, bool pointers)
+{
+    const char *op = "rmsnorm_backward";
+    YOKE_TRY(yokei_check_float(op, "dtype", a->dtype));
+    YOKE_TRY(yokei_check_extent(op, "N", a->N));
+    YOKE_TRY(yokei_check_extent(op, "C", a->C));
+    const yoke_dtype wide = yoke_dtype_wide(a->dtype);
+    const struct yokei_operand dy = yokei_matrix("dy", a->dy, a->dtype, a->N, a->C, a->lddy);
+    const struct yokei_operand x = yokei_matrix("x", a->x, a->dtype, a->N, a->C, a->ldx);
+    struct yokei_operand dr = yokei_optional(yokei_matrix("dresidual", a->dresidual, a->dtype, a->N, a->C, a->lddresidual));
+    struct yokei_operand dx = yokei_optional(yokei_matrix("dx", a->dx, a->dtype, a->N, a->C, a->lddx));
+    if (!a->dresidual) dr.ld = a->C; /* not wanted, or not known yet */
+    if (!a->dx) dx.ld = a->C;
+    const struct yokei_operand gamma = yokei_vector("gamma", a->gamma, wide, a->C), rstd = yokei_vector("rstd", a->rstd, wide, a->N);
+    const struct yokei_operand dgamma = yokei_optional(yokei_vector("dgamma", a->dgamma, wide, a->C));
+    const struct yokei_operand *const all[] = { &dy, &x, &dr, &dx, &gamma, &rstd, &dgamma };
+    for (size_t i = 0; i < YOKE_COUNT(all); i++) YOKE_TRY(yokei_check_operand(op, all[i], pointers));
+    if (!pointers) return YOKE_OK;
+    YOKE_TRY(yokei_check_apart(op, &dx, &dy, true));
+    YOKE_TRY(yokei_check_apart(op, &dx, &dr, true));
+    YOKE_TRY(yokei_check_apart(op, &dgamma, &dy, false));
+    YOKE_TRY(yokei_check_apart(op, &dgamma, &dx, false));
+    const struct yokei_operand *const ins[] = { &x, &gamma, &rstd };
+    for (size_t j = 0; j < YOKE_COUNT(ins); j++) {
+        YOKE_TRY(yokei_check_apart(op, &dx, ins[j], false));
+        YOKE_TRY(yokei_check_apart(op, &dgamma, ins[j], false));
+    }
+    return YOKE_OK;
+}
+
 YOKEI_OP(norm, layernorm_forward)
 YOKEI_OP(norm, layernorm_backward)
+YOKEI_OP(norm, rmsnorm_forward)
+YOKEI_OP(norm, rmsnorm_backward)

@@ -46,8 +46,9 @@ struct yoke_gpt2_config {
     int64_t n_layer, n_head, n_embd, n_positions, vocab_size;
     double layer_norm_epsilon; /* 1e-5 */
     double initializer_range;  /* 0.02; projections into the residual stream are drawn with this / sqrt(2 n_layer) */
+    double attn_pdrop, resid_pdrop, embd_pdrop; /* dropout, while training, of attention's probabilities, of what goes to the residual, of embeddings */
 };
-#define YOKE_GPT2_CONFIG_INIT { sizeof(struct yoke_gpt2_config), 12, 12, 768, 1024, 50257, 1e-5, 0.02 }
+#define YOKE_GPT2_CONFIG_INIT { sizeof(struct yoke_gpt2_config), 12, 12, 768, 1024, 50257, 1e-5, 0.02, 0, 0, 0 }
 
 /** A configuration by name: "nano" (2 layers, 64 channels, bytes), "micro" (4, 256, bytes), "124m". YOKE_ECONFIG lists them. */
 yoke_status yoke_gpt2_preset(const char *name, struct yoke_gpt2_config *config_out);
@@ -55,6 +56,37 @@ yoke_status yoke_gpt2_preset(const char *name, struct yoke_gpt2_config *config_o
 yoke_status yoke_gpt2_check(const struct yoke_gpt2_config *config);
 /** GPT-2 as layers; parameters carry Hugging Face's names without "transformer." ("h.0.attn.c_attn.weight", [in, out]). */
 yoke_status yoke_model_gpt2(const struct yoke_gpt2_config *config, yoke_model **model_out);
+
+/** The layers that Llama is made of, as GPT-2's are. */
+extern const struct yoke_layer_type yoke_layer_llama_embedding, yoke_layer_llama_attention, yoke_layer_llama_mlp, yoke_layer_rmsnorm,
+    yoke_layer_llama_head;
+
+/** Llama (Touvron et al. 2023, arXiv:2307.09288), in the terms of Hugging Face's config.json. Also the configuration of the layers above. */
+struct yoke_llama_config {
+    size_t size;
+    int64_t hidden_size, intermediate_size, num_hidden_layers, num_attention_heads;
+    int64_t num_key_value_heads; /* divides num_attention_heads: so many of these share one (grouped-query attention) */
+    int64_t head_dim;            /* even; 0: hidden_size / num_attention_heads */
+    int64_t vocab_size, max_position_embeddings;
+    double rms_norm_eps;         /* 1e-5 */
+    double rope_theta;           /* 10000 */
+    double initializer_range;    /* 0.02 */
+    bool tie_word_embeddings;    /* the head is the embedding */
+    double attention_dropout;    /* of attention's probabilities, while training */
+};
+#define YOKE_LLAMA_CONFIG_INIT \
+    { sizeof(struct yoke_llama_config), 4096, 11008, 32, 32, 32, 0, 32000, 4096, 1e-5, 10000, 0.02, false, 0 }
+
+/** A configuration by name: "llama-nano" (2 layers, 64 channels, bytes), "llama-micro" (4, 256, bytes). YOKE_ECONFIG lists them. */
+yoke_status yoke_llama_preset(const char *name, struct yoke_llama_config *config_out);
+/** Refuse what cannot be: YOKE_ECONFIG with the fix. */
+yoke_status yoke_llama_check(const struct yoke_llama_config *config);
+/**
+ * Llama as layers; parameters carry Hugging Face's names ("model.layers.0.self_attn.q_proj.weight", [out, in]). Ranks that share a layer are
+ * dealt query heads; K/V heads with them where the shares fall on whole groups of all ranks, else each rank holds the weights of all K/V
+ * heads, computes those that its query heads read, and their gradients are summed.
+ */
+yoke_status yoke_model_llama(const struct yoke_llama_config *config, yoke_model **model_out);
 
 /* ---- trainer ---- */
 

@@ -13,4 +13,5 @@
 #include <yoke/ops/loss.h>
 #include <yoke/ops/norm.h>
 #include <yoke/ops/optim.h>
+#include <yoke/ops/rope.h>
 #endif

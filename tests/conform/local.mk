@@ -6,7 +6,7 @@ tests_conform_planted_LDADD = libconform.la libyoke.la
 YOKE_TESTS += "tests/conform/conform reference" "tests/conform/conform gradients" tests/conform/planted \
 	"tests/conform/conform host" "DNNL_MAX_CPU_ISA=AVX2 tests/conform/conform host gemm" \
 	"tests/conform/conform opencl:0 gemm" "tests/conform/conform opencl:0 attention" \
-	"tests/conform/conform opencl:0 norm act embed loss optim cast elementwise"
+	"tests/conform/conform opencl:0 norm act embed loss optim cast elementwise rope"
 check_PROGRAMS += tests/unit/conform
 tests_unit_conform_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_conform_LDADD = libconform.la libyoke.la $(CMOCKA_LIBS)

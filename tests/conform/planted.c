@@ -209,6 +209,65 @@ static yoke_status xent_join_counts_ignored(yoke_stream *stream, const struct yo
     return YOKE_OK;
 }
 
+/* A rank's channels drawn as if they were the first ones. */
+static yoke_status dropout_of_first_channels(yoke_stream *stream, const struct yoke_dropout_args *args)
+{
+    struct yoke_dropout_args a = *args;
+    a.channel_start = 0;
+    return sound->elementwise->dropout.run(stream, &a);
+}
+
+/* Backward draws another mask than forward did. */
+static yoke_status attention_backward_other_mask(yoke_stream *stream, const struct yoke_attention_backward_args *args)
+{
+    struct yoke_attention_backward_args a = *args;
+    a.key++;
+    return sound->attention->attention_backward.run(stream, &a);
+}
+
+/* The heads of a piece counted from the piece's first one. */
+static yoke_status attention_heads_from_zero(yoke_stream *stream, const struct yoke_attention_forward_args *args)
+{
+    struct yoke_attention_forward_args a = *args;
+    a.head_start = 0;
+    return sound->attention->attention_forward.run(stream, &a);
+}
+
+/* Without the part of the gradient that goes through the statistics. */
+static yoke_status rmsnorm_backward_of_constant_size(yoke_stream *stream, const struct yoke_rmsnorm_backward_args *a)
+{
+    YOKE_TRY(sound->norm->rmsnorm_backward.run(stream, a));
+    const yoke_dtype wide = yoke_dtype_wide(a->dtype);
+    for (int64_t n = 0; a->dx && a->dx != a->dy && !a->dresidual && n < a->N; n++)
+        for (int64_t c = 0; c < a->C; c++)
+            yokei_store(a->dtype, a->dx, n * a->lddx + c,
+                        yokei_load(wide, a->rstd, n) * yokei_load(a->dtype, a->dy, n * a->lddy + c) * yokei_load(wide, a->gamma, c));
+    return YOKE_OK;
+}
+
+/* Neighbouring channels turned together, as other models do it. */
+static yoke_status rope_neighbours(yoke_stream *stream, const struct yoke_rope_args *a)
+{
+    (void)stream;
+    for (int64_t n = 0; n < a->N; n++)
+        for (int64_t i = 0; i < a->H * a->D / 2; i++) {
+            const double w = (double)(a->pos_start + n % a->T) * pow(a->theta, -2.0 * (double)(i % (a->D / 2)) / (double)a->D), s = a->inverse ? -sin(w) : sin(w);
+            const int64_t at = n * a->ldx + 2 * i;
+            const double x = yokei_load(a->dtype, a->x, at), y = yokei_load(a->dtype, a->x, at + 1);
+            yokei_store(a->dtype, a->x, at, x * cos(w) - y * s);
+            yokei_store(a->dtype, a->x, at + 1, y * cos(w) + x * s);
+        }
+    return YOKE_OK;
+}
+
+static yoke_status swiglu_swapped(yoke_stream *stream, const struct yoke_swiglu_forward_args *args)
+{
+    struct yoke_swiglu_forward_args a = *args;
+    a.gate = args->up, a.ldgate = args->ldup;
+    a.up = args->gate, a.ldup = args->ldgate;
+    return sound->act->swiglu_forward.run(stream, &a);
+}
+
 /* ---- running ---- */
 
 /* A copy of the sound backend's table of `family` with `op` run by `function`. */
@@ -239,6 +298,12 @@ PLANT(loss, xent_forward, xent_forward_spoils_logits)
 PLANT(loss, xent_backward, xent_backward_on_every_shard)
 PLANT(loss, xent_join, xent_join_of_first_part)
 PLANT(loss, xent_join, xent_join_counts_ignored)
+PLANT(elementwise, dropout, dropout_of_first_channels)
+PLANT(attention, attention_backward, attention_backward_other_mask)
+PLANT(attention, attention_forward, attention_heads_from_zero)
+PLANT(norm, rmsnorm_backward, rmsnorm_backward_of_constant_size)
+PLANT(rope, rope, rope_neighbours)
+PLANT(act, swiglu_forward, swiglu_swapped)
 
 static const struct planted {
     const char *name, *op, *dtype;
@@ -269,6 +334,12 @@ static const struct planted {
     { "an element written beside the result", "gemm", "bf16", false, plant_gemm_beyond_its_columns },
     { "a result that differs from run to run", "gemm", "f32", false, plant_gemm_unrepeatable },
     { "an input that is changed", "xent_forward", "f32", false, plant_xent_forward_spoils_logits },
+    { "channels of a rank that drop what the first ones drop", "dropout", "bf16", false, plant_dropout_of_first_channels },
+    { "a piece of grouped heads counted from its first one", "attention_forward", "f32", false, plant_attention_heads_from_zero },
+    { "RMSNorm's statistics taken for constants", "rmsnorm_backward", "f16", false, plant_rmsnorm_backward_of_constant_size },
+    { "neighbouring channels turned together", "rope", "bf16", false, plant_rope_neighbours },
+    { "gate and up swapped", "swiglu_forward", "bf16", false, plant_swiglu_swapped },
+    { "gradient check: attention drops out other pairs than forward", "attention_backward", NULL, true, plant_attention_backward_other_mask },
     { "gradient check: GELU's derivative is that of another function", "gelu_backward", NULL, true, plant_gelu_backward_erf },
     { "gradient check: a missing 1/sqrt(d) in dk", "attention_backward", NULL, true, plant_attention_backward_unscaled },
 };

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Make the golden files: what PyTorch says about one GPT-2 step. Debian's python3-torch (1.13) is enough.
+"""Make the golden files: what PyTorch says about one step of a GPT-2, and of a Llama. Debian's python3-torch (1.13) is enough.
 
     /usr/bin/python3 tests/golden/make_golden.py tests/golden
 
@@ -12,6 +12,9 @@ the formulas, so that it shares nothing with Yoke but the file format.
 
 gpt2_nano_wrong.safetensors holds losses and the gradients of all vectors of two wrong models, "unscaled.…" (attention
 scores not divided by the root of the head's width) and "erf.…" (GELU by erf): the tests show by it that the gates notice.
+
+llama_nano_*.safetensors are the same of a Llama (weights are [out, in], the head is not tied, two query heads share a K/V head); its wrong
+models are "pairs.…" (neighbouring channels turned together, not channel i with i + D / 2) and "groups.…" (head h reads K/V head h mod Hkv).
 """
 import array
 import json
@@ -25,6 +28,7 @@ L, C, H, T, V, B = 2, 64, 4, 64, 256, 2
 EPS = 1e-5
 LR, BETA1, BETA2, ADAM_EPS, DECAY, CLIP = 1e-3, 0.9, 0.95, 1e-8, 0.1, 1.0
 SEED = 20240520
+HKV, F, LLAMA_EPS, THETA = 2, 176, 1e-5, 10000.0
 
 
 def names_and_shapes():
@@ -48,13 +52,30 @@ def names_and_shapes():
     yield "ln_f.bias", (C,)
 
 
-def draw_weights():
+def llama_names_and_shapes():
+    yield "model.embed_tokens.weight", (V, C)
+    for i in range(L):
+        h = f"model.layers.{i}."
+        yield h + "input_layernorm.weight", (C,)
+        yield h + "self_attn.q_proj.weight", (C, C)
+        yield h + "self_attn.k_proj.weight", (HKV * (C // H), C)
+        yield h + "self_attn.v_proj.weight", (HKV * (C // H), C)
+        yield h + "self_attn.o_proj.weight", (C, C)
+        yield h + "post_attention_layernorm.weight", (C,)
+        yield h + "mlp.gate_proj.weight", (F, C)
+        yield h + "mlp.up_proj.weight", (F, C)
+        yield h + "mlp.down_proj.weight", (C, F)
+    yield "model.norm.weight", (C,)
+    yield "lm_head.weight", (V, C)
+
+
+def draw_weights(list_of):
     """Larger than a fresh model's, so that every term of the formulas shows in the result."""
     generator = torch.Generator().manual_seed(SEED)
     weights = {}
-    for name, shape in names_and_shapes():
+    for name, shape in list_of():
         noise = torch.randn(shape, generator=generator, dtype=torch.float64)
-        is_gain = ".ln_" in "." + name and name.endswith(".weight")
+        is_gain = (".ln_" in "." + name or "norm." in name) and name.endswith(".weight")
         value = 1.0 + 0.1 * noise if is_gain else 0.1 * noise
         weights[name] = value.to(torch.bfloat16)
     return weights
@@ -84,7 +105,7 @@ def attention(x, w, h, scaled):
     return y @ w[h + "attn.c_proj.weight"] + w[h + "attn.c_proj.bias"]
 
 
-def forward(w, tokens, scaled, erf):
+def forward(w, tokens, scaled=True, erf=False):
     x = w["wte.weight"][tokens] + w["wpe.weight"][:T]
     for i in range(L):
         h = f"h.{i}."
@@ -94,6 +115,43 @@ def forward(w, tokens, scaled, erf):
         x = x + inner @ w[h + "mlp.c_proj.weight"] + w[h + "mlp.c_proj.bias"]
     x = layer_norm(x, w["ln_f.weight"], w["ln_f.bias"])
     return x @ w["wte.weight"].T
+
+
+def rms_norm(x, gain):
+    return x / torch.sqrt((x * x).mean(-1, keepdim=True) + LLAMA_EPS) * gain
+
+
+def rotate(x, pairs):
+    """x [B, heads, T, D] by position: channel i with i + D / 2, or, wrongly, neighbours."""
+    D = x.shape[-1]
+    angle = torch.arange(T, dtype=torch.float64)[:, None] * THETA ** (-torch.arange(0, D, 2, dtype=torch.float64) / D)
+    a, b = (x[..., 0::2], x[..., 1::2]) if pairs else (x[..., : D // 2], x[..., D // 2 :])
+    turned = a * torch.cos(angle) - b * torch.sin(angle), b * torch.cos(angle) + a * torch.sin(angle)
+    return torch.stack(turned, dim=-1).flatten(-2) if pairs else torch.cat(turned, dim=-1)
+
+
+def llama_attention(x, w, h, pairs, groups):
+    D = C // H
+    q = (x @ w[h + "q_proj.weight"].T).view(B, T, H, D).transpose(1, 2)
+    k = (x @ w[h + "k_proj.weight"].T).view(B, T, HKV, D).transpose(1, 2)
+    v = (x @ w[h + "v_proj.weight"].T).view(B, T, HKV, D).transpose(1, 2)
+    q, k = rotate(q, pairs), rotate(k, pairs)
+    of_head = torch.tensor([i % HKV if groups else i // (H // HKV) for i in range(H)])
+    k, v = k[:, of_head], v[:, of_head]
+    visible = torch.tril(torch.ones(T, T, dtype=torch.bool))
+    p = torch.softmax((q @ k.transpose(2, 3) / math.sqrt(D)).masked_fill(~visible, -math.inf), dim=-1)
+    return (p @ v).transpose(1, 2).reshape(B, T, C) @ w[h + "o_proj.weight"].T
+
+
+def llama_forward(w, tokens, pairs=False, groups=False):
+    x = w["model.embed_tokens.weight"][tokens]
+    for i in range(L):
+        h = f"model.layers.{i}."
+        x = x + llama_attention(rms_norm(x, w[h + "input_layernorm.weight"]), w, h + "self_attn.", pairs, groups)
+        inner = rms_norm(x, w[h + "post_attention_layernorm.weight"])
+        gate, up = inner @ w[h + "mlp.gate_proj.weight"].T, inner @ w[h + "mlp.up_proj.weight"].T
+        x = x + (gate * torch.sigmoid(gate) * up) @ w[h + "mlp.down_proj.weight"].T
+    return rms_norm(x, w["model.norm.weight"]) @ w["lm_head.weight"].T
 
 
 def adamw(w, gradients, norm):
@@ -130,9 +188,9 @@ def write_safetensors(path, tensors, metadata):
         out.write(struct.pack("<Q", len(text)) + text + b"".join(data))
 
 
-def run(stored, tokens, targets, scaled=True, erf=False):
+def run(model, stored, tokens, targets, **options):
     w = {name: value.to(torch.float64).requires_grad_() for name, value in stored.items()}
-    logits = forward(w, tokens, scaled, erf)
+    logits = model(w, tokens, **options)
     loss = torch.nn.functional.cross_entropy(logits.view(-1, V), targets.reshape(-1))
     loss.backward()
     gradients = {name: value.grad for name, value in w.items()}
@@ -140,15 +198,12 @@ def run(stored, tokens, targets, scaled=True, erf=False):
     return w, logits.detach(), loss.detach(), gradients, norm
 
 
-def main():
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    torch.set_num_threads(1)
-    stored = draw_weights()
+def make(folder, family, list_of, model, wrongs):
+    stored = draw_weights(list_of)
     generator = torch.Generator().manual_seed(SEED + 1)
     text = torch.randint(0, V, (B, T + 1), generator=generator)
     tokens, targets = text[:, :-1], text[:, 1:]
-    w, logits, loss, gradients, norm = run(stored, tokens, targets)
+    w, logits, loss, gradients, norm = run(model, stored, tokens, targets)
     expected = {
         "tokens": tokens.to(torch.int32),
         "targets": targets.to(torch.int32),
@@ -160,16 +215,24 @@ def main():
         expected["grad." + name] = gradients[name].to(torch.float32)
         expected["step." + name] = value.to(torch.float32)
     wrong = {}
-    for kind, options in (("unscaled", {"scaled": False}), ("erf", {"erf": True})):
-        _, _, wrong_loss, wrong_gradients, _ = run(stored, tokens, targets, **options)
+    for kind, options in wrongs:
+        _, _, wrong_loss, wrong_gradients, _ = run(model, stored, tokens, targets, **options)
         wrong[kind + ".loss"] = wrong_loss
         for name, g in wrong_gradients.items():
             if g.dim() == 1:
                 wrong[f"{kind}.grad.{name}"] = g.to(torch.float32)
     about = {"made_by": "tests/golden/make_golden.py", "torch": torch.__version__, "seed": str(SEED)}
     for kind, tensors in (("weights", stored), ("expected", expected), ("wrong", wrong)):
-        write_safetensors(f"{sys.argv[1]}/gpt2_nano_{kind}.safetensors", tensors, about)
-    print(f"loss {float(loss):.12f}, gradient norm {norm:.12f}")
+        write_safetensors(f"{folder}/{family}_nano_{kind}.safetensors", tensors, about)
+    print(f"{family}: loss {float(loss):.12f}, gradient norm {norm:.12f}")
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    torch.set_num_threads(1)
+    make(sys.argv[1], "gpt2", names_and_shapes, forward, (("unscaled", {"scaled": False}), ("erf", {"erf": True})))
+    make(sys.argv[1], "llama", llama_names_and_shapes, llama_forward, (("pairs", {"pairs": True}), ("groups", {"groups": True})))
 
 
 if __name__ == "__main__":

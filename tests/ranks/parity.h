@@ -10,6 +10,17 @@
 
 enum { N_BLOCKS = 4, BATCH = 8, T = 32, SEED = 11 };
 
+/* What is trained: a GPT-2 of four blocks, if the test names no other. */
+#ifndef PARITY_MODEL
+#define PARITY_MODEL parity_gpt2
+static inline yoke_status parity_gpt2(struct yokei_model_config *out)
+{
+    YOKE_TRY(yokei_model_named("nano", out));
+    out->gpt2.n_layer = N_BLOCKS;
+    return YOKE_OK;
+}
+#endif
+
 struct tried {
     struct yokei_parity_list list;
     struct yokei_parity_result *results;
@@ -24,8 +35,7 @@ static inline yoke_status try_layouts(const char *text, const char *device, int6
     struct yoke_comm_config control = YOKE_COMM_CONFIG_INIT;
     memset(out, 0, sizeof *out);
     control.name = "control";
-    YOKE_TRY(yoke_gpt2_preset("nano", &c.model));
-    c.model.n_layer = N_BLOCKS;
+    YOKE_TRY(PARITY_MODEL(&c.model));
     YOKE_TRY(yokei_parity_parse(text, "layouts", &out->list));
     YOKE_TRY(yoke_device_open(device, NULL, &c.device));
     YOKE_TRY(yoke_comm_create(ranks_world, c.device, NULL, &c.comm));

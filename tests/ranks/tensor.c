@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Layers over ranks that share their tensors, against the same layers on one rank: what comes out forward and backward, every
- * parameter's gradient and the gradient's norm, for each type of layer and for a whole model, in f32 and bf16, with and without
+ * parameter's gradient and the gradient's norm, for each type of layer and for a whole model, of GPT-2 and of Llama, in f32 and bf16, with and without
  * sequence parallelism, by equal and by uneven shares. Every rank runs both sides on its device. Built again with a planted bug
  * (tensor_planted_*), each of which must be noticed.
  *   tensor [DEVICE...]    in turn for each rank; default host
@@ -355,7 +355,8 @@ struct bench {
     yoke_device *device;
     yoke_stream *stream;
     struct yoke_tensor_group group;
-    yoke_model *model;
+    yoke_model *model; /* in hand: one of these */
+    yoke_model *models[2];
     int64_t vocabulary;
     bool is_mixed; /* ranks have different devices */
 };
@@ -417,7 +418,14 @@ static int set_up(struct bench *b, const char *device)
     RANKS_TRY(yoke_stream_reserve(b->stream, 16 << 20));
     RANKS_TRY(yoke_comm_create(ranks_world, b->device, &config, &comm));
     b->group = yokei_ranks_tensor(comm);
-    RANKS_TRY(yoke_model_gpt2(&c, &b->model));
+    RANKS_TRY(yoke_model_gpt2(&c, &b->models[0]));
+    struct yoke_llama_config l;
+    RANKS_TRY(yoke_llama_preset("llama-nano", &l));
+    l.vocab_size = c.vocab_size;
+    l.num_attention_heads = 8, l.num_key_value_heads = 4; /* groups of two: split by three ranks, and by uneven shares */
+    l.initializer_range = 0.1;
+    l.attention_dropout = 0.1;
+    RANKS_TRY(yoke_model_llama(&l, &b->models[1]));
     return 1;
 }
 
@@ -429,10 +437,10 @@ int main(int argc, char **argv)
         const char *what;
     } subjects[] = { { 0, 7, "model" }, { 0, 1, "embedding" }, { 1, 2, "attention" }, { 2, 3, "mlp" }, { 5, 6, "norm" }, { 6, 7, "head" } };
 #ifdef PLANT
-    const size_t n_subjects = 1;
+    const size_t n_subjects = 1, n_models = 1;
     const int first = 1, end = 2;
 #else
-    const size_t n_subjects = YOKE_COUNT(subjects);
+    const size_t n_subjects = YOKE_COUNT(subjects), n_models = 2;
     const int first = 0, end = 8;
 #endif
     struct bench b;
@@ -441,12 +449,18 @@ int main(int argc, char **argv)
     memset(&b, 0, sizeof b);
     for (int r = 1; r < ranks_size && argc > 2; r++) b.is_mixed = b.is_mixed || strcmp(argv[1 + r % (argc - 1)], argv[1]) != 0;
     if (!ranks_check(ranks_size <= 4 && set_up(&b, argc > 1 ? argv[1 + ranks_rank % (argc - 1)] : "host"), "set up")) return ranks_end();
-    for (int k = first; k < end; k++) {
-        const int64_t *shares = k & 1 ? uneven[ranks_size - 1] : NULL;
-        const yoke_dtype dtype = k & 4 ? YOKE_BF16 : YOKE_F32;
-        for (size_t i = 0; i < n_subjects; i++) check(&b, subjects[i].first, subjects[i].end, subjects[i].what, dtype, shares, k & 2);
-    }
-    yoke_model_destroy(b.model);
+    for (size_t m = 0; m < n_models; m++)
+        for (int k = first; k < end; k++) {
+            const int64_t *shares = k & 1 ? uneven[ranks_size - 1] : NULL;
+            const yoke_dtype dtype = k & 4 ? YOKE_BF16 : YOKE_F32;
+            b.model = b.models[m];
+            for (size_t i = 0; i < n_subjects; i++) {
+                char what[32];
+                snprintf(what, sizeof what, "%s%s", m ? "Llama's " : "", subjects[i].what);
+                check(&b, subjects[i].first, subjects[i].end, what, dtype, shares, k & 2);
+            }
+        }
+    for (int m = 0; m < 2; m++) yoke_model_destroy(b.models[m]);
     yoke_comm_destroy(b.group.context);
     yoke_stream_destroy(b.stream);
     yoke_device_close(b.device);

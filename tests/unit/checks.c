@@ -2,6 +2,7 @@
 /* What the ops refuse: sizes, shapes, leading dimensions, nulls, unset fields, overlaps. All before a backend is asked. */
 #include "tests/unit/test.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static yoke_device *device;
@@ -95,6 +96,63 @@ static void attention(void **state)
     assert_fails(YOKE_EINVAL, "dk and dq overlap", BACK(m + 33));
 }
 
+static void groups_and_dropout(void **state)
+{
+    (void)state;
+#define GROUPS(...)                                                                                                              \
+    yoke_attention_forward(stream, &YOKE_ARGS(attention_forward, .B = 1, .T = 1, .D = 2, .scale = 1, .ldq = 12, .ldk = 12, .ldv = 12, .ldo = 6, \
+                                              .q = m, .k = m + 12, .v = m + 24, .o = m + 36, __VA_ARGS__))
+    assert_ok(GROUPS(.H = 3, .Hkv = 2, .head_start = 3, .group = 2));
+    assert_fails(YOKE_EINVAL, "the 3 heads from 4 on, in groups of 2, read 2", GROUPS(.H = 3, .Hkv = 1, .head_start = 4, .group = 2));
+    assert_fails(YOKE_EINVAL, "group is -1", GROUPS(.H = 2, .Hkv = 1, .group = -1));
+    assert_fails(YOKE_EINVAL, "head_start is -1", GROUPS(.H = 2, .Hkv = 2, .head_start = -1));
+    assert_fails(YOKE_EINVAL, "p is 1; the probability", GROUPS(.H = 2, .Hkv = 2, .p = 1));
+    assert_fails(YOKE_EINVAL, "sample_start is", GROUPS(.H = 2, .Hkv = 2, .sample_start = (int64_t)1 << 32));
+#define DROP(...) yoke_dropout(stream, &YOKE_ARGS(dropout, .N = 2, .C = 4, .ldx = 4, .ldy = 4, .x = m, __VA_ARGS__))
+    assert_ok(DROP(.T = 2, .p = 0.5f, .y = m));
+    assert_fails(YOKE_EINVAL, "T is 0", DROP(.p = 0.5f, .y = m));
+    assert_fails(YOKE_EINVAL, "p is -0.1", DROP(.T = 2, .p = -0.1f, .y = m));
+    assert_fails(YOKE_EINVAL, "p is nan", DROP(.T = 2, .p = (float)NAN, .y = m));
+    assert_fails(YOKE_EINVAL, "y and x overlap", DROP(.T = 2, .y = m + 2));
+    assert_fails(YOKE_EINVAL, "y and residual overlap", DROP(.T = 2, .y = m + 16, .residual = m + 18, .ldresidual = 4));
+    assert_fails(YOKE_EINVAL, "leading dimension of residual is 3", DROP(.T = 2, .y = m + 16, .residual = m + 32, .ldresidual = 3));
+    assert_fails(YOKE_EINVAL, "channel_start is 4294967295", DROP(.T = 2, .y = m, .channel_start = 4294967295));
+    assert_fails(YOKE_EINVAL, "pos_start is -1", DROP(.T = 2, .y = m, .pos_start = -1));
+}
+
+static void llama_ops(void **state)
+{
+    (void)state;
+#define RMS(...) yoke_rmsnorm_forward(stream, &YOKE_ARGS(rmsnorm_forward, .N = 2, .C = 4, .ldx = 4, .ldy = 4, .x = m, .gamma = m + 32, __VA_ARGS__))
+    assert_ok(RMS(.eps = 1e-5f, .y = m));
+    assert_fails(YOKE_EINVAL, "eps is 0", RMS(.y = m));
+    assert_fails(YOKE_EINVAL, "rstd and y overlap", RMS(.eps = 1e-5f, .y = m + 8, .rstd = m + 10));
+#define RMSB(...) \
+    yoke_rmsnorm_backward(stream, &YOKE_ARGS(rmsnorm_backward, .N = 2, .C = 4, .lddy = 4, .ldx = 4, .dy = m, .x = m + 8, .gamma = m + 32, .rstd = m + 40, __VA_ARGS__))
+    assert_ok(RMSB(.dx = m, .lddx = 4, .dgamma = m + 44));
+    assert_fails(YOKE_EINVAL, "dx and x overlap", RMSB(.dx = m + 8, .lddx = 4));
+    assert_fails(YOKE_EINVAL, "dgamma and gamma overlap", RMSB(.dgamma = m + 33));
+    assert_fails(YOKE_EINVAL, "leading dimension of dx is 3", RMSB(.dx = m, .lddx = 3));
+#define GLU(...) yoke_swiglu_forward(stream, &YOKE_ARGS(swiglu_forward, .N = 2, .F = 4, .gate = m, .ldgate = 8, .up = m + 4, .ldup = 8, __VA_ARGS__))
+    assert_ok(GLU(.y = m + 16, .ldy = 4));
+    assert_fails(YOKE_EINVAL, "y and gate overlap", GLU(.y = m + 2, .ldy = 4));
+    assert_fails(YOKE_EINVAL, "leading dimension of y is 3", GLU(.y = m + 16, .ldy = 3));
+#define GLUB(...)                                                                                                                  \
+    yoke_swiglu_backward(stream, &YOKE_ARGS(swiglu_backward, .N = 2, .F = 4, .gate = m, .ldgate = 4, .up = m + 8, .ldup = 4, .dy = m + 16, .lddy = 4, \
+                                            __VA_ARGS__))
+    assert_ok(GLUB(.dgate = m, .lddgate = 4, .dup = m + 8, .lddup = 4));
+    assert_fails(YOKE_EINVAL, "dgate and dy overlap", GLUB(.dgate = m + 16, .lddgate = 4, .dup = m + 8, .lddup = 4));
+    assert_fails(YOKE_EINVAL, "dup and dgate overlap", GLUB(.dgate = m + 32, .lddgate = 4, .dup = m + 34, .lddup = 4));
+    assert_fails(YOKE_EINVAL, "y and x overlap", yoke_gelu_erf_forward(stream, &YOKE_ARGS(gelu_erf_forward, .n = 4, .x = m, .y = m + 2)));
+#define ROPE(...) yoke_rope(stream, &YOKE_ARGS(rope, .N = 2, .H = 1, .x = m, .ldx = 4, __VA_ARGS__))
+    assert_ok(ROPE(.T = 2, .D = 4, .theta = 10000));
+    assert_fails(YOKE_EINVAL, "D is 3", ROPE(.T = 2, .D = 3, .theta = 10000));
+    assert_fails(YOKE_EINVAL, "theta is 0", ROPE(.T = 2, .D = 4));
+    assert_fails(YOKE_EINVAL, "T is 0", ROPE(.D = 4, .theta = 10000));
+    assert_fails(YOKE_EINVAL, "leading dimension of x is 4", ROPE(.T = 2, .D = 6, .theta = 10000));
+    assert_fails(YOKE_EINVAL, "pos_start is", ROPE(.T = 2, .D = 4, .theta = 10000, .pos_start = 4294967295));
+}
+
 static void others(void **state)
 {
     (void)state;
@@ -137,7 +195,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gemm), cmocka_unit_test(can_looks_at_shapes_only), cmocka_unit_test(norm),
-        cmocka_unit_test(attention), cmocka_unit_test(others),
+        cmocka_unit_test(attention), cmocka_unit_test(groups_and_dropout), cmocka_unit_test(llama_ops), cmocka_unit_test(others),
     };
     return cmocka_run_group_tests_name("checks", tests, open_reference, close_reference);
 }

@@ -75,9 +75,9 @@ static void a_family_and_a_type_select_lines(void **state)
     (void)state;
     struct conform_options options = CONFORM_OPTIONS_INIT;
     options.op = "elementwise";
-    assert_int_equal(run(options).n, 8); /* two ops in four types */
+    assert_int_equal(run(options).n, 12); /* three ops in four types */
     options.dtype = "bf16";
-    assert_int_equal(run(options).n, 2);
+    assert_int_equal(run(options).n, 3);
     options.op = "add";
     const struct seen seen = run(options);
     assert_int_equal(seen.n, 1);

@@ -16,23 +16,41 @@
 
 enum { B = 3, T = 5, GUARD = 64, SEED = 20240611 };
 static const struct yoke_gpt2_config config = { sizeof config, 2, 2, 8, 7, 11, 1e-5, 0.3 };
+static const struct yoke_gpt2_config dropping = { sizeof dropping, 2, 2, 8, 7, 11, 1e-5, 0.3, 0.3, 0.2, 0.25 };
+
+/* The models that the listed layers are taken from. */
+static yoke_status build_gpt2(yoke_model **out) { return yoke_model_gpt2(&config, out); }
+static yoke_status build_dropping(yoke_model **out) { return yoke_model_gpt2(&dropping, out); }
+/* Two query heads share a K/V head, so that ranks hold part of a group; head_dim is not hidden_size / heads. */
+#define LLAMA(tied, p) { sizeof(struct yoke_llama_config), 10, 14, 2, 4, 2, 4, 11, 7, 1e-5, 100, 0.3, tied, p }
+static const struct yoke_llama_config llama = LLAMA(false, 0), tied_llama = LLAMA(true, 0.3);
+static yoke_status build_llama(yoke_model **out) { return yoke_model_llama(&llama, out); }
+static yoke_status build_tied(yoke_model **out) { return yoke_model_llama(&tied_llama, out); }
+static const struct source {
+    const char *name;
+    yoke_status (*build)(yoke_model **model_out);
+} sources[] = { { "GPT-2", build_gpt2 }, { "GPT-2 with dropout", build_dropping }, { "Llama", build_llama }, { "tied Llama with dropout", build_tied } };
 
 #define LISTED(name) &yoke_layer_##name,
 static const struct yoke_layer_type *const listed[] = { YOKE_LAYERS(LISTED) };
 #undef LISTED
 
-static const int64_t uneven[] = { 1, 3 };
+static const int64_t uneven[] = { 1, 3 }, five_to_three[] = { 5, 3 };
 static const struct place {
     const char *name;
     struct yoke_place place;
 } places[] = { { "alone", { sizeof(struct yoke_place), 0, 1, NULL, false } },
                { "first of two", { sizeof(struct yoke_place), 0, 2, NULL, false } },
                { "first of two by rows", { sizeof(struct yoke_place), 0, 2, NULL, true } },
-               { "second of two by rows", { sizeof(struct yoke_place), 1, 2, NULL, true } } };
+               { "second of two by rows", { sizeof(struct yoke_place), 1, 2, NULL, true } },
+               /* Of four query heads three and one: a K/V head of Llama serves both ranks. */
+               { "first of two, split groups", { sizeof(struct yoke_place), 0, 2, five_to_three, false } },
+               { "second of two by rows, split groups", { sizeof(struct yoke_place), 1, 2, five_to_three, true } } };
 /* What a check is about. */
 struct subject {
     const struct yoke_layer_type *type;
     const struct yoke_place *place;
+    const struct source *source;
 };
 
 /* One layer with all of its memory, each piece between guards. */
@@ -79,6 +97,13 @@ static yoke_status lone_scatter_sum(void *context, const void *all, void *mine, 
     return yoke_copy(stream, mine, (const char *)all + before * element, (size_t)counts[place->tensor_rank] * element);
 }
 
+static const yoke_layer *layer_of(yoke_model *model, const struct yoke_layer_type *type)
+{
+    for (int i = 0; i < yoke_model_n_layers(model); i++)
+        if (yoke_model_layer(model, i)->type == type) return yoke_model_layer(model, i);
+    return NULL;
+}
+
 static void *guarded(struct bench *b, size_t bytes)
 {
     void *address;
@@ -113,10 +138,8 @@ static void set_up(struct bench *b, const struct subject *subject, int64_t batch
     assert_ok(yoke_device_open("reference", NULL, &b->device));
     assert_ok(yoke_stream_create(b->device, &b->stream));
     assert_ok(yoke_stream_reserve(b->stream, 1 << 20));
-    assert_ok(yoke_model_gpt2(&config, &b->model));
-    for (int i = 0; i < yoke_model_n_layers(b->model) && !b->layer; i++)
-        if (yoke_model_layer(b->model, i)->type == type) b->layer = yoke_model_layer(b->model, i);
-    assert_non_null(b->layer); /* a listed layer must occur in the model that this test builds */
+    assert_ok(subject->source->build(&b->model));
+    b->layer = layer_of(b->model, type);
     b->shape = (struct yoke_shape){ sizeof b->shape, YOKE_F64, batch, T, YOKE_TRAIN, place };
     b->group = (struct yoke_tensor_group){ sizeof b->group, (void *)(uintptr_t)place, lone_sum, lone_gather, lone_scatter_sum };
     assert_ok(yoke_layer_check(b->layer, place));
@@ -381,36 +404,32 @@ static void three_ranges(void **state)
     assert_string_equal(p.name, "h.0.attn.c_attn.weight");
 }
 
-static const yoke_layer *layer_of(yoke_model *model, const struct yoke_layer_type *type)
-{
-    for (int i = 0; i < yoke_model_n_layers(model); i++)
-        if (yoke_model_layer(model, i)->type == type) return yoke_model_layer(model, i);
-    return NULL;
-}
-
 /* Two ranks with uneven shares hold each element of a parameter once, or both all of it. */
 static void shares_cover(void **state)
 {
     (void)state;
-    yoke_model *model;
-    assert_ok(yoke_model_gpt2(&config, &model));
     const struct yoke_place two[] = { { sizeof two[0], 0, 2, uneven, false }, { sizeof two[0], 1, 2, uneven, false } };
-    for (size_t l = 0; l < YOKE_COUNT(listed); l++) {
-        struct yoke_parameter p, other;
-        /* 2 heads in shares of 1:3 leave the first rank half a head: rounded up */
-        for (int i = 0; listed[l]->parameter(layer_of(model, listed[l]), &two[0], i, &p); i++) {
-            const int64_t n = yokei_logical_count(&p);
-            float *whole = malloc((size_t)n * 4), *part = malloc((size_t)n * 4), *back = calloc((size_t)n, 4);
-            assert_true(listed[l]->parameter(layer_of(model, listed[l]), &two[1], i, &other));
-            assert_int_equal(yokei_local_count(&p) + yokei_local_count(&other), p.replicated_axes & YOKE_AXIS_TENSOR ? 2 * n : n);
-            for (int64_t k = 0; k < n; k++) whole[k] = (float)(k + 1);
-            yokei_shard_slice(&p, whole, part), yokei_shard_place(&p, part, back);
-            yokei_shard_slice(&other, whole, part), yokei_shard_place(&other, part, back);
-            assert_memory_equal(back, whole, (size_t)n * 4);
-            free(whole), free(part), free(back);
+    for (size_t m = 0; m < YOKE_COUNT(sources); m++) {
+        yoke_model *model;
+        assert_ok(sources[m].build(&model));
+        for (size_t l = 0; l < YOKE_COUNT(listed); l++) {
+            struct yoke_parameter p, other;
+            const yoke_layer *layer = layer_of(model, listed[l]);
+            /* 2 heads in shares of 1:3 leave the first rank half a head: rounded up */
+            for (int i = 0; layer && listed[l]->parameter(layer, &two[0], i, &p); i++) {
+                const int64_t n = yokei_logical_count(&p);
+                float *whole = malloc((size_t)n * 4), *part = malloc((size_t)n * 4), *back = calloc((size_t)n, 4);
+                assert_true(listed[l]->parameter(layer, &two[1], i, &other));
+                assert_int_equal(yokei_local_count(&p) + yokei_local_count(&other), p.replicated_axes & YOKE_AXIS_TENSOR ? 2 * n : n);
+                for (int64_t k = 0; k < n; k++) whole[k] = (float)(k + 1);
+                yokei_shard_slice(&p, whole, part), yokei_shard_place(&p, part, back);
+                yokei_shard_slice(&other, whole, part), yokei_shard_place(&other, part, back);
+                assert_memory_equal(back, whole, (size_t)n * 4);
+                free(whole), free(part), free(back);
+            }
         }
+        assert_ok(yoke_model_destroy(model));
     }
-    assert_ok(yoke_model_destroy(model));
 }
 
 /* What lives from F to B and W shrinks with the ranks: all of it by rows, else what is dealt. */
@@ -486,11 +505,31 @@ static void refusals(void **state)
     assert_ok(yoke_model_destroy(model));
 }
 
+static bool occurs(const struct source *source, const struct yoke_layer_type *type)
+{
+    yoke_model *model;
+    if (source->build(&model)) return false;
+    const bool found = layer_of(model, type) != NULL;
+    yoke_model_destroy(model);
+    return found;
+}
+
+/* A listed layer that no model of this test has would not be checked. */
+static void all_are_checked(void **state)
+{
+    (void)state;
+    for (size_t l = 0; l < YOKE_COUNT(listed); l++) {
+        bool found = false;
+        for (size_t m = 0; m < YOKE_COUNT(sources); m++) found = found || occurs(&sources[m], listed[l]);
+        if (!found) fail_msg("layer %s is listed, but occurs in none of the models of this test", listed[l]->name);
+    }
+}
+
 int main(void)
 {
-    enum { N_CHECKS = 4, N_TESTS = N_CHECKS * YOKE_COUNT(listed) * YOKE_COUNT(places) };
-    struct CMUnitTest tests[N_TESTS + 4]; /* some are left out; cmocka skips what is empty */
-    static char names[N_TESTS][64];
+    enum { N_CHECKS = 4, N_TESTS = N_CHECKS * YOKE_COUNT(listed) * YOKE_COUNT(places) * YOKE_COUNT(sources) };
+    static struct CMUnitTest tests[N_TESTS + 5]; /* some are left out; cmocka skips what is empty */
+    static char names[N_TESTS][96];
     static struct subject subjects[N_TESTS];
     const struct {
         const char *name;
@@ -498,18 +537,19 @@ int main(void)
     } checks[N_CHECKS] = { { "central differences", gradients }, { "B apart from W", separation },
                            { "micro-batches add up", micro_batches }, { "memory and shards", layout } };
     size_t n = 0;
-    memset(tests, 0, sizeof tests);
     printf("# seed %d\n", SEED);
-    for (size_t l = 0; l < YOKE_COUNT(listed); l++)
-        for (size_t p = 0; p < YOKE_COUNT(places); p++)
-            for (size_t c = 0; c < N_CHECKS; c++) {
-                /* Micro-batches of another size give this rank other rows. */
-                if (places[p].place.sequence_parallel && checks[c].run == micro_batches) continue;
-                subjects[n] = (struct subject){ listed[l], &places[p].place };
-                snprintf(names[n], sizeof names[n], "%s, %s: %s", listed[l]->name, places[p].name, checks[c].name);
-                tests[n] = (struct CMUnitTest){ names[n], checks[c].run, NULL, NULL, &subjects[n] };
-                n++;
-            }
+    for (size_t m = 0; m < YOKE_COUNT(sources); m++)
+        for (size_t l = 0; l < YOKE_COUNT(listed); l++)
+            for (size_t p = 0; occurs(&sources[m], listed[l]) && p < YOKE_COUNT(places); p++)
+                for (size_t c = 0; c < N_CHECKS; c++) {
+                    /* Micro-batches of another size give this rank other rows. */
+                    if (places[p].place.sequence_parallel && checks[c].run == micro_batches) continue;
+                    subjects[n] = (struct subject){ listed[l], &places[p].place, &sources[m] };
+                    snprintf(names[n], sizeof names[n], "%s of %s, %s: %s", listed[l]->name, sources[m].name, places[p].name, checks[c].name);
+                    tests[n] = (struct CMUnitTest){ names[n], checks[c].run, NULL, NULL, &subjects[n] };
+                    n++;
+                }
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(all_are_checked);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(three_ranges);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(shares_cover);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(memory_of_four);

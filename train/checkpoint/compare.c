@@ -94,6 +94,7 @@ bool yokei_manifest_differs(const struct yokei_manifest *a, const struct yokei_m
 {
     struct differences d = { text, bytes, false };
     const struct yokei_plan *p = &a->plan, *q = &b->plan;
+    char first[256], second[256];
     *text = 0;
 #define WHOLE(key, x, y) differ(&d, (x) != (y), "%s: %lld, %lld", key, (long long)(x), (long long)(y))
 #define REAL(key, x, y) differ(&d, (x) != (y), "%s: %.17g, %.17g", key, (double)(x), (double)(y))
@@ -106,11 +107,9 @@ bool yokei_manifest_differs(const struct yokei_manifest *a, const struct yokei_m
     REAL("loss_scale", a->loss_scale, b->loss_scale);
     WHOLE("good_steps", a->good_steps, b->good_steps);
     WHOLE("skipped_steps", a->skipped_steps, b->skipped_steps);
-    WHOLE("plan.model.n_layer", p->model.n_layer, q->model.n_layer);
-    WHOLE("plan.model.n_head", p->model.n_head, q->model.n_head);
-    WHOLE("plan.model.n_embd", p->model.n_embd, q->model.n_embd);
-    WHOLE("plan.model.n_positions", p->model.n_positions, q->model.n_positions);
-    WHOLE("plan.model.vocab_size", p->model.vocab_size, q->model.vocab_size);
+    yokei_model_describe(yokei_plan_model(p), first, sizeof first);
+    yokei_model_describe(yokei_plan_model(q), second, sizeof second);
+    TEXT("plan.model", first, second);
     TEXT("plan.precision", p->precision, q->precision);
     TEXT("plan.data_hash", p->data_hash, q->data_hash);
     WHOLE("plan.batch", p->batch, q->batch);

@@ -16,9 +16,10 @@
 struct source {
     struct yokei_checkpoint *checkpoint; /* one of the two */
     struct yokei_safetensors *file;
-    struct yoke_gpt2_config model;
+    struct yokei_model_config config;
+    struct yokei_model model; /* points to it */
     int64_t n;
-    const struct yokei_tensor **tensors; /* in the order of yokei_gpt2_tensor */
+    const struct yokei_tensor **tensors; /* in the order of yokei_model_tensor */
     int *shard;                          /* of each, from 1 */
     int n_shards;
 };
@@ -37,11 +38,13 @@ static yoke_status open_either(const char *path, struct source *s)
     if (yokei_checkpoint_is(path)) {
         YOKE_TRY(yokei_checkpoint_locate(path, folder, sizeof folder));
         YOKE_TRY(yokei_checkpoint_open(folder, 0, &s->checkpoint));
-        s->model = s->checkpoint->manifest.plan.model;
+        s->model = yokei_plan_model(&s->checkpoint->manifest.plan);
         return YOKE_OK;
     }
     YOKE_TRY(yokei_safetensors_open(path, 0, &s->file));
-    return yokei_model_config(path, &s->model);
+    YOKE_TRY(yokei_model_config(path, &s->config));
+    s->model = yokei_model_of(&s->config.gpt2, &s->config.llama);
+    return YOKE_OK;
 }
 
 /* Shards are told apart by the files that the tensors come from. */
@@ -58,14 +61,14 @@ static void number_shards(struct source *s)
 static yoke_status open_source(const char *path, bool single_file, struct source *s)
 {
     YOKE_TRY(open_either(path, s));
-    s->n = yokei_gpt2_n_tensors(&s->model);
+    s->n = yokei_model_n_tensors(s->model);
     s->tensors = calloc((size_t)s->n, sizeof *s->tensors);
     s->shard = calloc((size_t)s->n, sizeof *s->shard);
     if (!s->tensors || !s->shard) return yoke_fail(YOKE_ENOMEM, "%s: no host memory for a list of tensors", path);
-    if (s->file) YOKE_TRY(yokei_gpt2_find(s->file, &s->model, s->tensors));
+    if (s->file) YOKE_TRY(yokei_model_find(s->file, s->model, s->tensors));
     for (int64_t i = 0; i < s->n && s->checkpoint; i++) {
         struct yokei_gpt2_tensor want;
-        YOKE_TRY(yokei_gpt2_tensor(&s->model, i, &want));
+        YOKE_TRY(yokei_model_tensor(s->model, i, &want));
         s->tensors[i] = yokei_checkpoint_tensor(s->checkpoint, want.name, YOKE_TENSOR_WEIGHT); /* there: it was checked */
     }
     number_shards(s);
@@ -92,7 +95,7 @@ static yoke_status write_tensor(const struct source *s, int64_t i, yoke_dtype dt
 {
     struct yokei_gpt2_tensor want;
     void *narrow = wide + YOKEI_PIECE;
-    YOKE_TRY(yokei_gpt2_tensor(&s->model, i, &want));
+    YOKE_TRY(yokei_model_tensor(s->model, i, &want));
     const int64_t count = want.shape[0] * (want.n_dims == 2 ? want.shape[1] : 1);
     for (int64_t first = 0; first < count; first += YOKEI_PIECE) {
         const int64_t n = YOKE_MIN(count - first, (int64_t)YOKEI_PIECE);
@@ -111,7 +114,7 @@ static yoke_status write_shard(const struct source *s, int shard, const char *pa
     size_t n = 0;
     yoke_status status = tensors && wanted ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "%s: no host memory for a list of tensors", path);
     for (int64_t i = 0; i < s->n && !status; i++) {
-        status = yokei_gpt2_tensor(&s->model, i, &wanted[i]);
+        status = yokei_model_tensor(s->model, i, &wanted[i]);
         if (s->shard[i] != shard) continue;
         tensors[n] = (struct yokei_tensor){ .name = wanted[i].name, .dtype = dtype, .n_dims = wanted[i].n_dims };
         memcpy(tensors[n++].shape, wanted[i].shape, sizeof wanted[i].shape);
@@ -135,7 +138,7 @@ static yoke_status write_index(const struct source *s, const char *folder, yoke_
     for (int64_t i = 0; i < s->n && !status; i++) {
         struct yokei_gpt2_tensor want;
         char file[64];
-        status = yokei_gpt2_tensor(&s->model, i, &want);
+        status = yokei_model_tensor(s->model, i, &want);
         yokei_text(file, sizeof file, "model-%05d-of-%05d.safetensors", s->shard[i], s->n_shards);
         json_object_set_new(map, want.name, json_string(file));
         total += (uint64_t)(want.shape[0] * (want.n_dims == 2 ? want.shape[1] : 1)) * yoke_dtype_bytes(dtype);
@@ -158,7 +161,7 @@ static yoke_status write_folder(const struct source *s, const char *folder, yoke
     free(wide);
     if (!status && s->n_shards > 1) status = write_index(s, folder, dtype);
     yokei_text(path, sizeof path, "%s/config.json", folder);
-    if (!status) status = yokei_gpt2_config_write(path, &s->model);
+    if (!status) status = yokei_model_write(path, s->model);
     return status ? status : yokei_disk_sync_folder(folder);
 }
 

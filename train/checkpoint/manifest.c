@@ -137,7 +137,6 @@ yoke_status yokei_manifest_read(const char *folder, struct yokei_manifest *m_out
         return yoke_fail(YOKE_EDATA, "%s: holds no " YOKEI_MANIFEST_NAME ": it is no checkpoint, or was never finished", folder);
     YOKE_TRY(yokei_file_read(path, MOST, &text, &bytes));
     struct yokei_manifest m = { .plan = YOKEI_PLAN_INIT };
-    m.plan.model.size = sizeof m.plan.model;
     yoke_status status = check_signature(path, text, bytes);
     if (!status) {
         status = yokei_json_parse(path, text, bytes, &SCHEMA, &m);

@@ -114,13 +114,13 @@ static void check_one(const struct yokei_checkpoint *c, const struct yokei_gpt2_
 }
 
 /* Whether `name` is a tensor of the model or a moment of one. */
-static bool is_wanted(const struct yoke_gpt2_config *model, const char *name)
+static bool is_wanted(struct yokei_model model, const char *name)
 {
     static const enum yoke_tensor_kind kinds[] = { YOKE_TENSOR_WEIGHT, YOKE_TENSOR_MOMENT1, YOKE_TENSOR_MOMENT2 };
     struct yokei_gpt2_tensor want;
     char whole[256];
-    for (int64_t i = 0; i < yokei_gpt2_n_tensors(model); i++)
-        for (size_t k = 0; k < YOKE_COUNT(kinds) && !yokei_gpt2_tensor(model, i, &want); k++) {
+    for (int64_t i = 0; i < yokei_model_n_tensors(model); i++)
+        for (size_t k = 0; k < YOKE_COUNT(kinds) && !yokei_model_tensor(model, i, &want); k++) {
             yokei_text(whole, sizeof whole, "%s%s", want.name, yokei_saved_suffix(kinds[k]));
             if (strcmp(whole, name) == 0) return true;
         }
@@ -131,11 +131,11 @@ static bool is_wanted(const struct yoke_gpt2_config *model, const char *name)
 static yoke_status check_model(const struct yokei_checkpoint *c, struct yokei_problems *bad)
 {
     static const enum yoke_tensor_kind kinds[] = { YOKE_TENSOR_WEIGHT, YOKE_TENSOR_MOMENT1, YOKE_TENSOR_MOMENT2 };
-    const struct yoke_gpt2_config *model = &c->manifest.plan.model;
+    const struct yokei_model model = yokei_plan_model(&c->manifest.plan);
     int64_t n_found = 0, n_there = 0;
-    for (int64_t i = 0; i < yokei_gpt2_n_tensors(model); i++) {
+    for (int64_t i = 0; i < yokei_model_n_tensors(model); i++) {
         struct yokei_gpt2_tensor want;
-        YOKE_TRY(yokei_gpt2_tensor(model, i, &want));
+        YOKE_TRY(yokei_model_tensor(model, i, &want));
         for (size_t k = 0; k < YOKE_COUNT(kinds); k++) {
             char name[256];
             yokei_text(name, sizeof name, "%s%s", want.name, yokei_saved_suffix(kinds[k]));

@@ -207,7 +207,7 @@ static yoke_status seal(const struct yokei_save *save, const char *temporary)
     yokei_text(config, sizeof config, "%s/config.json", temporary);
     if (!status) status = yokei_index_write(temporary, map, total);
     json_decref(map);
-    if (!status) status = yokei_gpt2_config_write(config, &m->plan.model);
+    if (!status) status = yokei_model_write(config, yokei_plan_model(&m->plan));
     if (!status) status = note_small(m, temporary, "model.safetensors.index.json");
     if (!status) status = note_small(m, temporary, "config.json");
     if (!status) status = yokei_manifest_write(temporary, m);

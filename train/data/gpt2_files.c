@@ -6,15 +6,14 @@
 #include <sys/stat.h>
 
 #include "core/base/base.h"
-#include "train/data/problems.h"
 #include "train/data/gpt2_schema.h"
+#include "train/data/model_files.h"
 
 /* config.json: the shape, and what must have one value because nothing else is computed. */
 struct config_file {
     struct yoke_gpt2_config shape;
     char model_type[32], activation[32];
     int64_t n_inner;
-    double resid_pdrop, embd_pdrop, attn_pdrop;
     bool tied, scale, scale_by_layer, reorder, cross;
 };
 
@@ -27,10 +26,16 @@ struct config_file {
     { "n_positions", YOKEI_JSON_I64, MEMBER(n_positions), true, 1, MAX_DIM },             \
     { "vocab_size", YOKEI_JSON_I64, MEMBER(vocab_size), true, 1, MAX_DIM }
 
+#define DROPOUT_FIELDS                                                                    \
+    { "resid_pdrop", YOKEI_JSON_F64, MEMBER(resid_pdrop), false, 0, 1 },                  \
+    { "embd_pdrop", YOKEI_JSON_F64, MEMBER(embd_pdrop), false, 0, 1 },                    \
+    { "attn_pdrop", YOKEI_JSON_F64, MEMBER(attn_pdrop), false, 0, 1 }
+
 static const struct yokei_json_field PLAN_FIELDS[] = {
     SHAPE_FIELDS,
     { "layer_norm_epsilon", YOKEI_JSON_F64, MEMBER(layer_norm_epsilon), true, 1e-12, 1 },
     { "initializer_range", YOKEI_JSON_F64, MEMBER(initializer_range), true, 0, 10 },
+    DROPOUT_FIELDS,
     { 0 },
 };
 const struct yokei_json_schema yokei_gpt2_schema = { PLAN_FIELDS, sizeof(struct yoke_gpt2_config), false, YOKE_ECONFIG };
@@ -43,9 +48,7 @@ static const struct yokei_json_field FILE_FIELDS[] = {
     { "activation_function", YOKEI_JSON_TEXT, OTHER(activation), false },
     { "layer_norm_epsilon", YOKEI_JSON_F64, MEMBER(layer_norm_epsilon), false, 1e-12, 1 },
     { "initializer_range", YOKEI_JSON_F64, MEMBER(initializer_range), false, 0, 10 },
-    { "resid_pdrop", YOKEI_JSON_F64, OTHER(resid_pdrop), false, 0, 1 },
-    { "embd_pdrop", YOKEI_JSON_F64, OTHER(embd_pdrop), false, 0, 1 },
-    { "attn_pdrop", YOKEI_JSON_F64, OTHER(attn_pdrop), false, 0, 1 },
+    DROPOUT_FIELDS,
     { "tie_word_embeddings", YOKEI_JSON_BOOL, OTHER(tied), false },
     { "scale_attn_weights", YOKEI_JSON_BOOL, OTHER(scale), false },
     { "scale_attn_by_inverse_layer_idx", YOKEI_JSON_BOOL, OTHER(scale_by_layer), false },
@@ -57,8 +60,8 @@ static const struct yokei_json_schema FILE_SCHEMA = { FILE_FIELDS, sizeof(struct
 _Static_assert(offsetof(struct config_file, shape) == 0, "SHAPE_FIELDS are offsets into the shape");
 
 static const struct config_file STANDARD = {
-    .shape = { .size = sizeof(struct yoke_gpt2_config), .layer_norm_epsilon = 1e-5, .initializer_range = 0.02 },
-    .resid_pdrop = 0.1, .embd_pdrop = 0.1, .attn_pdrop = 0.1, /* where a file is silent, Hugging Face has these */
+    .shape = { .size = sizeof(struct yoke_gpt2_config), .layer_norm_epsilon = 1e-5, .initializer_range = 0.02,
+               .resid_pdrop = 0.1, .embd_pdrop = 0.1, .attn_pdrop = 0.1 }, /* where a file is silent, Hugging Face has these */
     .model_type = "gpt2", .activation = "gelu_new", .tied = true, .scale = true,
 };
 
@@ -66,7 +69,7 @@ static yoke_status check_computed(const struct config_file *config, const char *
 {
     const char *act = config->activation;
     if (strcmp(config->model_type, "gpt2") != 0)
-        return yoke_fail(YOKE_ECONFIG, "%s: model_type is \"%s\"; Yoke computes \"gpt2\"", path, config->model_type);
+        return yoke_fail(YOKE_ECONFIG, "%s: model_type is \"%s\"; Yoke computes \"gpt2\" and \"llama\"", path, config->model_type);
     /* gelu_pytorch_tanh and gelu_new are one formula. */
     if (strcmp(act, "gelu_new") != 0 && strcmp(act, "gelu_pytorch_tanh") != 0)
         return yoke_fail(YOKE_ECONFIG, "%s: activation_function is \"%s\"; Yoke computes GPT-2 with \"gelu_new\" (the tanh formula)%s",
@@ -93,9 +96,8 @@ static yoke_status check_shape(const struct config_file *config, const char *pat
     if (C % config->shape.n_head)
         return yoke_fail(YOKE_ECONFIG, "%s: n_embd %lld is not a multiple of n_head %lld; every head must have the same width", path,
                          (long long)C, (long long)config->shape.n_head);
-    double dropout = YOKE_MAX(config->resid_pdrop, YOKE_MAX(config->embd_pdrop, config->attn_pdrop));
-    if (dropout > 0) yoke_log(YOKE_LOG_WARN, "%s: asks for dropout of up to %g; Yoke trains without dropout", path, dropout);
-    return YOKE_OK;
+    const yoke_status status = yoke_gpt2_check(&config->shape);
+    return status ? yoke_fail_context(status, "%s", path) : YOKE_OK;
 }
 
 /* "n_inner": null is how Hugging Face writes 4 n_embd; the schema's integers do not know null. */
@@ -139,7 +141,6 @@ yoke_status yokei_gpt2_config_write(const char *path, const struct yoke_gpt2_con
     struct config_file file = STANDARD;
     file.shape = *config;
     file.n_inner = 4 * config->n_embd;
-    file.resid_pdrop = file.embd_pdrop = file.attn_pdrop = 0;
     return yokei_json_write(path, &FILE_SCHEMA, &file);
 }
 
@@ -187,95 +188,8 @@ yoke_status yokei_gpt2_tensor(const struct yoke_gpt2_config *config, int64_t ind
     return YOKE_OK;
 }
 
-static const char *without_prefix(const char *name)
-{
-    const char prefix[] = "transformer.";
-    return strncmp(name, prefix, sizeof prefix - 1) == 0 ? name + sizeof prefix - 1 : name;
-}
-
-/* h.N.attn.bias and h.N.attn.masked_bias: the causal mask, which older files store. */
-static bool is_mask(const char *name)
-{
-    name = without_prefix(name);
-    if (strncmp(name, "h.", 2) != 0) return false;
-    const char *rest = name + 2 + strspn(name + 2, "0123456789");
-    return rest > name + 2 && (strcmp(rest, ".attn.bias") == 0 || strcmp(rest, ".attn.masked_bias") == 0);
-}
-
-static void check_found(const struct yokei_tensor *found, const struct yokei_gpt2_tensor *want, bool is_wpe, struct yokei_problems *bad)
-{
-    bool same = found->n_dims == want->n_dims;
-    for (int i = 0; same && i < want->n_dims; i++)
-        same = found->shape[i] == want->shape[i] || (is_wpe && i == 0 && found->shape[0] > want->shape[0]);
-    if (!same) {
-        char have[200], need[200];
-        yokei_shape_text(found->n_dims, found->shape, have, sizeof have);
-        yokei_shape_text(want->n_dims, want->shape, need, sizeof need);
-        yokei_problem(bad, "tensor \"%s\" has shape %s; the model's configuration needs %s", found->name, have, need);
-    } else if (found->dtype != YOKE_F32 && found->dtype != YOKE_F16 && found->dtype != YOKE_BF16 && found->dtype != YOKE_F64) {
-        yokei_problem(bad, "tensor \"%s\" is %s; weights must be F32, F16, BF16 or F64", found->name, found->type);
-    }
-}
-
-static const struct yokei_tensor *find_either(const struct yokei_safetensors *tensors, const char *name)
-{
-    const struct yokei_tensor *found = yokei_safetensors_find(tensors, name);
-    char longer[YOKEI_GPT2_NAME_BYTES + 16];
-    yokei_text(longer, sizeof longer, "transformer.%s", name);
-    return found ? found : yokei_safetensors_find(tensors, longer);
-}
-
-static void check_other(const struct yokei_tensor *tensor, const struct yokei_tensor *wte, int64_t n_layer, struct yokei_problems *bad)
-{
-    if (is_mask(tensor->name)) return;
-    if (strcmp(tensor->name, "lm_head.weight") != 0)
-        yokei_problem(bad, "tensor \"%s\" does not belong to a GPT-2 of %lld layers; the configuration and the weights do not go together",
-                      tensor->name, (long long)n_layer);
-    else if (wte && (tensor->dtype != wte->dtype || tensor->bytes != wte->bytes || memcmp(tensor->data, wte->data, wte->bytes) != 0))
-        yokei_problem(bad, "tensor \"lm_head.weight\" differs from \"%s\"; Yoke's GPT-2 has one matrix for both", wte->name);
-}
-
-/* Nothing may be in the file that is neither a weight nor one of those that are passed over. */
-static yoke_status check_rest(const struct yokei_safetensors *tensors, const struct yoke_gpt2_config *config,
-                              const struct yokei_tensor *const found[], struct yokei_problems *bad)
-{
-    size_t n = yokei_safetensors_count(tensors);
-    bool *used = calloc(n + 1, sizeof *used);
-    if (!used) return yoke_fail(YOKE_ENOMEM, "%s: no memory for a list of %zu tensors", yokei_safetensors_path(tensors), n);
-    const struct yokei_tensor *first = yokei_safetensors_at(tensors, 0);
-    for (int64_t i = 0; i < yokei_gpt2_n_tensors(config); i++)
-        if (found[i]) used[found[i] - first] = true;
-    for (size_t i = 0; i < n; i++)
-        if (!used[i]) check_other(&first[i], found[0], config->n_layer, bad);
-    free(used);
-    return YOKE_OK;
-}
-
-static void missing(const struct yokei_safetensors *tensors, const char *name, struct yokei_problems *bad)
-{
-    const char *nearest = yokei_safetensors_nearest(tensors, name);
-    yokei_problem(bad, "tensor \"%s\" is missing%s%s%s", name, nearest ? "; the nearest name is \"" : "", nearest ? nearest : "", nearest ? "\"" : "");
-}
-
 yoke_status yokei_gpt2_find(const struct yokei_safetensors *tensors, const struct yoke_gpt2_config *config,
                             const struct yokei_tensor *found_out[])
 {
-    int64_t n = yokei_gpt2_n_tensors(config);
-    const struct yokei_tensor **found = calloc((size_t)n, sizeof *found);
-    struct yokei_problems *bad = calloc(1, sizeof *bad);
-    yoke_status status = found && bad ? YOKE_OK
-                         : yoke_fail(YOKE_ENOMEM, "%s: no memory for a list of %lld tensors", yokei_safetensors_path(tensors), (long long)n);
-    for (int64_t i = 0; i < n && !status; i++) {
-        struct yokei_gpt2_tensor want;
-        status = yokei_gpt2_tensor(config, i, &want);
-        found[i] = status ? NULL : find_either(tensors, want.name);
-        if (found[i]) check_found(found[i], &want, i == 1, bad);
-        else if (!status) missing(tensors, want.name, bad);
-    }
-    if (!status) status = check_rest(tensors, config, found, bad);
-    if (!status) status = yokei_problems_end(bad, yokei_safetensors_path(tensors));
-    if (!status) memcpy(found_out, found, (size_t)n * sizeof *found);
-    free(bad);
-    free(found);
-    return status;
+    return yokei_model_find(tensors, yokei_model_of(config, NULL), found_out);
 }

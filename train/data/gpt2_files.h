@@ -14,11 +14,11 @@
  * Refused with YOKE_EDATA (missing, not JSON: line and column) or YOKE_ECONFIG with file, key and reason: no "n_layer"
  * (and the nearest key that is there), out of range, n_embd not a multiple of n_head, and what Yoke does not compute
  * (another model_type or activation_function, n_inner other than 4 n_embd, untied head, scale_attn_weights false,
- * scale_attn_by_inverse_layer_idx, cross attention). Keys that do not change the computation are passed over. Dropout
- * (resid_pdrop, embd_pdrop, attn_pdrop) is not computed; as nearly every file asks for it, a warning is logged.
+ * scale_attn_by_inverse_layer_idx, cross attention). Keys that do not change the computation are passed over. A file
+ * that is silent of dropout (resid_pdrop, embd_pdrop, attn_pdrop) means 0.1, as with Hugging Face.
  */
 yoke_status yokei_gpt2_config_read(const char *path, struct yoke_gpt2_config *config_out);
-/** Write config.json that Hugging Face's GPT2LMHeadModel reads; dropout is written as 0. Errors: YOKE_ECONFIG, YOKE_EIO. */
+/** Write config.json that Hugging Face's GPT2LMHeadModel reads. Errors: YOKE_ECONFIG, YOKE_EIO. */
 yoke_status yokei_gpt2_config_write(const char *path, const struct yoke_gpt2_config *config);
 /** The tensors of one GPT-2 in Hugging Face's order: wte, wpe, then per layer ln_1 … mlp.c_proj, then ln_f. */
 enum { YOKEI_GPT2_TENSORS_PER_LAYER = 12, YOKEI_GPT2_NAME_BYTES = 64 };

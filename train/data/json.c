@@ -145,7 +145,9 @@ static yoke_status read_field(const struct place *at, json_t *value, const struc
     case YOKEI_JSON_U64: return read_u64(at, value, member);
     case YOKEI_JSON_TEXT: return read_text(at, value, field, member);
     case YOKEI_JSON_STRING: return read_string(at, value, member);
-    case YOKEI_JSON_OBJECT: return read_object(at, value, field->schema, member);
+    case YOKEI_JSON_OBJECT:
+        if (field->sized) *(size_t *)member = field->schema->bytes;
+        return read_object(at, value, field->schema, member);
     case YOKEI_JSON_ARRAY: return read_array(at, value, field, object);
     case YOKEI_JSON_BOOL: break;
     }

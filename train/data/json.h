@@ -29,6 +29,7 @@ struct yokei_json_field {
     const char *const *choices;    /* NULL-terminated */
     const struct yokei_json_schema *schema;
     size_t count_offset;
+    bool sized;                    /* OBJECT: begins with a size_t, 0 where it is not there: then it is not written, and reading sets it */
 };
 struct yokei_json_schema {
     const struct yokei_json_field *fields; /* in the order in which they are written; ends with key NULL */

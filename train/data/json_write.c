@@ -129,10 +129,13 @@ static void put_field(struct writer *w, const struct yokei_json_field *field, co
 
 static void put_object(struct writer *w, const struct yokei_json_schema *schema, const void *object)
 {
+    bool first = true;
     put_text(w, "{");
     w->depth++;
     for (const struct yokei_json_field *field = schema->fields; field->key; field++) {
-        if (field != schema->fields) put_text(w, w->indented ? "," : ", ");
+        if (field->sized && *(const size_t *)(const void *)((const char *)object + field->offset) == 0) continue;
+        if (!first) put_text(w, w->indented ? "," : ", ");
+        first = false;
         put_line(w);
         put_string(w, field->key, field->key);
         put_text(w, ": ");

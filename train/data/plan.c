@@ -57,7 +57,8 @@ static const char *const PLACEMENTS[] = { "", "host", "rank", NULL };
 
 static const struct yokei_json_field PLAN_FIELDS[] = {
     { "version", YOKEI_JSON_I64, PLAN(version), true, YOKEI_PLAN_VERSION, YOKEI_PLAN_VERSION },
-    { "model", YOKEI_JSON_OBJECT, PLAN(model), true, .schema = &yokei_gpt2_schema },
+    { "model", YOKEI_JSON_OBJECT, PLAN(model), false, .schema = &yokei_gpt2_schema, .sized = true },
+    { "llama", YOKEI_JSON_OBJECT, PLAN(llama), false, .schema = &yokei_llama_schema, .sized = true },
     { "precision", YOKEI_JSON_TEXT, PLAN(precision), true, .choices = PRECISIONS },
     { "seed", YOKEI_JSON_U64, PLAN(seed), true },
     { "batch", YOKEI_JSON_I64, PLAN(batch), true, 1, LIMIT },
@@ -163,11 +164,15 @@ static yoke_status ranks_of_replica(const struct yokei_plan *plan, int64_t *n_ou
 
 yoke_status yokei_plan_check(const struct yokei_plan *plan, const char *where)
 {
-    yoke_status status = yoke_gpt2_check(&plan->model);
-    if (status) return yoke_fail_context(status, "%s: model", where);
-    if (plan->sequence > plan->model.n_positions)
-        return yoke_fail(YOKE_ECONFIG, "%s: sequence is %lld, but model.n_positions is %lld; lower the sequence length", where,
-                         (long long)plan->sequence, (long long)plan->model.n_positions);
+    const struct yokei_model model = yokei_plan_model(plan);
+    if (!plan->model.size == !plan->llama.size)
+        return yoke_fail(YOKE_ECONFIG, "%s: %s; give \"model\" with the sizes of a GPT-2, or \"llama\" with those of a Llama", where,
+                         plan->model.size ? "there are two models" : "the required key \"model\" is missing");
+    yoke_status status = yokei_model_check(model);
+    if (status) return yoke_fail_context(status, "%s: %s", where, model.llama ? "llama" : "model");
+    if (plan->sequence > yokei_model_positions(model))
+        return yoke_fail(YOKE_ECONFIG, "%s: sequence is %lld, but %s is %lld; lower the sequence length", where, (long long)plan->sequence,
+                         model.llama ? "llama.max_position_embeddings" : "model.n_positions", (long long)yokei_model_positions(model));
     if (plan->data_hash[0] && (strlen(plan->data_hash) != 16 || strspn(plan->data_hash, "0123456789abcdef") != 16))
         return yoke_fail(YOKE_ECONFIG, "%s: data_hash is \"%s\"; 16 hexadecimal digits are wanted", where, plan->data_hash);
     int64_t sum = 0;
@@ -196,7 +201,6 @@ static yoke_status check_read(yoke_status status, struct yokei_plan *plan, const
 static struct yokei_plan defaults(void)
 {
     struct yokei_plan plan = YOKEI_PLAN_INIT;
-    plan.model.size = sizeof plan.model;
     return plan;
 }
 

@@ -6,8 +6,8 @@
 #ifndef TRAIN_DATA_PLAN_H
 #define TRAIN_DATA_PLAN_H
 
-#include "train/data/gpt2_files.h"
 #include "train/data/json.h"
+#include "train/data/model_files.h"
 
 #define YOKEI_PLAN_VERSION 1
 
@@ -29,7 +29,8 @@ struct yokei_plan_progress { /* of a run with a time budget: from this step on, 
 
 struct yokei_plan {
     int64_t version;
-    struct yoke_gpt2_config model;
+    struct yoke_gpt2_config model;  /* in a GPT-2's plan; size 0: it is not one */
+    struct yoke_llama_config llama; /* in a Llama's */
     char precision[8];      /* fp32 bf16 fp16 */
     uint64_t seed;
     int64_t batch;          /* sequences of one optimizer step, all ranks together */
@@ -74,6 +75,8 @@ struct yokei_plan {
                           .min_learning_rate = 1e-4, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.95, .clip = 1, \
                           .warmup = 20, .steps = 1000 }
 
+/** The plan's model, whichever it is; it points into the plan. */
+static inline struct yokei_model yokei_plan_model(const struct yokei_plan *plan) { return yokei_model_of(&plan->model, &plan->llama); }
 /** The fields above, for files that contain a plan; what is read by it is still to be held to yokei_plan_check. */
 extern const struct yokei_json_schema yokei_plan_schema;
 /**

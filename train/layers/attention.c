@@ -12,6 +12,7 @@ static const struct yokei_half_type half_type = { "ln_1", "attn.c_attn", "attn.c
 struct fields {
     struct yokei_half half; /* inner: qkv [N, 3 H D]; outer: the attention's output [N, H D] */
     int64_t H, D;           /* heads of this rank, and channels of each */
+    int64_t first;          /* of these heads, among all */
     void *lse;              /* F to B: [B, H, T] */
     void *d_o;              /* workspace: [N, H D] */
 };
@@ -24,6 +25,7 @@ static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape, con
     const int64_t N = f->half.out.N, width = f->half.out.in;
     f->D = c->n_embd / c->n_head;
     f->H = width / f->D;
+    f->first = yoke_place_range(shape->place, c->n_head).begin;
     f->lse = yoke_part_field(call, bytes, YOKE_F_TO_B, N * f->H, yoke_dtype_bytes(yoke_dtype_wide(shape->dtype)));
     f->d_o = yoke_part_field(call, bytes, YOKE_WORKSPACE, N * width, yoke_dtype_bytes(shape->dtype));
 }
@@ -43,6 +45,8 @@ static bool parameter(const yoke_layer *layer, const struct yoke_place *place, i
 
 /* The geometry and inputs of the attention, equal in both directions; q, k and v lie side by side in the rows of qkv, `ld` wide each. */
 #define ATTENTION_OF(s, f, ld, part)                                                                                    \
+    .head_start = (f).first, .p = yokei_drop_p(s, ((const struct yoke_gpt2_config *)layer->config)->attn_pdrop),        \
+    .key = yokei_drop_key(layer, call, "probabilities"), .sample_start = call->pass->sample_offset,                     \
     .dtype = (s)->dtype, .causal = true, .B = (s)->B, .T = (s)->T, .H = (f).H, .Hkv = (f).H, .D = (f).D,                \
     .scale = (float)(1.0 / sqrt((double)(f).D)), .q = (f).half.inner, .ldq = 3 * (ld),                                  \
     .k = yoke_at((f).half.inner, part), .ldk = 3 * (ld), .v = yoke_at((f).half.inner, 2 * (part)), .ldv = 3 * (ld),     \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Embedding of tokens and learnt positions: y = wte[token] + wpe[position]. The first layer: it has no input.
+ * Embedding of tokens and, of GPT-2, learnt positions: y = wte[token] [+ wpe[position]]. The first layer: it has no input.
  * Ranks that share it are dealt words. Each looks up its own, one of them adds the positions, and the sum of at most two numbers
  * that are not 0 is what one rank alone would round: so it is made in the type of y.
  */
@@ -8,85 +8,90 @@
 
 static struct yoke_range words(const yoke_layer *layer, const struct yoke_place *place)
 {
-    const struct yoke_gpt2_config *c = layer->config;
-    return yoke_place_range(place, c->vocab_size);
+    const struct yokei_vocabulary c = yokei_vocabulary_of(layer);
+    return yoke_place_range(place, c.V);
 }
 
-static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape, const struct yoke_layer_call *call, struct yokei_rows *rows,
+struct fields {
+    struct yokei_rows rows;
+    float drop;    /* probability that an element of y is dropped */
+    void *dropped; /* workspace: dy of own rows without what was dropped; NULL: nothing is */
+};
+
+static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape, const struct yoke_layer_call *call, struct fields *f,
                     size_t bytes[YOKE_N_PARTS])
 {
-    const struct yoke_gpt2_config *c = layer->config;
+    const struct yokei_vocabulary c = yokei_vocabulary_of(layer);
     for (int part = 0; part < YOKE_N_PARTS; part++) bytes[part] = 0;
-    yokei_rows_lay_out(shape, call, c->n_embd, shape->dtype, rows, bytes);
+    yokei_rows_lay_out(shape, call, c.C, shape->dtype, &f->rows, bytes);
+    f->drop = yokei_drop_p(shape, c.drop);
+    f->dropped = f->drop > 0 ? yoke_part_field(call, bytes, YOKE_WORKSPACE, f->rows.n_own * f->rows.C, yoke_dtype_bytes(shape->dtype)) : NULL;
 }
 
 static size_t bytes_of(const yoke_layer *layer, const struct yoke_shape *shape, enum yoke_part part)
 {
-    struct yokei_rows rows;
+    struct fields f;
     size_t bytes[YOKE_N_PARTS];
-    lay_out(layer, shape, NULL, &rows, bytes);
+    lay_out(layer, shape, NULL, &f, bytes);
     return bytes[part];
 }
 
 static yoke_status check(const yoke_layer *layer, const struct yoke_place *place)
 {
-    const struct yoke_gpt2_config *c = layer->config;
-    return yokei_deal_check(layer, place, c->vocab_size, "words");
+    const struct yokei_vocabulary c = yokei_vocabulary_of(layer);
+    return yokei_deal_check(layer, place, c.V, "words");
 }
 
 static bool parameter(const yoke_layer *layer, const struct yoke_place *place, int index, struct yoke_parameter *out)
 {
-    const struct yoke_gpt2_config *c = layer->config;
+    const struct yokei_vocabulary c = yokei_vocabulary_of(layer);
     if (index == 0) {
-        yokei_parameter(out, NULL, "wte.weight", YOKE_INIT_NORMAL, c->initializer_range, c->vocab_size, c->n_embd);
-        yokei_deal(&out->shard[0], place, c->vocab_size, 1, 1);
-    } else if (index == 1) {
-        yokei_parameter(out, NULL, "wpe.weight", YOKE_INIT_NORMAL, c->initializer_range, c->n_positions, c->n_embd);
+        yokei_parameter(out, NULL, c.embedding, YOKE_INIT_NORMAL, c.std, c.V, c.C);
+        yokei_deal(&out->shard[0], place, c.V, 1, 1);
+    } else if (index == 1 && c.n_positions) {
+        yokei_parameter(out, NULL, c.positions, YOKE_INIT_NORMAL, c.std, c.n_positions, c.C);
         yokei_replicate(out, place, false); /* W has dy of all rows, for the words */
     }
-    return index < 2;
+    return index < (c.n_positions ? 2 : 1);
 }
 
 static yoke_status forward(const yoke_layer *layer, const struct yoke_layer_call *call)
 {
-    const struct yoke_gpt2_config *c = layer->config;
+    const struct yokei_vocabulary c = yokei_vocabulary_of(layer);
     const struct yoke_shape *s = call->shape;
     const struct yoke_range own = words(layer, s->place);
-    const bool adds = !yokei_is_dealt(s->place) || s->place->tensor_rank == 0;
-    struct yokei_rows rows;
+    const bool adds = c.n_positions && (!yokei_is_dealt(s->place) || s->place->tensor_rank == 0);
+    struct fields f;
     size_t bytes[YOKE_N_PARTS];
-    lay_out(layer, s, call, &rows, bytes);
-    YOKE_TRY(YOKE_CALL(call, embed_forward, .dtype = s->dtype, .N = rows.N, .T = s->T, .C = c->n_embd, .V = own.end - own.begin,
-                       .vocab_start = own.begin, .vocabulary = c->vocab_size, .pos_start = call->pass->token_offset, .tokens = call->tokens,
-                       .wte = call->weights[0], .wpe = adds ? call->weights[1] : NULL, .y = yokei_rows_partial(&rows, call->y)));
-    return yokei_rows_sum(call, &rows, call->y);
+    lay_out(layer, s, call, &f, bytes);
+    YOKE_TRY(YOKE_CALL(call, embed_forward, .dtype = s->dtype, .N = f.rows.N, .T = s->T, .C = c.C, .V = own.end - own.begin,
+                       .vocab_start = own.begin, .vocabulary = c.V, .pos_start = call->pass->token_offset, .tokens = call->tokens,
+                       .wte = call->weights[0], .wpe = adds ? call->weights[1] : NULL, .y = yokei_rows_partial(&f.rows, call->y)));
+    YOKE_TRY(yokei_rows_sum(call, &f.rows, call->y));
+    return f.drop > 0 ? yokei_drop_rows(layer, call, "embedding", f.drop, &f.rows, call->y, NULL, call->y) : YOKE_OK;
 }
 
 static yoke_status backward_weight(const yoke_layer *layer, const struct yoke_layer_call *call)
 {
-    const struct yoke_gpt2_config *c = layer->config;
+    const struct yokei_vocabulary c = yokei_vocabulary_of(layer);
     const struct yoke_shape *s = call->shape;
     const struct yoke_range own = words(layer, s->place);
     const void *dy;
-    struct yokei_rows rows;
+    struct fields f;
     size_t bytes[YOKE_N_PARTS];
-    lay_out(layer, s, call, &rows, bytes);
-    YOKE_TRY(yokei_rows_all(call, &rows, call->dy, &dy));
-    return YOKE_CALL(call, embed_backward, .dtype = s->dtype, .N = rows.N, .T = s->T, .C = c->n_embd, .V = own.end - own.begin,
-                     .vocab_start = own.begin, .vocabulary = c->vocab_size, .pos_start = call->pass->token_offset, .tokens = call->tokens,
-                     .dy = dy, .dwte = call->gradients[0], .dwpe = call->gradients[1]);
+    lay_out(layer, s, call, &f, bytes);
+    if (f.drop > 0) YOKE_TRY(yokei_drop_rows(layer, call, "embedding", f.drop, &f.rows, call->dy, NULL, f.dropped));
+    YOKE_TRY(yokei_rows_all(call, &f.rows, f.drop > 0 ? f.dropped : call->dy, &dy));
+    return YOKE_CALL(call, embed_backward, .dtype = s->dtype, .N = f.rows.N, .T = s->T, .C = c.C, .V = own.end - own.begin,
+                     .vocab_start = own.begin, .vocabulary = c.V, .pos_start = call->pass->token_offset, .tokens = call->tokens,
+                     .dy = dy, .dwte = call->gradients[0], .dwpe = c.n_positions ? call->gradients[1] : NULL);
 }
 
-const struct yoke_layer_type yoke_layer_embedding = {
-    .size = sizeof(struct yoke_layer_type),
-    .name = "embedding",
-    .config_bytes = sizeof(struct yoke_gpt2_config),
-    .input_until = YOKE_UNTIL_F,
-    .output_until = YOKE_UNTIL_F,
-    .gradient_until = YOKE_UNTIL_W,
-    .check = check,
-    .parameter = parameter,
-    .bytes = bytes_of,
-    .forward = forward,
-    .backward_weight = backward_weight,
-};
+#define EMBEDDING(config)                                                                                                             \
+    {                                                                                                                                 \
+        .size = sizeof(struct yoke_layer_type), .name = "embedding", .config_bytes = sizeof(config), .input_until = YOKE_UNTIL_F,     \
+        .output_until = YOKE_UNTIL_F, .gradient_until = YOKE_UNTIL_W, .check = check, .parameter = parameter, .bytes = bytes_of,      \
+        .forward = forward, .backward_weight = backward_weight,                                                                       \
+    }
+const struct yoke_layer_type yoke_layer_embedding = EMBEDDING(struct yoke_gpt2_config);
+const struct yoke_layer_type yoke_layer_llama_embedding = EMBEDDING(struct yoke_llama_config);

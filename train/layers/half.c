@@ -36,6 +36,9 @@ void yokei_half_lay_out(const struct yokei_half_type *type, const yoke_layer *la
     h->dln = yoke_part_field(call, bytes, YOKE_B_TO_W, own * C, narrow);
     /* Gathered once for B and W; ln, which would have to be kept from F to W, is gathered twice. */
     h->dy = h->rows.is_cut ? yoke_part_field(call, bytes, YOKE_B_TO_W, N * C, narrow) : NULL;
+    h->layer = layer;
+    h->drop = yokei_drop_p(shape, c->resid_pdrop);
+    h->dropped = h->drop > 0 ? yoke_part_field(call, bytes, YOKE_B_TO_W, own * C, narrow) : NULL;
 }
 
 bool yokei_half_parameter(const struct yokei_half_type *type, const yoke_layer *layer, const struct yoke_place *place, int index,
@@ -80,9 +83,13 @@ yoke_status yokei_half_enter(const struct yoke_layer_call *call, const struct yo
                                 gelu ? h->outer : h->inner, call->shape->dtype);
 }
 
-/* Rows [begin, end) of this rank's part of y; residual: with x and the bias, through the product's beta, so that they are not rounded. */
-static yoke_status leave_rows(const struct yoke_layer_call *call, const struct yokei_half *h, int64_t begin, int64_t end, bool residual)
+/*
+ * Rows [begin, end) of this rank's part of y; added: with the bias and, where nothing is dropped out, with x, through the product's beta, so
+ * that they are not rounded.
+ */
+static yoke_status leave_rows(const struct yoke_layer_call *call, const struct yokei_half *h, int64_t begin, int64_t end, bool added)
 {
+    const bool residual = added && h->drop == 0;
     const void *const *w = call->weights;
     const struct yokei_rows *r = &h->rows;
     const size_t narrow = yoke_dtype_bytes(call->shape->dtype);
@@ -96,7 +103,7 @@ static yoke_status leave_rows(const struct yoke_layer_call *call, const struct y
                                               : YOKE_CALL(call, cast, .from = call->shape->dtype, .to = r->sum, .n = n, .x = x, .y = part));
     }
     return yokei_linear_forward(call, &some, yoke_at(h->outer, (size_t)(begin * h->out.in) * narrow), w[YOKEI_HALF_OUT_WEIGHT],
-                                residual ? w[YOKEI_HALF_OUT_BIAS] : NULL, residual, false, NULL, part, r->sum);
+                                added ? w[YOKEI_HALF_OUT_BIAS] : NULL, residual, false, NULL, part, r->sum);
 }
 
 yoke_status yokei_half_leave(const struct yoke_layer_call *call, const struct yokei_half *h)
@@ -105,14 +112,18 @@ yoke_status yokei_half_leave(const struct yoke_layer_call *call, const struct yo
     YOKE_TRY(leave_rows(call, h, 0, added.begin, false));
     YOKE_TRY(leave_rows(call, h, added.begin, added.end, true));
     YOKE_TRY(leave_rows(call, h, added.end, h->rows.N, false));
-    return yokei_rows_sum(call, &h->rows, call->y);
+    YOKE_TRY(yokei_rows_sum(call, &h->rows, call->y));
+    return h->drop > 0 ? yokei_drop_rows(h->layer, call, "residual", h->drop, &h->rows, call->y, call->x, call->y) : YOKE_OK;
 }
 
-static const void *dy_of(const struct yoke_layer_call *call, const struct yokei_half *h) { return h->dy ? h->dy : call->dy; }
+/* dy as `out` sees it: of own rows, and of all. */
+static const void *own_dy(const struct yoke_layer_call *call, const struct yokei_half *h) { return h->dropped ? h->dropped : call->dy; }
+static const void *dy_of(const struct yoke_layer_call *call, const struct yokei_half *h) { return h->dy ? h->dy : own_dy(call, h); }
 
 yoke_status yokei_half_backward_leave(const struct yoke_layer_call *call, const struct yokei_half *h, void *douter)
 {
-    if (h->dy) YOKE_TRY(yokei_rows_gather(call, &h->rows, call->dy, h->dy));
+    if (h->drop > 0) YOKE_TRY(yokei_drop_rows(h->layer, call, "residual", h->drop, &h->rows, call->dy, NULL, h->dropped));
+    if (h->dy) YOKE_TRY(yokei_rows_gather(call, &h->rows, own_dy(call, h), h->dy));
     return yokei_linear_backward_input(call, &h->out, dy_of(call, h), call->weights[YOKEI_HALF_OUT_WEIGHT], douter, call->shape->dtype);
 }
 
@@ -129,7 +140,7 @@ yoke_status yokei_half_backward_weight(const struct yoke_layer_call *call, const
     void *const *g = call->gradients;
     const void *ln;
     YOKE_TRY(yokei_linear_backward_weight(call, &h->out, h->outer, dy_of(call, h), g[YOKEI_HALF_OUT_WEIGHT]));
-    YOKE_TRY(yokei_bias_backward(call, h->rows.n_own, h->rows.C, call->dy, g[YOKEI_HALF_OUT_BIAS]));
+    YOKE_TRY(yokei_bias_backward(call, h->rows.n_own, h->rows.C, own_dy(call, h), g[YOKEI_HALF_OUT_BIAS]));
     YOKE_TRY(yokei_rows_all(call, &h->rows, h->ln, &ln));
     YOKE_TRY(yokei_linear_backward_weight(call, &h->in, ln, h->dinner, g[YOKEI_HALF_IN_WEIGHT]));
     YOKE_TRY(yokei_bias_backward(call, h->in.N, h->in.out, h->dinner, g[YOKEI_HALF_IN_BIAS]));

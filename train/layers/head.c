@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The head: logits = x wte^T, tied to the embedding, and the softmax cross-entropy of each token.
+ * The head: logits = x W^T, W the embedding or a matrix of its own, and the softmax cross-entropy of each token.
  * The logits are the layer's output y; B turns them into their own gradient in place, and W reads that.
  * Ranks that share it have the logits of the words that they were dealt, for all tokens; what each makes of them, log-sum-exp and
  * target, they tell each other, and all come to the same losses.
@@ -18,11 +18,11 @@ struct fields {
 static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape, const struct yoke_layer_call *call, struct fields *f,
                     size_t bytes[YOKE_N_PARTS])
 {
-    const struct yoke_gpt2_config *c = layer->config;
+    const struct yokei_vocabulary c = yokei_vocabulary_of(layer);
     const yoke_dtype wide = yoke_dtype_wide(shape->dtype);
     for (int part = 0; part < YOKE_N_PARTS; part++) bytes[part] = 0;
-    yokei_rows_lay_out(shape, call, c->n_embd, wide, &f->rows, bytes);
-    f->words = yoke_place_range(shape->place, c->vocab_size);
+    yokei_rows_lay_out(shape, call, c.C, wide, &f->rows, bytes);
+    f->words = yoke_place_range(shape->place, c.V);
     f->V = f->words.end - f->words.begin;
     f->lse = yoke_part_field(call, bytes, YOKE_F_TO_B, f->rows.N, yoke_dtype_bytes(wide));
     if (!yokei_is_dealt(shape->place)) return;
@@ -40,37 +40,37 @@ static size_t bytes_of(const yoke_layer *layer, const struct yoke_shape *shape, 
 
 static yoke_status check(const yoke_layer *layer, const struct yoke_place *place)
 {
-    const struct yoke_gpt2_config *c = layer->config;
-    return yokei_deal_check(layer, place, c->vocab_size, "words");
+    const struct yokei_vocabulary c = yokei_vocabulary_of(layer);
+    return yokei_deal_check(layer, place, c.V, "words");
 }
 
 static void output(const yoke_layer *layer, const struct yoke_shape *shape, int64_t *rows_out, int64_t *columns_out)
 {
-    const struct yoke_gpt2_config *c = layer->config;
-    const struct yoke_range words = yoke_place_range(shape->place, c->vocab_size);
+    const struct yokei_vocabulary c = yokei_vocabulary_of(layer);
+    const struct yoke_range words = yoke_place_range(shape->place, c.V);
     *rows_out = shape->B * shape->T;
     *columns_out = words.end - words.begin;
 }
 
 static bool parameter(const yoke_layer *layer, const struct yoke_place *place, int index, struct yoke_parameter *out)
 {
-    const struct yoke_gpt2_config *c = layer->config;
+    const struct yokei_vocabulary c = yokei_vocabulary_of(layer);
     if (index > 0) return false;
-    yokei_parameter(out, NULL, "wte.weight", YOKE_INIT_NORMAL, c->initializer_range, c->vocab_size, c->n_embd);
-    yokei_deal(&out->shard[0], place, c->vocab_size, 1, 1);
+    yokei_parameter(out, NULL, c.head, YOKE_INIT_NORMAL, c.std, c.V, c.C);
+    yokei_deal(&out->shard[0], place, c.V, 1, 1);
     return true;
 }
 
 static yoke_status losses(const yoke_layer *layer, const struct yoke_layer_call *call, const struct fields *f)
 {
-    const struct yoke_gpt2_config *c = layer->config;
+    const struct yokei_vocabulary c = yokei_vocabulary_of(layer);
     const struct yoke_shape *s = call->shape;
     const yoke_dtype wide = yoke_dtype_wide(s->dtype);
     const int64_t N = f->rows.N;
     const bool dealt = yokei_is_dealt(s->place);
     const size_t row = (size_t)N * yoke_dtype_bytes(wide);
     int64_t counts[YOKE_MAX_TENSOR];
-    YOKE_TRY(YOKE_CALL(call, xent_forward, .dtype = s->dtype, .N = N, .V = f->V, .vocab_start = f->words.begin, .vocabulary = c->vocab_size,
+    YOKE_TRY(YOKE_CALL(call, xent_forward, .dtype = s->dtype, .N = N, .V = f->V, .vocab_start = f->words.begin, .vocabulary = c.V,
                        .logits = call->y, .ld = f->V, .targets = call->targets, .lse = dealt ? f->own : f->lse,
                        .picked = dealt ? yoke_at(f->own, row) : NULL, .losses = dealt ? NULL : call->losses));
     if (!dealt) return YOKE_OK;
@@ -96,14 +96,14 @@ static yoke_status forward(const yoke_layer *layer, const struct yoke_layer_call
 
 static yoke_status backward_input(const yoke_layer *layer, const struct yoke_layer_call *call)
 {
-    const struct yoke_gpt2_config *c = layer->config;
+    const struct yokei_vocabulary c = yokei_vocabulary_of(layer);
     const struct yoke_shape *s = call->shape;
     struct fields f;
     size_t bytes[YOKE_N_PARTS];
     lay_out(layer, s, call, &f, bytes);
     const int64_t C = f.rows.C, N = f.rows.N;
     float scale = (float)((double)call->pass->loss_scale / (double)call->pass->normaliser);
-    YOKE_TRY(YOKE_CALL(call, xent_backward, .dtype = s->dtype, .N = N, .V = f.V, .vocab_start = f.words.begin, .vocabulary = c->vocab_size,
+    YOKE_TRY(YOKE_CALL(call, xent_backward, .dtype = s->dtype, .N = N, .V = f.V, .vocab_start = f.words.begin, .vocabulary = c.V,
                        .logits = call->y, .ld = f.V, .targets = call->targets, .lse = f.lse, .scale = scale, .dlogits = call->y,
                        .lddlogits = f.V));
     YOKE_TRY(YOKE_CALL(call, gemm, .dtype = s->dtype, .out_dtype = f.rows.sum, .M = N, .N = C, .K = f.V, .batch = 1, .a = call->y,
@@ -124,18 +124,11 @@ static yoke_status backward_weight(const yoke_layer *layer, const struct yoke_la
                      .batch = 1, .a = call->y, .lda = f.V, .b = x, .ldb = C, .c = call->gradients[0], .ldc = C, .alpha = 1.0f, .beta = 1.0f);
 }
 
-const struct yoke_layer_type yoke_layer_head = {
-    .size = sizeof(struct yoke_layer_type),
-    .name = "head",
-    .config_bytes = sizeof(struct yoke_gpt2_config),
-    .input_until = YOKE_UNTIL_W,
-    .output_until = YOKE_UNTIL_W,
-    .gradient_until = YOKE_UNTIL_F,
-    .check = check,
-    .output = output,
-    .parameter = parameter,
-    .bytes = bytes_of,
-    .forward = forward,
-    .backward_input = backward_input,
-    .backward_weight = backward_weight,
-};
+#define HEAD(name_, config)                                                                                                         \
+    {                                                                                                                               \
+        .size = sizeof(struct yoke_layer_type), .name = name_, .config_bytes = sizeof(config), .input_until = YOKE_UNTIL_W,         \
+        .output_until = YOKE_UNTIL_W, .gradient_until = YOKE_UNTIL_F, .check = check, .output = output, .parameter = parameter,     \
+        .bytes = bytes_of, .forward = forward, .backward_input = backward_input, .backward_weight = backward_weight,                \
+    }
+const struct yoke_layer_type yoke_layer_head = HEAD("head", struct yoke_gpt2_config);
+const struct yoke_layer_type yoke_layer_llama_head = HEAD("head", struct yoke_llama_config);

@@ -6,7 +6,17 @@
 #include <yoke/train.h>
 
 /** Every layer; tests/unit/train_layers.c checks each of the list. */
-#define YOKE_LAYERS(LAYER) LAYER(embedding) LAYER(attention) LAYER(mlp) LAYER(norm) LAYER(head)
+#define YOKE_LAYERS(LAYER)                                              \
+    LAYER(embedding) LAYER(attention) LAYER(mlp) LAYER(norm) LAYER(head) \
+    LAYER(llama_embedding) LAYER(llama_attention) LAYER(llama_mlp) LAYER(rmsnorm) LAYER(llama_head)
+
+/** What an embedding and a head know of their model, whichever it is. */
+struct yokei_vocabulary {
+    int64_t C, V, n_positions; /* 0 positions: they are not embedded */
+    double std, drop;
+    const char *embedding, *positions, *head; /* names of parameters; a head that is the embedding has its name */
+};
+struct yokei_vocabulary yokei_vocabulary_of(const yoke_layer *layer);
 
 /** Describe a parameter: "<layer's name without its last word>.<suffix>", or the suffix alone where `scope` is NULL. */
 void yokei_parameter(struct yoke_parameter *out, const char *scope, const char *suffix, enum yoke_init init, double std,
@@ -42,6 +52,15 @@ yoke_status yokei_rows_all(const struct yoke_layer_call *call, const struct yoke
 void *yokei_rows_partial(const struct yokei_rows *rows, void *target);
 yoke_status yokei_rows_sum(const struct yoke_layer_call *call, const struct yokei_rows *rows, void *target);
 
+/* ---- dropout: the same elements in every layout, and again in the backward pass ---- */
+/** p while training, else 0. */
+static inline float yokei_drop_p(const struct yoke_shape *shape, double p) { return shape->mode == YOKE_TRAIN ? (float)p : 0.0f; }
+/** The key of what `layer` draws for `what` in this step. */
+uint64_t yokei_drop_key(const yoke_layer *layer, const struct yoke_layer_call *call, const char *what);
+/** y = dropout(x) [+ residual] of own rows [n_own, C]; residual NULL: none. y may be x or residual. */
+yoke_status yokei_drop_rows(const yoke_layer *layer, const struct yoke_layer_call *call, const char *what, float p, const struct yokei_rows *rows,
+                            const void *x, const void *residual, void *y);
+
 /* ---- linear.c: y = x W + b with W [in, out], as Hugging Face's GPT-2 stores it ---- */
 struct yokei_linear {
     int64_t N, in, out; /* rows, features */
@@ -72,6 +91,56 @@ yoke_status yokei_norm_backward_input(const struct yoke_layer_call *call, const 
 yoke_status yokei_norm_backward_weight(const struct yoke_layer_call *call, const struct yokei_norm *n, const void *dy,
                                        const void *x, const void *gamma, void *dgamma, void *dbeta);
 
+/* ---- linear.c: y = x W^T with W [out, in], as Hugging Face's Llama stores it; columns of wider rows, ld apart ---- */
+struct yokei_projection {
+    int64_t N, in, out, ldy; /* rows, features, and how wide the rows of y are */
+};
+/** y [N, out] = x W^T, with `add` on top of what y holds. */
+yoke_status yokei_project(const struct yoke_layer_call *call, const struct yokei_projection *l, const void *x, const void *weight, bool add,
+                          void *y, yoke_dtype y_dtype);
+/** dx [N, in] = dy W, with `add` on top of what dx holds. */
+yoke_status yokei_project_backward_input(const struct yoke_layer_call *call, const struct yokei_projection *l, const void *dy,
+                                         const void *weight, bool add, void *dx, yoke_dtype dx_dtype);
+/** dweight += dy^T x */
+yoke_status yokei_project_backward_weight(const struct yoke_layer_call *call, const struct yokei_projection *l, const void *x, const void *dy,
+                                          void *dweight);
+
+/* ---- llama_half.c: half of a Llama block, y = x + out(body(in(norm(x)))), without biases; the body is the layer's own ---- */
+enum { YOKEI_LLAMA_MOST_IN = 3 };
+struct yokei_llama_in {
+    const char *name;          /* of its weight, without ".weight" */
+    int64_t whole;             /* rows of the whole weight */
+    struct yoke_range held;    /* of which this rank holds these, */
+    struct yoke_range used;    /* and computes these: all that it holds, but of K/V heads that all ranks hold */
+};
+struct yokei_llama_type {
+    const char *norm, *out;    /* names of the parameters, without ".weight" */
+    int n_in;
+    /** Describe the products into the half, and the features of the one out of it: of all ranks and of this one. */
+    void (*describe)(const yoke_layer *layer, const struct yoke_place *place, struct yokei_llama_in in[YOKEI_LLAMA_MOST_IN], int64_t *outer,
+                     struct yoke_range *held);
+};
+/* Parameters: the norm's gain, the weights into the half, the one out of it. */
+struct yokei_llama_half {
+    const struct yokei_llama_type *type;
+    struct yokei_rows rows;
+    int64_t width, outer_width; /* features of inner and outer on this rank */
+    struct yokei_llama_in in[YOKEI_LLAMA_MOST_IN];
+    float eps;
+    void *inner;                /* F to B: the body's input [N, width], the results of `in` side by side */
+    void *ln, *rstd, *outer;    /* F to W: the norm's output [n_own, C] and statistics, the body's output [N, outer_width] */
+    void *dinner, *dln, *dy;    /* B to W: the gradients of inner and ln, and dy of all rows where it must be gathered */
+};
+void yokei_llama_lay_out(const struct yokei_llama_type *type, const yoke_layer *layer, const struct yoke_shape *shape,
+                         const struct yoke_layer_call *call, struct yokei_llama_half *half_out, size_t bytes[YOKE_N_PARTS]);
+bool yokei_llama_parameter(const struct yokei_llama_type *type, const yoke_layer *layer, const struct yoke_place *place, int index,
+                           struct yoke_parameter *out);
+yoke_status yokei_llama_enter(const struct yoke_layer_call *call, const struct yokei_llama_half *half);
+yoke_status yokei_llama_leave(const struct yoke_layer_call *call, const struct yokei_llama_half *half);
+yoke_status yokei_llama_backward_leave(const struct yoke_layer_call *call, const struct yokei_llama_half *half, void *douter);
+yoke_status yokei_llama_backward_enter(const struct yoke_layer_call *call, const struct yokei_llama_half *half);
+yoke_status yokei_llama_backward_weight(const struct yoke_layer_call *call, const struct yokei_llama_half *half);
+
 /* ---- half.c: half of a GPT-2 block, y = x + out(body(in(norm(x)))); the body is the layer's own ---- */
 enum {
     YOKEI_HALF_GAMMA, YOKEI_HALF_BETA, YOKEI_HALF_IN_WEIGHT, YOKEI_HALF_IN_BIAS, YOKEI_HALF_OUT_WEIGHT, YOKEI_HALF_OUT_BIAS
@@ -89,6 +158,9 @@ struct yokei_half {
     void *inner;                /* F to B: the body's input [N, in.out] */
     void *ln, *outer;           /* F to W: the norm's output [n_own, C], the body's output [N, out.in] */
     void *dinner, *dln, *dy;    /* B to W: the gradients of inner and ln, and dy of all rows where it must be gathered */
+    const yoke_layer *layer;
+    float drop;                 /* probability that an element of `out` is dropped before it comes on x; 0: none */
+    void *dropped;              /* B to W: dy of own rows as `out` sees it, without what was dropped; NULL: dy itself */
 };
 /** Features of inner and outer that are dealt as one, and how many of these there are. */
 int64_t yokei_half_units(const struct yokei_half_type *type, const yoke_layer *layer, int64_t *width_out);

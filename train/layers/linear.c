@@ -85,3 +85,25 @@ yoke_status yokei_norm_backward_weight(const struct yoke_layer_call *call, const
 {
     return norm_backward(call, n, dy, x, gamma, NULL, NULL, dgamma, dbeta);
 }
+
+yoke_status yokei_project(const struct yoke_layer_call *call, const struct yokei_projection *l, const void *x, const void *weight, bool add,
+                          void *y, yoke_dtype y_dtype)
+{
+    return YOKE_CALL(call, gemm, .dtype = call->shape->dtype, .out_dtype = y_dtype, .trans_b = true, .M = l->N, .N = l->out, .K = l->in,
+                     .batch = 1, .a = x, .lda = l->in, .b = weight, .ldb = l->in, .c = y, .ldc = l->ldy, .alpha = 1.0f, .beta = add ? 1.0f : 0.0f);
+}
+
+yoke_status yokei_project_backward_input(const struct yoke_layer_call *call, const struct yokei_projection *l, const void *dy,
+                                         const void *weight, bool add, void *dx, yoke_dtype dx_dtype)
+{
+    return YOKE_CALL(call, gemm, .dtype = call->shape->dtype, .out_dtype = dx_dtype, .M = l->N, .N = l->in, .K = l->out, .batch = 1, .a = dy,
+                     .lda = l->ldy, .b = weight, .ldb = l->in, .c = dx, .ldc = l->in, .alpha = 1.0f, .beta = add ? 1.0f : 0.0f);
+}
+
+yoke_status yokei_project_backward_weight(const struct yoke_layer_call *call, const struct yokei_projection *l, const void *x, const void *dy,
+                                          void *dweight)
+{
+    const yoke_dtype dtype = call->shape->dtype;
+    return YOKE_CALL(call, gemm, .dtype = dtype, .out_dtype = yoke_dtype_wide(dtype), .trans_a = true, .M = l->out, .N = l->in, .K = l->N,
+                     .batch = 1, .a = dy, .lda = l->ldy, .b = x, .ldb = l->in, .c = dweight, .ldc = l->in, .alpha = 1.0f, .beta = 1.0f);
+}

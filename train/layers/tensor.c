@@ -101,3 +101,20 @@ yoke_status yokei_rows_sum(const struct yoke_layer_call *call, const struct yoke
     if (own == target) return YOKE_OK;
     return YOKE_CALL(call, cast, .from = r->sum, .to = call->shape->dtype, .n = r->n_own * r->C, .x = own, .y = target);
 }
+
+/* ---- dropout ---- */
+
+uint64_t yokei_drop_key(const yoke_layer *layer, const struct yoke_layer_call *call, const char *what)
+{
+    char name[sizeof layer->name + 32];
+    yokei_text(name, sizeof name, "%s/%s", layer->name, what);
+    return yoke_random_key(call->pass->seed, call->pass->step, name);
+}
+
+yoke_status yokei_drop_rows(const yoke_layer *layer, const struct yoke_layer_call *call, const char *what, float p, const struct yokei_rows *r,
+                            const void *x, const void *residual, void *y)
+{
+    return YOKE_CALL(call, dropout, .dtype = call->shape->dtype, .N = r->n_own, .C = r->C, .T = call->shape->T, .p = p,
+                     .key = yokei_drop_key(layer, call, what), .first_row = r->own.begin, .sample_start = call->pass->sample_offset,
+                     .pos_start = call->pass->token_offset, .x = x, .ldx = r->C, .residual = residual, .ldresidual = r->C, .y = y, .ldy = r->C);
+}

@@ -34,7 +34,7 @@ yoke_status yoke_gpt2_preset(const char *name, struct yoke_gpt2_config *config_o
         *config_out = c;
         return YOKE_OK;
     }
-    return yoke_fail(YOKE_ECONFIG, "no model is called \"%s\": there are nano, micro and 124m; or give the path of a config.json",
+    return yoke_fail(YOKE_ECONFIG, "no model is called \"%s\": there are nano, micro and 124m, llama-nano and llama-micro; or give the path of a config.json",
                      name);
 }
 
@@ -58,6 +58,13 @@ yoke_status yoke_gpt2_check(const struct yoke_gpt2_config *c)
     if (!(c->layer_norm_epsilon > 0) || !(c->initializer_range >= 0) || !isfinite(c->initializer_range))
         return yoke_fail(YOKE_ECONFIG, "layer_norm_epsilon %g must be positive and initializer_range %g not negative",
                          c->layer_norm_epsilon, c->initializer_range);
+    const struct {
+        const char *name;
+        double p;
+    } drops[] = { { "attn_pdrop", c->attn_pdrop }, { "resid_pdrop", c->resid_pdrop }, { "embd_pdrop", c->embd_pdrop } };
+    for (size_t i = 0; i < YOKE_COUNT(drops); i++)
+        if (!(drops[i].p >= 0 && drops[i].p < 1))
+            return yoke_fail(YOKE_ECONFIG, "%s is %g; a probability of dropout lies in [0, 1)", drops[i].name, drops[i].p);
     return YOKE_OK;
 }
 

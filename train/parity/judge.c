@@ -150,6 +150,9 @@ static yoke_status compare_from(struct subject *s, const struct yokei_parity_exp
     if (!e->finite[k]) return YOKE_OK;
     for (int i = 0; i < n_tensors(s); whole += yokei_logical_count(yoke_trainer_logical(s->t, i)), i++)
         YOKE_TRY(yoke_trainer_set_whole(s->t, YOKE_TENSOR_WEIGHT, i, whole));
+    /* Dropout is drawn by the step. */
+    const struct yokei_loss_scale scale = s->t->loss_scale;
+    yokei_trainer_restore(s->t, yokei_parity_checks[k] - 1, s->t->optimizer_step, scale.scale, scale.good_steps, scale.skipped);
     YOKE_TRY(backward(s, yokei_parity_checks[k], &result));
     return compare(s, e, k, against_f32, result.gradient_norm, worst);
 }

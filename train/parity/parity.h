@@ -10,6 +10,7 @@
 #define TRAIN_PARITY_PARITY_H
 
 #include <yoke/train.h>
+#include "train/data/model_files.h"
 
 enum { YOKEI_PARITY_MOST = 64, YOKEI_PARITY_STEPS = 20, YOKEI_PARITY_TEXT = 256 };
 
@@ -73,8 +74,9 @@ bool yokei_parity_passed(const struct yokei_parity_result *r, const struct yokei
                          char *why, size_t bytes);
 
 /* ---- run.c ---- */
+#define YOKEI_PARITY_MODEL(config) yokei_model_of(&(config)->model.gpt2, &(config)->model.llama)
 struct yokei_parity_config {
-    struct yoke_gpt2_config model;
+    struct yokei_model_config model;
     int64_t batch, sequence, steps; /* steps: at most YOKEI_PARITY_STEPS */
     uint64_t seed;
     double loss_scale;              /* first one in f16; 0: the trainer's default */

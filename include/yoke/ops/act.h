@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Activations: GELU (tanh form). */
+/** Activations: GELU in its tanh form and in its own (erf), SwiGLU. */
 #ifndef YOKE_OPS_ACT_H
 #define YOKE_OPS_ACT_H
 
@@ -9,7 +9,8 @@
 extern "C" {
 #endif
 
-#define YOKE_ACT_OPS(OP) OP(gelu_forward) OP(gelu_backward)
+#define YOKE_ACT_OPS(OP) \
+    OP(gelu_forward) OP(gelu_backward) OP(gelu_erf_forward) OP(gelu_erf_backward) OP(swiglu_forward) OP(swiglu_backward)
 
 /**
  * GELU, tanh form, forward.
@@ -42,6 +43,83 @@ struct yoke_gelu_backward_args {
     int64_t n;
     const void *x, *dy;
     void *dx;
+};
+
+/**
+ * GELU, forward: x Phi(x), Phi the normal distribution function.
+ * Maths:  y = x Phi(x);  E = Phi(-|x|) = exp(-x^2 / 2) t Q(t), t = 1 / (1 + 0.31 |x|), Q of degree 7 (relative error 1.7e-7); Phi is E for
+ *         negative x and 1 - E else, so that nothing cancels
+ * Shapes: x, y [n]        Types: {f32, f16, bf16}, the same; computed in f32; rounded once
+ * Writes: y; may alias x  Errors: YOKE_EINVAL, YOKE_EUNSUPPORTED
+ * Bound:  |y - ref| <= u |ref| + u32 |x| (2 Phi + 24 E (1 + x^2)) + eta; where E < 2^-125 it may be 0. At infinite x the result is
+ *         not specified.
+ * Source: Hendrycks and Gimpel 2016, arXiv:1606.08415, section 2
+ */
+struct yoke_gelu_erf_forward_args {
+    size_t size;
+    yoke_dtype dtype;
+    int64_t n;
+    const void *x;
+    void *y;
+};
+
+/**
+ * GELU, backward: dx = dy * (Phi(x) + x phi(x)), phi(x) = exp(-x^2 / 2) / sqrt(2 pi).
+ * Shapes: x, dy, dx [n]   Types: {f32, f16, bf16}, the same; computed in f32; rounded once
+ * Writes: dx; may alias dy or x      Errors: YOKE_EINVAL, YOKE_EUNSUPPORTED
+ * Bound:  |dx - ref| <= u |ref| + u32 |dy| (4 Phi + 24 (E + |x| phi) (1 + x^2)) + eta; where E < 2^-125 it and phi may be 0
+ */
+struct yoke_gelu_erf_backward_args {
+    size_t size;
+    yoke_dtype dtype;
+    int64_t n;
+    const void *x, *dy;
+    void *dx;
+};
+
+/**
+ * SwiGLU, forward: y = silu(gate) * up.
+ * Maths:  silu(g) = g s,  s = 1 / (1 + exp(-g))
+ * Shapes: gate, up, y [N, F], ld >= F each, so that gate and up may lie side by side in one [N, 2 F]
+ * Types:  {f32, f16, bf16}, the same; computed in f32; rounded once
+ * Writes: y; may alias gate or up (same ld)      Errors: YOKE_EINVAL (shape, alias), YOKE_EUNSUPPORTED (type)
+ * Bound:  |y - ref| <= u |ref| + 16 u32 |gate s up| + eta;  where s < 2^-125 it may be 0. At infinite gate it is not specified.
+ * Source: Shazeer 2020, arXiv:2002.05202, eq. 6
+ */
+struct yoke_swiglu_forward_args {
+    size_t size;
+    yoke_dtype dtype;
+    int64_t N, F;
+    const void *gate;
+    int64_t ldgate;
+    const void *up;
+    int64_t ldup;
+    void *y;
+    int64_t ldy;
+};
+
+/**
+ * SwiGLU, backward: dgate, dup from dy.
+ * Maths:  dup = dy * gate s;  dgate = dy * up * (s + gate s (1 - s))
+ * Shapes: gate, up, dy, dgate, dup [N, F], ld >= F each     Types: {f32, f16, bf16}, the same; computed in f32; each rounded once
+ * Writes: dgate, dup. dgate may alias gate, and dup up (same ld)      Errors: YOKE_EINVAL (shape, alias), YOKE_EUNSUPPORTED (type)
+ * Bound:  dup: u |ref| + 16 u32 |dy gate s| + eta;  dgate: u |ref| + 32 u32 |dy up| (s + |gate| s (1 - s)) + eta;  where s or 1 - s is
+ *         below 2^-125 the terms that hold it may be 0
+ */
+struct yoke_swiglu_backward_args {
+    size_t size;
+    yoke_dtype dtype;
+    int64_t N, F;
+    const void *gate;
+    int64_t ldgate;
+    const void *up;
+    int64_t ldup;
+    const void *dy;
+    int64_t lddy;
+    void *dgate;
+    int64_t lddgate;
+    void *dup;
+    int64_t lddup;
 };
 
 YOKE_ACT_OPS(YOKE_OP_DECLARE)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Normalisation: LayerNorm. */
+/** Normalisation: LayerNorm, RMSNorm. */
 #ifndef YOKE_OPS_NORM_H
 #define YOKE_OPS_NORM_H
 
@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-#define YOKE_NORM_OPS(OP) OP(layernorm_forward) OP(layernorm_backward)
+#define YOKE_NORM_OPS(OP) OP(layernorm_forward) OP(layernorm_backward) OP(rmsnorm_forward) OP(rmsnorm_backward)
 
 /**
  * Layer normalisation, forward: y, mean, rstd from x.
@@ -62,6 +62,58 @@ struct yoke_layernorm_backward_args {
     void *dx;
     int64_t lddx;
     void *dgamma, *dbeta;
+};
+
+/**
+ * Root-mean-square normalisation, forward: y, rstd from x.
+ * Maths:  rstd = 1 / sqrt(avg(x^2) + eps);  y = x * rstd * gamma
+ * Shapes: x, y [N, C], ldx, ldy >= C; rstd [N]; gamma [C]
+ * Types:  x, y in {f32, f16, bf16}, the same; the rest wide; sums in f32; y rounded once
+ * Writes: y, rstd overwritten. y may alias x (same ld). rstd may be NULL.
+ * Errors: YOKE_EINVAL (shape, alias), YOKE_EUNSUPPORTED (type)
+ * Bound:  |y - ref| <= u |ref| + |x rstd gamma| (r + 3 u32) + eta,  r = gamma(C + 4) / 2 + 4 u32;  |rstd - ref| <= r rstd
+ * Source: Zhang and Sennrich 2019, arXiv:1910.07467, eq. 4
+ */
+struct yoke_rmsnorm_forward_args {
+    size_t size;
+    yoke_dtype dtype;
+    int64_t N, C;
+    const void *x;
+    int64_t ldx;
+    const void *gamma;
+    float eps;
+    void *y;
+    int64_t ldy;
+    void *rstd;
+};
+
+/**
+ * Root-mean-square normalisation, backward: dx, dgamma from dy.
+ * Maths:  xhat = x * rstd;  g = dy * gamma;  dx = rstd * (g - xhat * avg(g * xhat))  [+ dresidual]
+ *         dgamma += sum over rows of dy * xhat, in a fixed order
+ * Shapes: dy, x, dx, dresidual [N, C], ld >= C each; rstd [N]; gamma, dgamma [C]
+ * Types:  dy, x, dx, dresidual in {f32, f16, bf16}, the same; the rest wide; sums in f32; dx rounded once
+ * Writes: dx overwritten (NULL: not wanted); dgamma accumulated (+=; NULL: not wanted). dx may alias dy or dresidual (same ld).
+ *         dresidual NULL adds nothing.
+ * Errors: YOKE_EINVAL (shape, alias), YOKE_EUNSUPPORTED (type), YOKE_ENOMEM
+ * Bound:  |dx - ref| <= (u + u32) |ref| + rstd (gamma(6) |g| + gamma(C + 10) |xhat| avg|g xhat|) + eta
+ *         dgamma: gamma(N + 4) (sum |dy xhat| + |dgamma0|)
+ * Source: Zhang and Sennrich 2019, arXiv:1910.07467, eq. 8
+ */
+struct yoke_rmsnorm_backward_args {
+    size_t size;
+    yoke_dtype dtype;
+    int64_t N, C;
+    const void *dy;
+    int64_t lddy;
+    const void *x;
+    int64_t ldx;
+    const void *gamma, *rstd;
+    const void *dresidual;
+    int64_t lddresidual;
+    void *dx;
+    int64_t lddx;
+    void *dgamma;
 };
 
 YOKE_NORM_OPS(YOKE_OP_DECLARE)

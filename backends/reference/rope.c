@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reference: rotary position embedding, by angles in long double. Maths: include/yoke/ops/rope.h */
+#include "backends/reference/reference.h"
+
+#define PROTOTYPES(op) YOKE_OP_FUNCTIONS(reference, op)
+YOKE_ROPE_OPS(PROTOTYPES)
+#define ENTRY(op) YOKE_OP_ENTRY(reference, op)
+const struct yoke_rope_ops reference_rope_ops = { YOKE_ROPE_OPS(ENTRY) };
+
+static yoke_status reference_rope_can(const yoke_device *device, const struct yoke_rope_args *a, struct yoke_cost *cost)
+{
+    (void)device;
+    YOKE_TRY(reference_check(YOKE_OP_rope, "dtype", a->dtype));
+    const double n = (double)a->N * (double)a->H * (double)a->D;
+    return reference_cost(cost, 0, 3 * n, 2 * n * (double)yoke_dtype_bytes(a->dtype));
+}
+
+static yoke_status reference_rope_run(yoke_stream *stream, const struct yoke_rope_args *a)
+{
+    YOKE_TRY(reference_rope_can(stream->device, a, NULL));
+    for (int64_t n = 0; n < a->N; n++)
+        for (int64_t i = 0; i < a->D / 2; i++) {
+            const long double angle = (long double)(a->pos_start + n % a->T) * powl(a->theta, -2.0L * (long double)i / (long double)a->D);
+            const double c = (double)cosl(angle), s = (double)(a->inverse ? -sinl(angle) : sinl(angle));
+            for (int64_t h = 0; h < a->H; h++) {
+                const int64_t at = n * a->ldx + h * a->D + i, other = at + a->D / 2;
+                const double x = yokei_load(a->dtype, a->x, at), y = yokei_load(a->dtype, a->x, other);
+                yokei_store(a->dtype, a->x, at, x * c - y * s);
+                yokei_store(a->dtype, a->x, other, y * c + x * s);
+            }
+        }
+    return YOKE_OK;
+}

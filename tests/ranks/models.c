@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The same numbers on every mesh, of other models than mesh.c's: a GPT-2 that drops out, a Llama that does, and one with a tied head. Each is
+ * held against one host rank by the gates of yoke parity, in layouts that deal heads, words, rows, stages and sequences: what is dropped, and
+ * which rank computes a K/V head, must not depend on them. Built again with a planted bug (models_planted): rows of which each rank counts
+ * its own from 0.
+ */
+#include "train/data/model_files.h"
+
+static int family;
+static yoke_status choose(struct yokei_model_config *out);
+#define PARITY_MODEL choose
+#include "tests/ranks/parity.h"
+
+enum { DROPPING, LLAMA, TIED, N_FAMILIES };
+
+static yoke_status choose(struct yokei_model_config *out)
+{
+    YOKE_TRY(yokei_model_named(family == DROPPING ? "nano" : "llama-nano", out));
+    if (family == DROPPING) {
+        out->gpt2.n_layer = 2;
+        out->gpt2.attn_pdrop = 0.1, out->gpt2.resid_pdrop = 0.2, out->gpt2.embd_pdrop = 0.1;
+        return YOKE_OK;
+    }
+    out->llama.attention_dropout = family == LLAMA ? 0.1 : 0;
+    out->llama.tie_word_embeddings = family == TIED;
+    return YOKE_OK;
+}
+
+#ifdef PLANT_ROWS
+#include "train/layers/layers.h"
+yoke_status yokei_drop_rows(const yoke_layer *layer, const struct yoke_layer_call *call, const char *what, float p, const struct yokei_rows *r,
+                            const void *x, const void *residual, void *y)
+{
+    return YOKE_CALL(call, dropout, .dtype = call->shape->dtype, .N = r->n_own, .C = r->C, .T = call->shape->T, .p = p,
+                     .key = yokei_drop_key(layer, call, what), .sample_start = call->pass->sample_offset, .x = x, .ldx = r->C,
+                     .residual = residual, .ldresidual = r->C, .y = y, .ldy = r->C);
+}
+
+int main(void)
+{
+    struct tried t;
+    ranks_start();
+    if (ranks_check(!try_layouts("tp=2 micro-batch=3 sequence-parallel\n", "host", 1, 0, &t), "a layout is tried")) {
+        ranks_check(t.n == 1 && t.results[0].gradient.ratio > 10, "rows counted from each rank's first are noticed: %.0f gates", t.results[0].gradient.ratio);
+        free_tried(&t);
+    }
+    return ranks_end();
+}
+#else
+
+/* Of four heads and two K/V heads: four ranks, and shares of 3:1, split their groups; two equal ranks do not. */
+static const char both[] = "tp=2 micro-batch=4\n"
+                           "tp=2 micro-batch=3 tensor-shares=3:1 sequence-parallel precision=fp32,bf16\n"
+                           "tp=4 micro-batch=8 recompute=full\n"
+                           "pp=2 micro-batch=2 schedule=zb-h1 recompute=attention\n"
+                           "pp=2 tp=2 micro-batch=4 sequence-parallel\n"
+                           "pp=2 tp=1,3 micro-batch=4\n"
+                           "dp=2 tp=2 shares=5:3 tensor-shares=1:3 micro-batch=2 zero=1\n";
+static const char tied[] = "pp=2 micro-batch=2\npp=2 tp=2 micro-batch=4 sequence-parallel\npp=2 tp=1,3 micro-batch=4\n";
+static const char mixed[] = "tp=2 tensor-shares=1:3 micro-batch=4 from=0\ndp=2 shares=3:5 micro-batch=4 from=0 precision=fp32,bf16\n";
+
+static bool is_there(const char *device)
+{
+    yoke_device *d;
+    if (yoke_device_open(device, NULL, &d)) return false;
+    yoke_device_close(d);
+    return true;
+}
+
+int main(void)
+{
+    ranks_start();
+    if (ranks_rank == 0) printf("# seed %d\n", SEED);
+    const bool opencl = ranks_all(is_there("opencl:0"));
+    ranks_check(ranks_size == 4, "there are 4 ranks");
+    for (family = 0; family < N_FAMILIES && ranks_size == 4; family++) {
+        check_layouts(family == TIED ? tied : both, "host", 10);
+        if (opencl && family != TIED) check_layouts(mixed, ranks_rank == 1 ? "opencl:0" : "host", 10);
+    }
+    return ranks_end();
+}
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The attention half of a Llama block: y = x + o(attention(rope(q), rope(k), v)), q, k, v of norm(x), with grouped query heads.
+ * q, k and v lie side by side in inner; q and k are rotated there, in one go, and stay so for B, which turns their gradients back.
+ */
+#include <math.h>
+#include "core/base/base.h"
+#include "train/layers/layers.h"
+
+static int64_t head_dim(const struct yoke_llama_config *c) { return c->head_dim ? c->head_dim : c->hidden_size / c->num_attention_heads; }
+
+/* Whether every rank's query heads are whole groups: then K/V heads can be dealt with them. */
+static bool are_groups_whole(const struct yoke_llama_config *c, const struct yoke_place *place)
+{
+    const int64_t group = c->num_attention_heads / c->num_key_value_heads;
+    for (int r = 0; yokei_is_dealt(place) && r < place->tensor_size; r++) {
+        struct yoke_place other = *place;
+        other.tensor_rank = r;
+        if (yoke_place_range(&other, c->num_attention_heads).begin % group) return false;
+    }
+    return true;
+}
+
+static void describe(const yoke_layer *layer, const struct yoke_place *place, struct yokei_llama_in in[YOKEI_LLAMA_MOST_IN], int64_t *outer,
+                     struct yoke_range *held)
+{
+    static const char *const names[YOKEI_LLAMA_MOST_IN] = { "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj" };
+    const struct yoke_llama_config *c = layer->config;
+    const int64_t D = head_dim(c), H = c->num_attention_heads, Hkv = c->num_key_value_heads, group = H / Hkv;
+    const struct yoke_range q = yoke_place_range(place, H);
+    const struct yoke_range kv = { q.begin / group, q.end > q.begin ? (q.end - 1) / group + 1 : q.begin / group };
+    const bool dealt = are_groups_whole(c, place);
+    for (int i = 0; i < YOKEI_LLAMA_MOST_IN; i++) {
+        const struct yoke_range used = i ? kv : q;
+        in[i] = (struct yokei_llama_in){ names[i], (i ? Hkv : H) * D, { used.begin * D, used.end * D }, { used.begin * D, used.end * D } };
+        if (i && !dealt) in[i].held = (struct yoke_range){ 0, Hkv * D };
+    }
+    *outer = H * D;
+    *held = in[0].held;
+}
+
+static const struct yokei_llama_type half_type = { "input_layernorm", "self_attn.o_proj", 3, describe };
+
+struct fields {
+    struct yokei_llama_half half; /* inner: q, k, v [N, (H + 2 Hkv) D]; outer: the attention's output [N, H D] */
+    int64_t D, H, Hkv;            /* channels of a head, heads of this rank */
+    int64_t first, group;         /* its first query head, and how many share a K/V head */
+    void *lse;                    /* F to B: [B, H, T] */
+    void *d_o;                    /* workspace: [N, H D] */
+};
+
+static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape, const struct yoke_layer_call *call, struct fields *f,
+                    size_t bytes[YOKE_N_PARTS])
+{
+    const struct yoke_llama_config *c = layer->config;
+    yokei_llama_lay_out(&half_type, layer, shape, call, &f->half, bytes);
+    const struct yokei_llama_in *in = f->half.in;
+    f->D = head_dim(c);
+    f->H = (in[0].used.end - in[0].used.begin) / f->D;
+    f->Hkv = (in[1].used.end - in[1].used.begin) / f->D;
+    f->first = in[0].used.begin / f->D;
+    f->group = c->num_attention_heads / c->num_key_value_heads;
+    f->lse = yoke_part_field(call, bytes, YOKE_F_TO_B, f->half.rows.N * f->H, yoke_dtype_bytes(yoke_dtype_wide(shape->dtype)));
+    f->d_o = yoke_part_field(call, bytes, YOKE_WORKSPACE, f->half.rows.N * f->H * f->D, yoke_dtype_bytes(shape->dtype));
+}
+
+static size_t bytes_of(const yoke_layer *layer, const struct yoke_shape *shape, enum yoke_part part)
+{
+    struct fields f;
+    size_t bytes[YOKE_N_PARTS];
+    lay_out(layer, shape, NULL, &f, bytes);
+    return bytes[part];
+}
+
+static bool parameter(const yoke_layer *layer, const struct yoke_place *place, int index, struct yoke_parameter *out)
+{
+    return yokei_llama_parameter(&half_type, layer, place, index, out);
+}
+
+/* The geometry and inputs of the attention, equal in both directions. k begins `k` bytes into the rows of inner, v `v` bytes. */
+#define ATTENTION_OF(c, s, f, k_, v_)                                                                                              \
+    .dtype = (s)->dtype, .causal = true, .B = (s)->B, .T = (s)->T, .H = (f).H, .Hkv = (f).Hkv, .D = (f).D, .head_start = (f).first, \
+    .group = (f).group, .scale = (float)(1.0 / sqrt((double)(f).D)), .p = yokei_drop_p(s, (c)->attention_dropout),                  \
+    .key = yokei_drop_key(layer, call, "probabilities"), .sample_start = call->pass->sample_offset, .q = (f).half.inner,            \
+    .ldq = (f).half.width, .k = yoke_at((f).half.inner, k_), .ldk = (f).half.width, .v = yoke_at((f).half.inner, v_),               \
+    .ldv = (f).half.width, .o = (f).half.outer, .ldo = (f).half.outer_width, .lse = (f).lse
+
+/* Turn q and k, which lie side by side, or their gradients back. */
+static yoke_status turn(const yoke_layer *layer, const struct yoke_layer_call *call, const struct fields *f, void *qkv, bool inverse)
+{
+    const struct yoke_llama_config *c = layer->config;
+    return YOKE_CALL(call, rope, .dtype = call->shape->dtype, .N = f->half.rows.N, .T = call->shape->T, .H = f->H + f->Hkv, .D = f->D,
+                     .pos_start = call->pass->token_offset, .theta = c->rope_theta, .inverse = inverse, .x = qkv, .ldx = f->half.width);
+}
+
+static yoke_status forward(const yoke_layer *layer, const struct yoke_layer_call *call)
+{
+    const struct yoke_llama_config *c = layer->config;
+    struct fields f;
+    size_t bytes[YOKE_N_PARTS];
+    lay_out(layer, call->shape, call, &f, bytes);
+    const size_t head = (size_t)f.D * yoke_dtype_bytes(call->shape->dtype), k = (size_t)f.H * head, v = k + (size_t)f.Hkv * head;
+    YOKE_TRY(yokei_llama_enter(call, &f.half));
+    YOKE_TRY(turn(layer, call, &f, f.half.inner, false));
+    YOKE_TRY(YOKE_CALL(call, attention_forward, ATTENTION_OF(c, call->shape, f, k, v)));
+    return yokei_llama_leave(call, &f.half);
+}
+
+static yoke_status backward_input(const yoke_layer *layer, const struct yoke_layer_call *call)
+{
+    const struct yoke_llama_config *c = layer->config;
+    struct fields f;
+    size_t bytes[YOKE_N_PARTS];
+    lay_out(layer, call->shape, call, &f, bytes);
+    const size_t head = (size_t)f.D * yoke_dtype_bytes(call->shape->dtype), k = (size_t)f.H * head, v = k + (size_t)f.Hkv * head;
+    void *dqkv = f.half.dinner;
+    YOKE_TRY(yokei_llama_backward_leave(call, &f.half, f.d_o));
+    YOKE_TRY(YOKE_CALL(call, attention_backward, ATTENTION_OF(c, call->shape, f, k, v), .d_o = f.d_o, .lddo = f.half.outer_width, .dq = dqkv,
+                       .lddq = f.half.width, .dk = yoke_at(dqkv, k), .lddk = f.half.width, .dv = yoke_at(dqkv, v), .lddv = f.half.width));
+    YOKE_TRY(turn(layer, call, &f, dqkv, true));
+    return yokei_llama_backward_enter(call, &f.half);
+}
+
+static yoke_status backward_weight(const yoke_layer *layer, const struct yoke_layer_call *call)
+{
+    struct fields f;
+    size_t bytes[YOKE_N_PARTS];
+    lay_out(layer, call->shape, call, &f, bytes);
+    return yokei_llama_backward_weight(call, &f.half);
+}
+
+static yoke_status check(const yoke_layer *layer, const struct yoke_place *place)
+{
+    const struct yoke_llama_config *c = layer->config;
+    YOKE_TRY(yoke_llama_check(c));
+    return yokei_deal_check(layer, place, c->num_attention_heads, "heads");
+}
+
+const struct yoke_layer_type yoke_layer_llama_attention = {
+    .size = sizeof(struct yoke_layer_type),
+    .name = "attention",
+    .config_bytes = sizeof(struct yoke_llama_config),
+    .input_until = YOKE_UNTIL_W,
+    .output_until = YOKE_UNTIL_F,
+    .gradient_until = YOKE_UNTIL_W,
+    .check = check,
+    .parameter = parameter,
+    .bytes = bytes_of,
+    .forward = forward,
+    .backward_input = backward_input,
+    .backward_weight = backward_weight,
+};

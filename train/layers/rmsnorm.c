@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The norm in front of Llama's head. */
+#include "train/layers/layers.h"
+
+struct fields {
+    int64_t N, C; /* own rows */
+    void *rstd;   /* F to W: [N] */
+};
+
+static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape, const struct yoke_layer_call *call, struct fields *f,
+                    size_t bytes[YOKE_N_PARTS])
+{
+    const struct yoke_llama_config *c = layer->config;
+    const struct yoke_range own = yoke_place_rows(shape->place, shape->B * shape->T);
+    for (int part = 0; part < YOKE_N_PARTS; part++) bytes[part] = 0;
+    f->N = own.end - own.begin;
+    f->C = c->hidden_size;
+    f->rstd = yoke_part_field(call, bytes, YOKE_F_TO_W, f->N, yoke_dtype_bytes(yoke_dtype_wide(shape->dtype)));
+}
+
+static size_t bytes_of(const yoke_layer *layer, const struct yoke_shape *shape, enum yoke_part part)
+{
+    struct fields f;
+    size_t bytes[YOKE_N_PARTS];
+    lay_out(layer, shape, NULL, &f, bytes);
+    return bytes[part];
+}
+
+static bool parameter(const yoke_layer *layer, const struct yoke_place *place, int index, struct yoke_parameter *out)
+{
+    const struct yoke_llama_config *c = layer->config;
+    if (index != 0) return false;
+    yokei_parameter(out, NULL, "model.norm.weight", YOKE_INIT_ONES, 0, c->hidden_size, 0);
+    yokei_replicate(out, place, true);
+    return true;
+}
+
+static yoke_status forward(const yoke_layer *layer, const struct yoke_layer_call *call)
+{
+    const struct yoke_llama_config *c = layer->config;
+    struct fields f;
+    size_t bytes[YOKE_N_PARTS];
+    lay_out(layer, call->shape, call, &f, bytes);
+    return YOKE_CALL(call, rmsnorm_forward, .dtype = call->shape->dtype, .N = f.N, .C = f.C, .x = call->x, .ldx = f.C, .gamma = call->weights[0],
+                     .eps = (float)c->rms_norm_eps, .y = call->y, .ldy = f.C, .rstd = f.rstd);
+}
+
+static yoke_status backward(const yoke_layer *layer, const struct yoke_layer_call *call, void *dx, void *dgamma)
+{
+    struct fields f;
+    size_t bytes[YOKE_N_PARTS];
+    lay_out(layer, call->shape, call, &f, bytes);
+    return YOKE_CALL(call, rmsnorm_backward, .dtype = call->shape->dtype, .N = f.N, .C = f.C, .dy = call->dy, .lddy = f.C, .x = call->x, .ldx = f.C,
+                     .gamma = call->weights[0], .rstd = f.rstd, .dx = dx, .lddx = f.C, .dgamma = dgamma);
+}
+
+static yoke_status backward_input(const yoke_layer *layer, const struct yoke_layer_call *call) { return backward(layer, call, call->dx, NULL); }
+
+static yoke_status backward_weight(const yoke_layer *layer, const struct yoke_layer_call *call) { return backward(layer, call, NULL, call->gradients[0]); }
+
+const struct yoke_layer_type yoke_layer_rmsnorm = {
+    .size = sizeof(struct yoke_layer_type),
+    .name = "norm",
+    .config_bytes = sizeof(struct yoke_llama_config),
+    .input_until = YOKE_UNTIL_W,
+    .output_until = YOKE_UNTIL_F,
+    .gradient_until = YOKE_UNTIL_W,
+    .parameter = parameter,
+    .bytes = bytes_of,
+    .forward = forward,
+    .backward_input = backward_input,
+    .backward_weight = backward_weight,
+};
