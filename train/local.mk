@@ -58,7 +58,7 @@ tests_unit_train_resume_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_train_resume_LDADD = $(TRAIN_TEST_LDADD)
 
 # Layouts against one host rank. Ranks share two cores: one thread each.
-train_ranks_programs = tests/ranks/parity tests/ranks/planted tests/ranks/mesh tests/ranks/models tests/ranks/models_planted
+train_ranks_programs = tests/ranks/parity tests/ranks/planted tests/ranks/mesh tests/ranks/models tests/ranks/models_planted tests/ranks/models_planted_heads
 check_PROGRAMS += $(train_ranks_programs)
 TRAIN_RANKS_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
 TRAIN_RANKS_LDADD = libyoke-train.la libyoke-comm.la libyoke.la $(MPICH_LIBS) -lm
@@ -77,6 +77,9 @@ tests_ranks_mesh_SOURCES = tests/ranks/ranks.h tests/ranks/parity.h tests/ranks/
 tests_ranks_models_SOURCES = tests/ranks/ranks.h tests/ranks/parity.h tests/ranks/models.c
 tests_ranks_models_CFLAGS = $(TRAIN_RANKS_CFLAGS)
 tests_ranks_models_LDADD = $(TRAIN_RANKS_LDADD)
+tests_ranks_models_planted_heads_SOURCES = $(tests_ranks_models_SOURCES)
+tests_ranks_models_planted_heads_CFLAGS = $(TRAIN_RANKS_CFLAGS) -D_GNU_SOURCE -DPLANT_HEADS
+tests_ranks_models_planted_heads_LDADD = $(TRAIN_RANKS_LDADD) -ldl
 tests_ranks_models_planted_SOURCES = $(tests_ranks_models_SOURCES)
 tests_ranks_models_planted_CFLAGS = $(TRAIN_RANKS_CFLAGS) -DPLANT_ROWS
 tests_ranks_models_planted_LDADD = $(TRAIN_RANKS_LDADD)
@@ -86,6 +89,7 @@ YOKE_TESTS += \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run -t 200 8 tests/ranks/mesh' \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run -t 100 4 tests/ranks/models' \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/models_planted' \
+	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 4 tests/ranks/models_planted_heads' \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run -t 200 4 tests/ranks/parity' \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/planted' \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/parity_command' \

@@ -2,8 +2,9 @@
 /*
  * The same numbers on every mesh, of other models than mesh.c's: a GPT-2 that drops out, a Llama that does, and one with a tied head. Each is
  * held against one host rank by the gates of yoke parity, in layouts that deal heads, words, rows, stages and sequences: what is dropped, and
- * which rank computes a K/V head, must not depend on them. Built again with a planted bug (models_planted): rows of which each rank counts
- * its own from 0.
+ * which rank computes a K/V head, must not depend on them. Built again with planted bugs: rows of which each rank counts its own from 0, so
+ * that what is dropped differs by layout (models_planted), and a K/V head that several ranks hold, whose gradient is not summed over them
+ * (models_planted_heads).
  */
 #include "train/data/model_files.h"
 
@@ -43,6 +44,31 @@ int main(void)
     ranks_start();
     if (ranks_check(!try_layouts("tp=2 micro-batch=3 sequence-parallel\n", "host", 1, 0, &t), "a layout is tried")) {
         ranks_check(t.n == 1 && t.results[0].gradient.ratio > 10, "rows counted from each rank's first are noticed: %.0f gates", t.results[0].gradient.ratio);
+        free_tried(&t);
+    }
+    return ranks_end();
+}
+#elif defined PLANT_HEADS
+#include <dlfcn.h>
+#include "train/trainer.h"
+
+/* Of what all tensor ranks hold: K and V of groups of heads that are split between them are left out. */
+yoke_status yokei_zero_sum(yoke_trainer *t, int parameter, yoke_comm *comm, yoke_stream *stream)
+{
+    typedef yoke_status sum_function(yoke_trainer *, int, yoke_comm *, yoke_stream *);
+    const char *name = t->plan.parameters.item[parameter].name;
+    if (strstr(name, "k_proj") || strstr(name, "v_proj")) return YOKE_OK;
+    return ((sum_function *)(uintptr_t)dlsym(RTLD_NEXT, "yokei_zero_sum"))(t, parameter, comm, stream);
+}
+
+int main(void)
+{
+    struct tried t;
+    ranks_start();
+    family = LLAMA;
+    if (ranks_check(!try_layouts("tp=4 micro-batch=8\n", "host", 1, 0, &t), "a layout is tried")) {
+        const struct yokei_parity_worst *w = &t.results[0].gradient;
+        ranks_check(t.n == 1 && w->ratio > 10 && strstr(w->where, "_proj"), "a K/V head's gradient that its holders do not sum is noticed: %.0f gates, %s", w->ratio, w->where);
         free_tried(&t);
     }
     return ranks_end();
