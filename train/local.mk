@@ -179,7 +179,7 @@ YOKE_TESTS += \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/zero_planted_slice 1:4:2'
 # What a run shows of itself: traces, metrics, sums beside the passes.
 check_PROGRAMS += tests/unit/train_trace tests/ranks/trace_check tests/ranks/beside
-tests_unit_train_trace_SOURCES = tests/unit/train_trace.c tests/unit/trace_check.h tests/unit/folder.h
+tests_unit_train_trace_SOURCES = tests/unit/train_trace.c tests/unit/trace_check.h tests/unit/tiny_run.h tests/unit/folder.h
 tests_unit_train_trace_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_train_trace_LDADD = $(TRAIN_TEST_LDADD) $(JANSSON_LIBS)
 tests_ranks_beside_SOURCES = tests/ranks/beside.c tests/ranks/ranks.h

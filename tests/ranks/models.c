@@ -86,19 +86,11 @@ static const char both[] = "tp=2 micro-batch=4\n"
 static const char tied[] = "pp=2 micro-batch=2\npp=2 tp=2 micro-batch=4 sequence-parallel\npp=2 tp=1,3 micro-batch=4\n";
 static const char mixed[] = "tp=2 tensor-shares=1:3 micro-batch=4 from=0\ndp=2 shares=3:5 micro-batch=4 from=0 precision=fp32,bf16\n";
 
-static bool is_there(const char *device)
-{
-    yoke_device *d;
-    if (yoke_device_open(device, NULL, &d)) return false;
-    yoke_device_close(d);
-    return true;
-}
-
 int main(void)
 {
     ranks_start();
     if (ranks_rank == 0) printf("# seed %d\n", SEED);
-    const bool opencl = ranks_all(is_there("opencl:0"));
+    const bool opencl = ranks_all(ranks_has_device("opencl:0"));
     ranks_check(ranks_size == 4, "there are 4 ranks");
     for (family = 0; family < N_FAMILIES && ranks_size == 4; family++) {
         check_layouts(family == TIED ? tied : both, "host", 10);

@@ -38,19 +38,11 @@ static const struct {
       "dp=4 shares=3:2:1:2 steps=2\n" },
 };
 
-static bool is_there(const char *device)
-{
-    yoke_device *d;
-    if (yoke_device_open(device, NULL, &d)) return false;
-    yoke_device_close(d);
-    return true;
-}
-
 int main(void)
 {
     ranks_start();
     if (ranks_rank == 0) printf("# seed %d\n", SEED);
-    const bool opencl = ranks_all(is_there("opencl:0"));
+    const bool opencl = ranks_all(ranks_has_device("opencl:0"));
     if (!opencl && ranks_rank == 0) printf("# no OpenCL device: hosts stand in for it\n");
     for (size_t i = 0; i < YOKE_COUNT(mixes) && ranks_size == 4; i++) {
         const char *device = mixes[i].devices[ranks_rank];

@@ -135,4 +135,13 @@ static inline void begin_drawing(const char *seed)
         }                                                                                                 \
     } while (0)
 
+/* Whether this rank can open a device of that name. */
+static inline bool ranks_has_device(const char *spec)
+{
+    yoke_device *device;
+    if (yoke_device_open(spec, NULL, &device)) return false;
+    yoke_device_close(device);
+    return true;
+}
+
 #endif

@@ -273,14 +273,6 @@ static yoke_status judge(const struct layout *l, MPI_Comm ranks, struct verdict 
     return YOKE_OK;
 }
 
-static bool is_there(const char *device)
-{
-    yoke_device *d;
-    if (yoke_device_open(device, NULL, &d)) return false;
-    yoke_device_close(d);
-    return true;
-}
-
 static void check_layout(const struct layout *l)
 {
     struct verdict v = { true, true, true, true, true, true };
@@ -411,7 +403,7 @@ static yoke_status judge_alone(bool *alone_out, bool *refused_out)
 int main(int argc, char **argv)
 {
     ranks_start();
-    const bool opencl = ranks_all(is_there("opencl:0"));
+    const bool opencl = ranks_all(ranks_has_device("opencl:0"));
     if (!opencl && ranks_rank == 0) printf("# no OpenCL device: its layouts are left out\n");
     for (size_t i = 0; i < YOKE_COUNT(layouts); i++) {
         bool wanted = n_ranks_of(&layouts[i]) <= ranks_size;

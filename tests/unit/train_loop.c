@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole runs on one rank: plans and their replay, weights in and out, learning rates, shares, and what is refused. */
-#include "tests/unit/folder.h"
+#include "tests/unit/tiny_run.h"
 
 #include <errno.h>
 #include <math.h>
@@ -8,36 +8,9 @@
 #include "core/base/base.h"
 #include "parallel/balance.h"
 #include "train/data/safetensors.h"
-#include "train/loop.h"
 #include "train/trainer.h"
 
-static char text_path[600];
-static const struct yoke_gpt2_config tiny = { sizeof tiny, 1, 2, 16, 16, 256, 1e-5, 0.02 };
-
-static int make_folder(void **state)
-{
-    if (make_test_folder(state)) return -1;
-    snprintf(text_path, sizeof text_path, "%s", in_folder("text"));
-    FILE *f = fopen(text_path, "w");
-    for (int i = 0; i < 400; i++) fprintf(f, "the yoke number %d lets unequal animals pull one load. ", i % 37);
-    return fclose(f);
-}
-
-static struct yokei_training training_of(yoke_device *device)
-{
-    struct yokei_training t = { .plan = YOKEI_PLAN_INIT };
-    t.plan.model = tiny;
-    t.plan.seed = 3;
-    t.plan.batch = 4;
-    t.plan.sequence = 16;
-    t.plan.steps = 6;
-    t.plan.warmup = 2;
-    t.plan.bucket_bytes = 1 << 20;
-    t.tokens = text_path;
-    t.validation_tokens = 256;
-    t.device = device;
-    return t;
-}
+static struct yokei_training training_of(yoke_device *device) { return tiny_training(device, 6); }
 
 /* Run, and keep the weights under a name. */
 static struct yokei_training_result run(struct yokei_training *t, const char *save)

@@ -1,39 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs that stop and go on: bit for bit as if they had not stopped, in every precision; and what is refused. */
-#include "tests/unit/folder.h"
+#include "tests/unit/tiny_run.h"
 
 #include <signal.h>
 #include <sys/stat.h>
 #include "core/base/base.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/loop.h"
-
-static char text_path[600];
-static const struct yoke_gpt2_config tiny = { sizeof tiny, 1, 2, 16, 16, 256, 1e-5, 0.02 };
-
-static int make_folder(void **state)
-{
-    if (make_test_folder(state)) return -1;
-    snprintf(text_path, sizeof text_path, "%s", in_folder("text"));
-    FILE *f = fopen(text_path, "w");
-    for (int i = 0; i < 400; i++) fprintf(f, "the yoke number %d lets unequal animals pull one load. ", i % 37);
-    return fclose(f);
-}
 
 static struct yokei_training training_of(yoke_device *device, const char *precision)
 {
-    struct yokei_training t = { .plan = YOKEI_PLAN_INIT };
-    t.plan.model = tiny;
+    struct yokei_training t = tiny_training(device, 10);
     snprintf(t.plan.precision, sizeof t.plan.precision, "%s", precision);
-    t.plan.seed = 3;
-    t.plan.batch = 4;
-    t.plan.sequence = 16;
-    t.plan.steps = 10;
-    t.plan.warmup = 2;
-    t.plan.bucket_bytes = 1 << 20;
-    t.tokens = text_path;
-    t.validation_tokens = 256;
-    t.device = device;
     return t;
 }
 

@@ -1,39 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a run shows of itself on one rank: the trace of its steps, the metrics of each, the work that counts, and its peak. */
-#include "tests/unit/folder.h"
+#include "tests/unit/tiny_run.h"
 #include "tests/unit/trace_check.h"
 
 #include "core/base/base.h"
-#include "train/loop.h"
 #include "train/peak.h"
 #include "train/trainer.h"
 
-static char text_path[600];
-static const struct yoke_gpt2_config tiny = { sizeof tiny, 1, 2, 16, 16, 256, 1e-5, 0.02 };
-
-static int make_folder(void **state)
-{
-    if (make_test_folder(state)) return -1;
-    snprintf(text_path, sizeof text_path, "%s", in_folder("text"));
-    FILE *f = fopen(text_path, "w");
-    for (int i = 0; i < 400; i++) fprintf(f, "the yoke number %d lets unequal animals pull one load. ", i % 37);
-    return fclose(f);
-}
-
 static struct yokei_training training_of(yoke_device *device, int64_t steps)
 {
-    struct yokei_training t = { .plan = YOKEI_PLAN_INIT };
-    t.plan.model = tiny;
-    t.plan.seed = 3;
-    t.plan.batch = 4;
-    t.plan.sequence = 16;
-    t.plan.steps = steps;
-    t.plan.warmup = 2;
-    t.plan.bucket_bytes = 1 << 20;
+    struct yokei_training t = tiny_training(device, steps);
     t.micro_batch = 2;
-    t.tokens = text_path;
-    t.validation_tokens = 256;
-    t.device = device;
     t.peak = YOKEI_PEAK_GIVEN;
     t.peak_flops = 1e15;
     return t;
