@@ -248,7 +248,10 @@ static yoke_status lay_out_anew(const struct cli_context *context, struct yokei_
     if (is_given(o, "zero")) p->zero = cli_int(o, "zero"); /* changes no bits */
     if (anew) p->comm_shares[0] = p->comm_costs[0] = 0; /* of other ranks */
     for (size_t i = 0; i < YOKE_COUNT(mesh_options); i++) anew = anew || is_given(o, mesh_options[i]);
-    if (anew || is_given(o, "shares")) yokei_plan_forget_ranks(p);
+    if (anew || is_given(o, "shares")) {
+        yokei_plan_forget_ranks(p);
+        p->zero_shares[0] = 0; /* of replicas with other shares */
+    }
     if (anew) {
         YOKE_TRY(read_mesh(context, p, t->micro_batch));
         cli_plan_choices(context, p);

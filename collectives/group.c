@@ -84,15 +84,14 @@ static yoke_status launch(struct yokei_op *op, yoke_stream *stream)
     yoke_status status = attach_stream(op, stream);
     yoke_event *done = op->done;
     const bool is_async = op->is_async;
+    if (!status && is_async) status = yokei_thread_start(); /* first: once submitted, nobody could take it back */
     if (!status) status = yokei_submit(op);
     if (status) {
         if (is_async) yoke_event_signal(done);
         yokei_op_free(op);
         return status;
     }
-    if (!is_async) return YOKE_OK;
-    status = yokei_thread_start();
-    return status ? status : yoke_stream_wait(stream, done);
+    return is_async ? yoke_stream_wait(stream, done) : YOKE_OK;
 }
 
 yoke_status yokei_issue(struct yokei_op *op, yoke_stream *stream)
@@ -229,9 +228,9 @@ yoke_status yokei_issue_at_once(struct yokei_op *op, yoke_event *done)
     op->tells = done;
     yoke_status status = yoke_event_arm(done);
     const bool is_async = op->is_async = !status && yokei_process.any_thread;
-    if (!status) status = yokei_submit(op);
     if (!status && is_async) status = yokei_thread_start();
-    else if (status) yokei_op_free(op);
+    if (!status) status = yokei_submit(op);
+    if (status) yokei_op_free(op);
     pthread_mutex_unlock(&yokei_process.lock);
     /* Without threads in MPI nobody else can go on with it. */
     if (!status && !is_async) status = yokei_wait_for(&op, 1);

@@ -33,12 +33,12 @@ enum yokei_instruction_kind {
 };
 extern const char *const yokei_instruction_names[YOKEI_N_INSTRUCTIONS];
 
-/* Each neighbour and direction has a stream: a message that waits for its receiver holds up nothing else. */
 /** Whether it is a message between stages; such an instruction always records an event, by which one can wait until it is over. */
 static inline bool yokei_is_message(enum yokei_instruction_kind kind) { return kind >= YOKEI_SEND_ACTIVATION && kind <= YOKEI_RECEIVE_GRADIENT; }
 /** Whether it may go on while the list does: messages, and sums of buckets, which always record an event too. */
 static inline bool yokei_goes_on(enum yokei_instruction_kind kind) { return yokei_is_message(kind) || kind == YOKEI_REDUCE; }
 
+/* Each neighbour and direction has a stream: a message that waits for its receiver holds up nothing else. */
 enum yokei_stream {
     YOKEI_COMPUTE,
     YOKEI_COMMUNICATION,

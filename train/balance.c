@@ -80,7 +80,7 @@ static yoke_status check_devices(const struct yokei_run_state *s)
 {
     const struct yokei_plan *p = &s->t->plan;
     for (int r = 0; r < s->n_ranks; r++)
-        if (s->t->replay && strcmp(p->ranks[r].device, s->ranks[r].device) != 0)
+        if (s->t->replay && p->ranks[r].device[0] && strcmp(p->ranks[r].device, s->ranks[r].device) != 0)
             return yoke_fail(YOKE_ECONFIG, "%s has rank %d on %s, but it is on %s: give --devices in the plan's order", s->t->plan_path, r,
                              p->ranks[r].device, s->ranks[r].device);
     return YOKE_OK;
@@ -100,7 +100,7 @@ static void forget_ranks(struct yokei_run_state *s)
     struct yokei_plan *p = &s->t->plan;
     yokei_run_note(s, "the checkpoint is of other devices: shares are chosen anew, and bits will differ");
     yokei_plan_forget_ranks(p);
-    p->layers[0] = p->tensor_shares[0] = 0;
+    p->layers[0] = p->tensor_shares[0] = p->zero_shares[0] = 0;
 }
 
 static yoke_status read_cuts(struct yokei_run_state *s)
@@ -365,7 +365,7 @@ static yoke_status choose_all(struct choice *c, bool layers_are_given, bool tens
     struct yokei_plan *p = &s->t->plan;
     YOKE_TRY(yokei_run_measure(s, yokei_mesh_micro_batch(&s->mesh, YOKE_MAX(p->batch / s->mesh.data, 1), s->t->micro_batch), c->speed));
     even_out(s, c->speed, c->done);
-    if (!tensor_shares_are_given && widest(s) > 1 && widest(s) <= p->model.n_head) YOKE_TRY(choose_tensor_shares(c));
+    if (!tensor_shares_are_given && widest(s) > 1 && widest(s) <= yokei_model_heads(yokei_plan_model(p))) YOKE_TRY(choose_tensor_shares(c));
     YOKE_TRY(read_cuts(s));
     note_parts(c);
     if (!layers_are_given && s->mesh.pipeline > 1 && s->mesh.pipeline * s->mesh.chunks <= n_blocks_of(s->model)) YOKE_TRY(choose_layers(c));
@@ -537,7 +537,8 @@ yoke_status yokei_run_balance(struct yokei_run_state *s)
     if (s->t->resume && p->n_ranks && !fits(s)) forget_ranks(s);
     if (p->n_ranks) YOKE_TRY(check_devices(s));
     const bool is_fixed = p->n_ranks && (s->t->replay || s->t->resume), shares_are_given = p->n_ranks > 0;
-    const bool shares_are_fixed = p->schedule_text != NULL; /* the user's schedule has so many micro-batches for all replicas */
+    /* The user's schedule has so many micro-batches for all replicas; an interleaved one needs multiples of the stages. */
+    const bool shares_are_fixed = p->schedule_text != NULL || s->mesh.chunks > 1;
     const struct yokei_mesh all = s->mesh;
     bool left_out;
     YOKE_TRY(list_ranks(s));

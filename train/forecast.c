@@ -31,12 +31,16 @@ static yoke_status begin(struct forecast *w, struct yokei_training *t, int n_ran
     w->f->memory = calloc(n, sizeof *w->f->memory);
     if (!s->ranks || !s->shares || !s->threads || !w->f->rank || !w->f->memory) return yoke_fail(YOKE_ENOMEM, "plan: no host memory for %d ranks", n_ranks);
     for (int r = 0; r < n_ranks; r++) yokei_text(s->ranks[r].device, sizeof s->ranks[r].device, "%s", yoke_device_info(device_of(w, r))->spec);
-    YOKE_TRY(yokei_run_balance_planned(s));
+    const yoke_status balanced = yokei_run_balance_planned(s);
+    w->f->widths = s->widths; /* the forecast's to free, whatever comes */
+    YOKE_TRY(balanced);
+    for (int r = 0; r < n_ranks; r++)
+        if (!s->shares[r])
+            return yoke_fail(YOKE_ECONFIG, "plan: rank %d is given no sequences: yoke train leaves such ranks out of everything; plan for the others alone", r);
     YOKE_TRY(yokei_model_create(yokei_plan_model(&t->plan), &s->model));
     w->config = yokei_run_trainer_config(s);
     w->f->n_ranks = n_ranks;
     w->f->mesh = s->mesh;
-    w->f->widths = s->widths;
     w->f->n_elements = yoke_model_n_elements(s->model);
     const char *kind = t->plan.schedule_text ? "from a file" : t->plan.schedule[0] ? t->plan.schedule : s->mesh.chunks > 1 ? "interleaved" : "1f1b";
     yokei_text(w->f->schedule, sizeof w->f->schedule, "%s", s->mesh.pipeline == 1 ? "none" : kind);

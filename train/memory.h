@@ -31,7 +31,7 @@ static inline size_t yokei_memory_part_of(const struct yoke_memory_report *repor
 
 /** Host memory that the trainer takes for itself, and a caller for a batch. */
 size_t yokei_memory_of_host(const struct yoke_trainer_config *config, const struct yokei_trainer_plan *plan);
-/** Fill in what this rank knows of itself. `limit` 0: what is free. */
+/** Fill in what this rank knows of itself. config->memory_limit 0: what is free. */
 yoke_status yokei_memory_of_rank(const struct yoke_trainer_config *config, yoke_device *device, const struct yokei_trainer_plan *plan,
                                  struct yokei_memory_rank *rank_out);
 /** That of all ranks [plan->n_ranks]. Collective. */

@@ -79,7 +79,7 @@ static yoke_status share_out(const struct yoke_trainer_config *c, struct yokei_t
 static uint64_t hash_mesh(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *p, uint64_t hash)
 {
     const struct yokei_mesh *m = &p->mesh;
-    const int facts[] = { m->data, m->pipeline, m->widths ? 0 : m->tensor, m->chunks, c->sequence_parallel, c->zero };
+    const int facts[] = { m->data, m->pipeline, m->widths ? 0 : m->tensor, m->chunks, c->sequence_parallel, c->zero, c->zero_shares != NULL };
     hash = yokei_hash(facts, sizeof facts, hash);
     hash = yokei_hash(p->zero_shares, (size_t)m->data * sizeof *p->zero_shares, hash);
     if (m->widths) hash = yokei_hash(m->widths, (size_t)m->pipeline * sizeof *m->widths, hash);
@@ -438,7 +438,8 @@ yoke_status yokei_trainer_plan_as(const yoke_model *model, yoke_device *device, 
     YOKE_TRY(check_config(model, c));
     YOKE_TRY_GOTO(plan_alone(model, c, p), free_plan);
     YOKE_TRY_GOTO(compare_ranks(c, p), free_plan);
-    YOKE_TRY_GOTO(lower(model, device, c, p), free_plan);
+    status = lower(model, device, c, p); /* one device may lack an op, one line of a schedule have too few buckets: all refuse */
+    YOKE_TRY_GOTO(c->comm ? yokei_ranks_all_well(c, status) : status, free_plan);
     YOKE_TRY_GOTO(add_up(c, device, p), free_plan);
     return YOKE_OK;
 free_plan:

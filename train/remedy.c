@@ -181,11 +181,13 @@ static bool divide_more(struct remedy *r, int step, bool stages)
     remesh(r, stages ? times : 1, step == 1 && m->data % 2 ? m->data : data); /* of an odd number no half: the product does not fit then */
     r->c.pipeline = m->pipeline * (stages ? times : 1);
     r->c.tensor = m->tensor * (stages ? 1 : times);
+    if (!stages) r->c.tensor_shares = NULL; /* they are of so many ranks */
     if (!stages && m->tensor * times > YOKE_MAX_TENSOR) return false;
     yokei_text(r->what, sizeof r->what, "divide the %s over more ranks (--pp %d --tp %d --dp %d%s", stages ? "layers" : "layers' tensors", r->c.pipeline,
                r->c.tensor, r->c.data, step == 1 ? ")" : "");
     const size_t at = strlen(r->what);
     if (step > 1) yokei_text(r->what + at, sizeof r->what - at, " on %d ranks, the added ones with as much memory of their own)", r->n_planned);
+    if (!stages && r->run->config->tensor_shares) yokei_text(r->what + strlen(r->what), sizeof r->what - strlen(r->what), ", with equal tensor shares");
     return true;
 }
 
@@ -305,6 +307,8 @@ yoke_status yokei_memory_refuse(const struct yokei_memory_run *run, yokei_memory
     YOKE_TRY(status);
     const char *own = run->config->schedule ? ", without the schedule of your own" : "";
     if (least <= 0) return yoke_fail(YOKE_ENOMEM, "%s: %s%s: rank %d then needs %.1f MiB, and all fit", problem, what, own, rank, mib(then));
+    if (isinf(least))
+        return yoke_fail(YOKE_ENOMEM, "%s: no change that was tried can be planned. Take a smaller model, a shorter sequence, or devices with more memory", problem);
     return yoke_fail(YOKE_ENOMEM, "%s: nothing that was tried fits. Nearest comes: %s%s, which still lacks %.1f MiB. Take a smaller model, a shorter "
                                   "sequence, or devices with more memory", problem, what, own, ceil(mib(least) * 10) / 10);
 }

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/base.h"
-#include "core/base/exact.h"
 #include "train/trainer.h"
 
 /* What a rank tells the others at the agreement. */
 enum { SAID_LOSS, SAID_COMPUTE, SAID_CLOCK, SAID_OVERFLOW, SAID_STOP, SAID_SPAN, SAID_BUSY, SAID_USEFUL, SAID_EXPOSED, SAID_SQUARES, SAID = SAID_SQUARES + YOKEI_EXACT_LIMBS };
+_Static_assert((int)SAID == (int)YOKEI_SAID, "what is told at an agreement");
 
 static int64_t own_share(const struct yoke_trainer *t) { return t->plan.shares[t->plan.mesh.d]; }
 
@@ -93,10 +93,9 @@ static yoke_status agree(void *context)
     struct yokei_step_times times;
     YOKE_TRY(yokei_timing_measure(t, &times));
     mine[SAID_SPAN] = times.span, mine[SAID_BUSY] = times.busy, mine[SAID_USEFUL] = times.useful, mine[SAID_EXPOSED] = times.exposed;
-    int n = t->plan.n_ranks;
-    double *all = malloc((size_t)n * SAID * sizeof *all);
-    if (!all) return yoke_fail(YOKE_ENOMEM, "step %lld: no host memory for %d ranks", (long long)t->step, n);
-    yoke_status status = yokei_ranks_gather(&t->config, mine, SAID, all);
+    const int n = t->plan.n_ranks;
+    double *const all = t->said;
+    const yoke_status status = yokei_ranks_gather(&t->config, mine, SAID, all);
     double loss = 0;
     bool any = false;
     for (int r = 0; r < n && !status; r++) {
@@ -110,7 +109,6 @@ static yoke_status agree(void *context)
     /* Each element's square is one rank's, so all ranks clip by the same norm, though devices add up in different orders. */
     squares = (struct yokei_exact){ { 0 }, false };
     for (int r = 0; r < n && !status; r++) yokei_exact_join(&squares, all + r * SAID + SAID_SQUARES);
-    free(all);
     YOKE_TRY(status);
     t->result.loss = loss / ((double)t->config.batch * (double)t->config.sequence);
     t->result.overflow = any;

@@ -5,6 +5,7 @@
  * of its own. Every element is in one pair, so it is added once, and both sides end with the same bits.
  */
 #include <stdlib.h>
+#include <string.h>
 #include "core/base/base.h"
 #include "train/trainer.h"
 
@@ -63,7 +64,10 @@ yoke_status yokei_plan_ties(const yoke_model *model, const struct yoke_trainer_c
 {
     const struct yokei_mesh *m = &plan->mesh;
     const int n_first = yokei_mesh_width(m, 0), n_last = yokei_mesh_width(m, m->pipeline - 1);
-    if (!plan->has_tied || n_first == n_last) return YOKE_OK;
+    const int64_t *shares = plan->tensor_shares; /* where widths are given, of all stages */
+    const bool alike = n_first == n_last && (!shares || !m->widths ||
+                                             !memcmp(shares, shares + plan->n_tensor_shares - n_last, (size_t)n_first * sizeof *shares));
+    if (!plan->has_tied || alike) return YOKE_OK;
     plan->ties = calloc((size_t)(n_first * n_last), sizeof *plan->ties);
     if (!plan->ties) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d pairs of ranks", n_first * n_last);
     for (int i = 0; i < n_first; i++)

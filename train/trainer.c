@@ -16,9 +16,10 @@ static yoke_status allocate(struct yoke_trainer *t)
     const int n_events = YOKE_MAX(p->train.n_events, YOKE_MAX(p->evaluate.n_events, p->logits.n_events));
     t->event = calloc((size_t)n_events + 1, sizeof *t->event);
     t->reports = calloc((size_t)p->n_ranks, sizeof *t->reports);
+    t->said = calloc((size_t)p->n_ranks, YOKEI_SAID * sizeof *t->said);
     t->host_losses = malloc((size_t)n_tokens * wide);
     t->host_norms = malloc(((size_t)p->state.n_norms * 2 + 1) * wide);
-    if (!t->event || !t->reports || !t->host_losses || !t->host_norms)
+    if (!t->event || !t->reports || !t->said || !t->host_losses || !t->host_norms)
         return yoke_fail(YOKE_ENOMEM, "trainer: no host memory");
     for (; t->n_events < n_events; t->n_events++)
         YOKE_TRY(yoke_event_create(t->device, &t->event[t->n_events]));
@@ -68,6 +69,9 @@ yoke_status yoke_trainer_destroy(yoke_trainer *t)
     if (!t) return YOKE_OK;
     for (int s = 0; s < YOKEI_N_STREAMS; s++)
         if (t->stream[s]) yoke_stream_sync(t->stream[s]);
+    /* What goes on beside the streams ends too, if only by a verdict: until then it works on this memory, and signals these events. */
+    for (int e = 0; e < t->n_events && yokei_is_eager(t->device); e++) yoke_event_sync(t->event[e]);
+    if (t->between && yokei_is_eager(t->device)) yoke_event_sync(t->between);
     for (int e = 0; e < t->n_events; e++) yoke_event_destroy(t->event[e]);
     if (t->between) yoke_event_destroy(t->between);
     for (int s = 0; s < YOKEI_N_STREAMS; s++)
@@ -76,6 +80,7 @@ yoke_status yoke_trainer_destroy(yoke_trainer *t)
     if (t->base) yoke_free(t->device, t->base);
     free(t->event);
     free(t->reports);
+    free(t->said);
     free(t->memory);
     free(t->host_losses);
     free(t->host_norms);

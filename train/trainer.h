@@ -3,6 +3,7 @@
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 
+#include "core/base/exact.h"
 #include "parallel/mesh.h"
 #include "parallel/program.h"
 #include "train/models/model.h"
@@ -65,6 +66,8 @@ struct yokei_groups {
 
 struct yokei_memory_rank; /* memory.h */
 
+enum { YOKEI_SAID = 9 + YOKEI_EXACT_LIMBS }; /* numbers that a rank tells at an agreement */
+
 struct yoke_trainer {
     struct yoke_trainer_config config;  /* defaults filled in; shares and schedule are not looked at any more */
     yoke_model *model;
@@ -87,6 +90,7 @@ struct yoke_trainer {
     double clock;
     struct yoke_step_result result;
     struct yoke_rank_report *reports;
+    double *said;                       /* [ranks][YOKEI_SAID] of an agreement */
     void *host_losses, *host_norms;     /* wide */
     yoke_event *between;                /* of a call that another one follows on the same communicator: nobody waits for it */
     bool *sums_in_order;                /* [buckets] whether all_reduce has the bits of reduce_scatter; NULL: one replica */

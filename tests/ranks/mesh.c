@@ -96,6 +96,7 @@ static const char layouts[] =
     "pp=2 tp=1,2 micro-batch=2 schedule=zb-h1 sequence-parallel tensor-shares=1:3:1 recompute=full\n"
     "pp=2 tp=2,1 micro-batch=2 schedule=zb-h1 recompute=full,none precision=fp32,bf16\n"
     "pp=2 tp=1,2 micro-batch=2 sequence-parallel tensor-shares=1:3:1\n"
+    "pp=2 tp=2,2 micro-batch=2 tensor-shares=3:1:1:3\n" /* whose tied pieces do not match */
     "pp=2 tp=3,1 micro-batch=2 sequence-parallel\n"
     "pp=3 tp=1,2,1 micro-batch=2 schedule=1f1b\n"
     "pp=2 tp=3,2 micro-batch=2\n"

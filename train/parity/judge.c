@@ -184,11 +184,14 @@ static yoke_status say_bits(struct subject *s)
 /* The first rank that holds the same of a tensor as this one: the whole, or the same slice. */
 static int first_like(const struct subject *s, int tensor, int rank)
 {
+    enum { FINE = 1 << 20 }; /* units, as if a tensor had so many to deal */
     const struct yokei_mesh at = yokei_mesh_at(&s->t->plan.mesh, rank);
     const double *own = bits_of(s, rank, tensor);
     for (int r = 0; r < rank; r++) {
         const struct yokei_mesh its = yokei_mesh_at(&s->t->plan.mesh, r);
-        const bool same_slice = its.t == at.t && yokei_mesh_width(&its, its.s) == yokei_mesh_width(&at, at.s);
+        const struct yoke_place here = yokei_plan_place(&s->t->config, &s->t->plan, at.s, at.t), there = yokei_plan_place(&s->t->config, &s->t->plan, its.s, its.t);
+        const struct yoke_range a = yoke_place_range(&here, FINE), b = yoke_place_range(&there, FINE);
+        const bool same_slice = here.tensor_size == there.tensor_size && a.begin == b.begin && a.end == b.end;
         if (bits_of(s, r, tensor)[BITS_HELD] == own[BITS_HELD] && (own[BITS_HELD] == HELD_WHOLE || same_slice)) return r;
     }
     return rank;
