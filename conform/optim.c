@@ -9,7 +9,7 @@
  * The 16-bit copy is the new w, as stored, rounded once: exact.
  *
  * Norm: the sum in blocks, each term with 3 roundings: gamma(64 + log2(n) + n / 4096) of a sum of squares, and never more
- * than gamma(n + 3); of blocks, a lane may add block / 64 terms. Squares below the normal range may be lost. The count is exact.
+ * than gamma(n + 3); of blocks, a lane may add block / 32 terms. Squares below the normal range may be lost. The count is exact.
  */
 #include "conform/trial.h"
 
@@ -142,7 +142,7 @@ static yoke_status grad_norm_call(struct trial *t, const struct side *side, stru
 static void grad_norm_bound(struct trial *t)
 {
     const struct shape s = shape_of(t);
-    const double n = (double)(s.block ? YOKE_MIN(s.block, s.n) : s.n), terms = 64 + log2(fmax(n, 1)) + n / (s.block ? 64 : 4096);
+    const double n = (double)(s.block ? YOKE_MIN(s.block, s.n) : s.n), terms = 64 + log2(fmax(n, 1)) + n / (s.block ? 32 : 4096);
     for (int64_t b = 0; b < n_sums(&s); b++) {
         t->tensor[NORM].bound[2 * b] = gamma32(fmin(n + 3, terms)) * exact_of(t, NORM)[2 * b] + 4 * n * eta32;
         t->tensor[NORM].bound[2 * b + 1] = 0;

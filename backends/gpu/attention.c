@@ -143,12 +143,13 @@ static struct shape shape_of(const struct body *body, int64_t B, int64_t T, stru
     const int64_t NR = body->tile ? (int64_t)body->NV * body->W : 16;
     struct shape s = { .T = (int32_t)T, .Tp = (int32_t)round_up(T, YOKE_MAX(NR, 16)), .H = (int32_t)groups.H, .Hkv = (int32_t)Hkv,
                        .groups = groups, .D = (int32_t)D, .Dp = (int32_t)round_up(D, NR), .pairs = B * Hkv };
+    const int64_t most = YOKE_MIN(groups.group, groups.H); /* query heads of a pair that are here */
     s.panel = (int64_t)s.Tp * s.Dp;
     s.across = (int64_t)s.Tp * s.D;
     int64_t floats = need->pair_along * s.panel + need->pair_across * s.across
-                     + groups.group * (need->head_along * s.panel + need->head_across * s.across + need->head_vectors * (int64_t)s.Tp);
+                     + most * (need->head_along * s.panel + need->head_across * s.across + need->head_vectors * (int64_t)s.Tp);
     s.piece = floats ? PIECE_BYTES / (int64_t)sizeof(float) / floats : 32768;
-    s.piece = YOKE_MAX(1, YOKE_MIN(YOKE_MIN(s.piece, s.pairs), YOKE_MAX(1, 32768 / groups.group)));
+    s.piece = YOKE_MAX(1, YOKE_MIN(YOKE_MIN(s.piece, s.pairs), YOKE_MAX(1, 32768 / YOKE_MAX(most, 1))));
     s.floats = s.piece * floats;
     return s;
 }

@@ -4,7 +4,8 @@
 static yoke_status check_groups(const char *op, int64_t H, int64_t Hkv, int64_t head_start, int64_t group)
 {
     YOKE_TRY(yokei_check_counter(op, "head_start", head_start, H));
-    if (group < 0) return yoke_fail(YOKE_EINVAL, "%s: group is %lld; a K/V head serves at least one head (0: H / Hkv)", op, (long long)group);
+    if (group < 0 || group > INT32_MAX)
+        return yoke_fail(YOKE_EINVAL, "%s: group is %lld; a K/V head serves at least one head (0: H / Hkv), and at most 2^31 - 1", op, (long long)group);
     if (!group && (Hkv < 1 || H % Hkv))
         return yoke_fail(YOKE_EINVAL, "%s: H %lld is not a multiple of Hkv %lld; set Hkv = H where heads are not grouped, or group where they "
                          "are a piece of more", op, (long long)H, (long long)Hkv);

@@ -30,7 +30,7 @@ static yoke_status dropout_check(const struct yoke_dropout_args *a, bool pointer
     YOKE_TRY(yokei_check_extent(op, "first_row", a->first_row));
     YOKE_TRY(yokei_check_dropout(op, a->p));
     if (a->T < 1) return yoke_fail(YOKE_EINVAL, "dropout: T is %lld; a sequence has at least one token", (long long)a->T);
-    YOKE_TRY(yokei_check_counter(op, "sample_start", a->sample_start, (a->first_row + a->N) / a->T + 1));
+    YOKE_TRY(yokei_check_counter(op, "sample_start", a->sample_start, a->N ? (a->first_row + a->N - 1) / a->T + 1 : 0));
     YOKE_TRY(yokei_check_counter(op, "pos_start", a->pos_start, a->T));
     YOKE_TRY(yokei_check_counter(op, "channel_start", a->channel_start, a->C));
     const struct yokei_operand x = yokei_matrix("x", a->x, a->dtype, a->N, a->C, a->ldx), y = yokei_matrix("y", a->y, a->dtype, a->N, a->C, a->ldy);

@@ -277,7 +277,7 @@ static yoke_status read_split(struct yokei_bpe *bpe, const char *where, const js
         return yoke_fail(YOKE_ECONFIG, "%s: %s.behavior is \"%.60s\"; it must be Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous", bpe->path,
                          where, name);
     YOKE_TRY(get_flag(bpe, where, object, "invert", false, &invert));
-    return add_step(bpe, place, json_string_value(regex ? regex : plain), !regex, (enum yokei_bpe_behavior)behavior, invert);
+    return add_step(bpe, place, json_string_value(json_is_string(regex) ? regex : plain), !json_is_string(regex), (enum yokei_bpe_behavior)behavior, invert);
 }
 
 static yoke_status read_pre_tokenizer(struct yokei_bpe *bpe, const char *where, const json_t *object, const char *type)

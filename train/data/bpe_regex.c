@@ -103,6 +103,7 @@ static yoke_status group(struct reader *r)
     for (size_t i = 0; i < YOKE_COUNT(kinds) && !length; i++)
         if (strncmp(at, kinds[i], strlen(kinds[i])) == 0) length = strlen(kinds[i]);
     if (!length) return refuse(r, "a group of this kind");
+    if (length == 4 && !strncmp(at, "(?i)", 4) && r->at) return refuse(r, "(?i) in the middle"); /* engines differ in how far it reaches */
     put(r, at, length);
     r->at += length;
     return YOKE_OK;
@@ -117,6 +118,7 @@ static yoke_status count(struct reader *r)
     if (at[n] == ',') n += 1 + strspn(at + n + 1, "0123456789");
     if (at[n] != '}') return refuse(r, "{ without a count");
     if (at[n + 1] == '+') return refuse(r, "}+");
+    if (at[n + 1] == '?' && !memchr(at, ',', n)) return refuse(r, "}?"); /* none or so many in one, as few as that in the other */
     put(r, at, n + 1);
     r->at += n + 1;
     return YOKE_OK;

@@ -3,7 +3,8 @@
  * What the layers do together with the ranks that share their tensors: dealing parameters, and rows [N, C] that all of these ranks add to.
  *
  * Sums of products are made of f32 in every precision, and rounded when they are complete: so 16-bit activations get the bits that one
- * rank alone gives them, but for the order of the sum. That sends twice the bytes of sums that are rounded at each rank, which would put
+ * rank alone gives them, but for the order of the sum (and where the gradients of several products meet, as before Llama's norms, one
+ * rank alone rounds between them). That sends twice the bytes of sums that are rounded at each rank, which would put
  * as many roundings on the residual as there are ranks.
  */
 #include "core/base/base.h"

@@ -44,7 +44,7 @@ struct yoke_adamw_args {
  * Types:  grad in {f32, f16, bf16}; out wide; squares and sums in f32, in blocks (pairwise)
  * Writes: out overwritten; out[0] counts finite elements only. scale must not be 0 (an unset field).
  * Errors: YOKE_EINVAL, YOKE_EUNSUPPORTED, YOKE_ENOMEM (scratch)
- * Bound:  |out0 - ref| <= gamma(min(n + 3, 64 + log2(n) + n / 4096)) ref, of blocks gamma(min(block + 3, 64 + log2(block) + block / 64));
+ * Bound:  |out0 - ref| <= gamma(min(n + 3, 64 + log2(n) + n / 4096)) ref, of blocks gamma(min(block + 3, 64 + log2(block) + block / 32));
  *         out[1] exact up to 2^24
  */
 struct yoke_grad_norm_args {
