@@ -72,25 +72,49 @@ static yoke_status run_norms(const struct yokei_machine *k)
     return YOKE_OK;
 }
 
-/* The parameters of a bucket, as far as their moments are here. */
+/* The parameter of a bucket that begins next at `at` or behind it; -1: none. */
+static int next_in_bucket(const struct yokei_state *s, int bucket, int64_t at)
+{
+    int next = -1;
+    for (int p = 0; p < s->n; p++)
+        if (s->slot[p].bucket == bucket && s->slot[p].at >= at && (next < 0 || s->slot[p].at < s->slot[next].at)) next = p;
+    return next;
+}
+
+/* AdamW on elements [begin, end) of a bucket, whose moments are here. */
+static yoke_status step_range(const struct yokei_machine *k, int bucket, int64_t begin, int64_t end, bool decays)
+{
+    const struct yokei_state *s = k->job->state;
+    const struct yokei_bucket *b = &s->bucket[bucket];
+    const struct yokei_adamw *a = &k->adamw;
+    const size_t wide = yoke_dtype_bytes(s->wide), first = (size_t)begin, kept = (size_t)(begin - b->kept.begin) * wide;
+    struct yoke_layer_call call = plain_call(k);
+    return YOKE_CALL(&call, adamw, .dtype = s->wide, .copy_dtype = s->dtype, .n = end - begin,
+                     .w = yoke_at(k->base, b->has_copy ? b->master + kept : b->weight + first * wide), .m = yoke_at(k->base, b->moment1 + kept),
+                     .v = yoke_at(k->base, b->moment2 + kept), .grad = yoke_at(k->base, b->gradient + first * wide),
+                     .copy = b->has_copy ? yoke_at(k->base, b->weight + first * yoke_dtype_bytes(s->dtype)) : NULL,
+                     .lr = (float)a->learning_rate, .beta1 = (float)a->beta1, .beta2 = (float)a->beta2, .eps = (float)a->eps,
+                     .weight_decay = decays ? (float)a->weight_decay : 0.0f, .grad_scale = (float)a->gradient_scale, .step = a->step);
+}
+
+/*
+ * A bucket, as far as its moments are here, in as few calls as weight decay allows: parameters lie side by side, and what is between them
+ * is 0 and stays 0.
+ */
 static yoke_status run_step(const struct yokei_machine *k, int bucket)
 {
     const struct yokei_state *s = k->job->state;
-    const struct yokei_adamw *a = &k->adamw;
-    const size_t wide = yoke_dtype_bytes(s->wide), narrow = yoke_dtype_bytes(s->dtype);
-    struct yoke_layer_call call = plain_call(k);
-    for (int p = 0; p < s->n; p++) {
-        const struct yokei_slot *slot = &s->slot[p];
-        const size_t first = (size_t)slot->kept.begin;
-        if (slot->bucket != bucket || yokei_is_empty(slot->kept)) continue;
-        YOKE_TRY(YOKE_CALL(&call, adamw, .dtype = s->wide, .copy_dtype = s->dtype, .n = slot->kept.end - slot->kept.begin,
-                           .w = yoke_at(k->base, slot->master), .m = yoke_at(k->base, slot->moment1),
-                           .v = yoke_at(k->base, slot->moment2), .grad = yoke_at(k->base, slot->gradient + first * wide),
-                           .copy = slot->has_copy ? yoke_at(k->base, slot->weight + first * narrow) : NULL,
-                           .lr = (float)a->learning_rate, .beta1 = (float)a->beta1, .beta2 = (float)a->beta2,
-                           .eps = (float)a->eps,
-                           .weight_decay = k->job->parameters->item[p].decay ? (float)a->weight_decay : 0.0f,
-                           .grad_scale = (float)a->gradient_scale, .step = a->step));
+    const struct yoke_range kept = s->bucket[bucket].kept;
+    for (int p = next_in_bucket(s, bucket, 0); p >= 0;) {
+        const bool decays = k->job->parameters->item[p].decay;
+        const int64_t begin = YOKE_MAX(s->slot[p].at, kept.begin);
+        int64_t end;
+        do {
+            end = s->slot[p].at + s->slot[p].n;
+            p = next_in_bucket(s, bucket, end);
+        } while (p >= 0 && k->job->parameters->item[p].decay == decays);
+        end = YOKE_MIN(end, kept.end);
+        if (begin < end) YOKE_TRY(step_range(k, bucket, begin, end, decays));
     }
     return YOKE_OK;
 }
