@@ -15,8 +15,8 @@ YOKE_TESTS += \
 	"$(top_srcdir)/tests/faults/trace ./yoke tests/faults/victim" \
 	"tests/faults/bare ./yoke tests/faults/victim $${YOKE_SOAK:+1}20" \
 	"$(top_srcdir)/tests/faults/room ./yoke $(top_srcdir)/tests/ranks/run tests/ranks/property" \
-	"tests/faults/harm ./yoke tests/faults/victim kill $${YOKE_SOAK:+1}15" \
-	"tests/faults/harm ./yoke tests/faults/victim stop $${YOKE_SOAK:+1}12" \
+	"tests/faults/harm ./yoke tests/faults/victim kill $${YOKE_SOAK:+1}10" \
+	"tests/faults/harm ./yoke tests/faults/victim stop $${YOKE_SOAK:+1}8" \
 	"tests/faults/harm ./yoke tests/faults/victim agent 4" \
 	"tests/faults/harm ./yoke tests/faults/victim launcher 3" \
 	"tests/faults/harm ./yoke tests/faults/victim proxy 3" \
