@@ -72,15 +72,6 @@ static yoke_status run_norms(const struct yokei_machine *k)
     return YOKE_OK;
 }
 
-/* The parameter of a bucket that begins next at `at` or behind it; -1: none. */
-static int next_in_bucket(const struct yokei_state *s, int bucket, int64_t at)
-{
-    int next = -1;
-    for (int p = 0; p < s->n; p++)
-        if (s->slot[p].bucket == bucket && s->slot[p].at >= at && (next < 0 || s->slot[p].at < s->slot[next].at)) next = p;
-    return next;
-}
-
 /* AdamW on elements [begin, end) of a bucket, whose moments are here. */
 static yoke_status step_range(const struct yokei_machine *k, int bucket, int64_t begin, int64_t end, bool decays)
 {
@@ -104,17 +95,14 @@ static yoke_status step_range(const struct yokei_machine *k, int bucket, int64_t
 static yoke_status run_step(const struct yokei_machine *k, int bucket)
 {
     const struct yokei_state *s = k->job->state;
-    const struct yoke_range kept = s->bucket[bucket].kept;
-    for (int p = next_in_bucket(s, bucket, 0); p >= 0;) {
-        const bool decays = k->job->parameters->item[p].decay;
-        const int64_t begin = YOKE_MAX(s->slot[p].at, kept.begin);
-        int64_t end;
-        do {
-            end = s->slot[p].at + s->slot[p].n;
-            p = next_in_bucket(s, bucket, end);
-        } while (p >= 0 && k->job->parameters->item[p].decay == decays);
-        end = YOKE_MIN(end, kept.end);
-        if (begin < end) YOKE_TRY(step_range(k, bucket, begin, end, decays));
+    const struct yokei_bucket *b = &s->bucket[bucket];
+    const struct yoke_parameter *item = k->job->parameters->item;
+    for (int i = b->first, next; i < b->end; i = next) {
+        const struct yokei_slot *first = &s->slot[s->order[i]];
+        for (next = i + 1; next < b->end && item[s->order[next]].decay == item[s->order[i]].decay; next++) continue;
+        const struct yokei_slot *last = &s->slot[s->order[next - 1]];
+        const int64_t begin = YOKE_MAX(first->at, b->kept.begin), end = YOKE_MIN(last->at + last->n, b->kept.end);
+        if (begin < end) YOKE_TRY(step_range(k, bucket, begin, end, item[s->order[i]].decay));
     }
     return YOKE_OK;
 }

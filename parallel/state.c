@@ -78,6 +78,26 @@ static yoke_status order_buckets(struct yokei_state *s)
     return YOKE_OK;
 }
 
+/* Parameters as they lie. */
+static yoke_status list_buckets(struct yokei_state *s)
+{
+    int n = 0;
+    s->order = malloc(((size_t)s->n + 1) * sizeof *s->order);
+    if (!s->order) return yoke_fail(YOKE_ENOMEM, "buckets: no host memory for %d parameters", s->n);
+    for (int b = 0; b < s->n_buckets; b++) {
+        struct yokei_bucket *bucket = &s->bucket[b];
+        bucket->first = n;
+        for (int i = 0; i < s->n; i++) {
+            if (s->slot[i].bucket != b) continue;
+            int k = n++;
+            for (; k > bucket->first && s->slot[s->order[k - 1]].at > s->slot[i].at; k--) s->order[k] = s->order[k - 1];
+            s->order[k] = i;
+        }
+        bucket->end = n;
+    }
+    return YOKE_OK;
+}
+
 /* ---- whose slice ---- */
 
 static int64_t share_of(const struct yokei_replicas *r, int d) { return r->shares ? r->shares[d] : 1; }
@@ -90,9 +110,9 @@ static struct yoke_range cut(struct yoke_range row, const struct yokei_slot *slo
 /* The nearest place between blocks of norms of the parameter that lies there. */
 static int64_t between_blocks(const struct yokei_state *s, int bucket, int64_t at)
 {
-    for (int i = 0; i < s->n; i++) {
-        const struct yokei_slot *slot = &s->slot[i];
-        if (slot->bucket != bucket || at <= slot->at || at >= slot->at + padded(slot->n)) continue;
+    for (int i = s->bucket[bucket].first; i < s->bucket[bucket].end; i++) {
+        const struct yokei_slot *slot = &s->slot[s->order[i]];
+        if (at <= slot->at || at >= slot->at + padded(slot->n)) continue;
         const int64_t blocks = (at - slot->at + YOKEI_NORM_BLOCK / 2) / YOKEI_NORM_BLOCK * YOKEI_NORM_BLOCK;
         return slot->at + (blocks < slot->n ? blocks : padded(slot->n));
     }
@@ -224,6 +244,7 @@ yoke_status yokei_state_create(const struct yokei_parameters *ps, const struct y
     }
     if (!status) deal_buckets(ps, r, bucket_bytes, &s);
     if (!status) status = order_buckets(&s);
+    if (!status) status = list_buckets(&s);
     if (!status) status = slice_buckets(r, &s);
     if (status) {
         yokei_state_free(&s);
@@ -246,5 +267,6 @@ void yokei_state_free(struct yokei_state *s)
     free(s->slot);
     free(s->bucket);
     free(s->counts);
+    free(s->order);
     memset(s, 0, sizeof *s);
 }

@@ -44,6 +44,7 @@ struct yokei_slot {
 /** A contiguous piece of the gradients that is summed over the replicas in one go. */
 struct yokei_bucket {
     int64_t n;               /* elements, padding included */
+    int first, end;          /* its parameters, in state->order */
     int layer;               /* complete once W of this layer is done in the last micro-batch */
     bool has_copy;           /* its weights are in 16 bits */
     bool is_shared;          /* its slices are the same on ranks that hold other buckets */
@@ -57,6 +58,7 @@ struct yokei_state {
     yoke_dtype dtype, wide;
     int n;
     struct yokei_slot *slot; /* as in yokei_parameters */
+    int *order;              /* [n] parameters as they lie: bucket after bucket */
     int n_buckets;           /* in the order in which they become complete */
     struct yokei_bucket *bucket;
     bool is_divided;         /* moments and masters are */

@@ -480,7 +480,7 @@ void yokei_trainer_plan_free(struct yokei_trainer_plan *p)
     yokei_parameters_free(&p->parameters);
     yokei_parameters_free(&p->logical);
     void *const lists[] = { p->widths, p->tensor_shares, p->chunk, p->held, p->recomputed, p->stage_of, p->n_buckets, p->stage_recomputes,
-                            p->shares, p->first, p->n_micro_batches, p->counted, p->tied, p->ties, p->zero_shares };
+                            p->shares, p->first, p->n_micro_batches, p->counted, p->tied, p->ties, p->tied_piece, p->zero_shares };
     for (size_t i = 0; i < YOKE_COUNT(lists); i++) free(lists[i]);
     memset(p, 0, sizeof *p);
 }

@@ -60,6 +60,38 @@ static bool is_tied(const struct yokei_trainer_plan *plan, int logical)
     return first && last;
 }
 
+/* What this rank sums over pair `tie`, whose places are i and j: its rows of parameter p that are `both`'s. */
+static yoke_status keep_piece(struct yokei_trainer_plan *plan, int p, int i, int j, struct yoke_range first, struct yoke_range last, struct yoke_range both)
+{
+    const struct yokei_mesh *m = &plan->mesh;
+    const struct yoke_parameter *whole = &plan->logical.item[p];
+    const bool is_first = m->s == 0 && m->t == i, is_last = m->s == m->pipeline - 1 && m->t == j;
+    if (!is_first && !is_last) return YOKE_OK;
+    struct yokei_tied_piece *list = realloc(plan->tied_piece, (size_t)(plan->n_tied_pieces + 1) * sizeof *list);
+    if (!list) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d pieces of tied parameters", plan->n_tied_pieces + 1);
+    plan->tied_piece = list;
+    const int64_t columns = yokei_logical_count(whole) / whole->shape[0];
+    list[plan->n_tied_pieces++] = (struct yokei_tied_piece){ plan->n_ties, yokei_parameter_find(&plan->parameters, whole->name),
+                                                             (both.begin - (is_first ? first : last).begin) * columns, (both.end - both.begin) * columns };
+    return YOKE_OK;
+}
+
+/* The parameters of which places i and j both hold rows: a pair, where there are any. */
+static yoke_status plan_pair(const yoke_model *model, const struct yoke_trainer_config *c, struct yokei_trainer_plan *plan, int i, int j)
+{
+    bool any = false;
+    for (int p = 0; p < plan->logical.n; p++) {
+        struct yoke_range first, last, both;
+        if (!is_tied(plan, p)) continue;
+        YOKE_TRY(overlap(plan, model, c, p, i, j, &first, &last, &both));
+        if (yokei_is_empty(both)) continue;
+        YOKE_TRY(keep_piece(plan, p, i, j, first, last, both));
+        any = true;
+    }
+    if (any) plan->ties[plan->n_ties++] = (struct yokei_tie){ i, j };
+    return YOKE_OK;
+}
+
 yoke_status yokei_plan_ties(const yoke_model *model, const struct yoke_trainer_config *c, struct yokei_trainer_plan *plan)
 {
     const struct yokei_mesh *m = &plan->mesh;
@@ -71,31 +103,8 @@ yoke_status yokei_plan_ties(const yoke_model *model, const struct yoke_trainer_c
     plan->ties = calloc((size_t)(n_first * n_last), sizeof *plan->ties);
     if (!plan->ties) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d pairs of ranks", n_first * n_last);
     for (int i = 0; i < n_first; i++)
-        for (int j = 0; j < n_last; j++) {
-            bool any = false;
-            for (int p = 0; p < plan->logical.n; p++) {
-                struct yoke_range first, last, both = { 0, 0 };
-                if (is_tied(plan, p)) YOKE_TRY(overlap(plan, model, c, p, i, j, &first, &last, &both));
-                any = any || both.begin < both.end;
-            }
-            if (any) plan->ties[plan->n_ties++] = (struct yokei_tie){ i, j };
-        }
+        for (int j = 0; j < n_last; j++) YOKE_TRY(plan_pair(model, c, plan, i, j));
     return YOKE_OK;
-}
-
-static yoke_status sum_tie(struct yoke_trainer *t, int tie, int logical, yoke_stream *stream)
-{
-    const struct yokei_trainer_plan *plan = &t->plan;
-    const struct yokei_state *s = &plan->state;
-    const struct yoke_parameter *whole = &plan->logical.item[logical];
-    struct yoke_range first, last, both = { 0, 0 };
-    const int own = yokei_parameter_find(&plan->parameters, whole->name);
-    YOKE_TRY(overlap(plan, t->model, &t->config, logical, plan->ties[tie].first, plan->ties[tie].last, &first, &last, &both));
-    if (both.begin >= both.end) return YOKE_OK;
-    const int64_t columns = yokei_logical_count(whole) / whole->shape[0];
-    const int64_t at = (both.begin - (plan->mesh.s == 0 ? first : last).begin) * columns;
-    void *rows = yoke_at(t->base, s->slot[own].gradient + (size_t)at * yoke_dtype_bytes(s->wide));
-    return yokei_ranks_sum(t->groups.ties[tie], rows, (both.end - both.begin) * columns, s->wide, stream);
 }
 
 yoke_status yokei_tied_sum(struct yoke_trainer *t, yoke_stream *stream)
@@ -105,11 +114,13 @@ yoke_status yokei_tied_sum(struct yoke_trainer *t, yoke_stream *stream)
     yoke_status status = YOKE_OK;
     for (int i = 0; i < s->n && t->groups.tied; i++)
         if (plan->tied[i]) YOKE_TRY(yokei_zero_sum(t, i, t->groups.tied, stream));
-    if (!t->groups.ties) return YOKE_OK;
+    if (!plan->n_tied_pieces) return YOKE_OK;
     YOKE_TRY(yokei_ranks_group(true));
-    for (int tie = 0; tie < plan->n_ties && !status; tie++)
-        for (int p = 0; p < plan->logical.n && !status; p++)
-            if (t->groups.ties[tie] && is_tied(plan, p)) status = sum_tie(t, tie, p, stream);
+    for (int k = 0; k < plan->n_tied_pieces && !status; k++) {
+        const struct yokei_tied_piece *piece = &plan->tied_piece[k];
+        void *rows = yoke_at(t->base, s->slot[piece->parameter].gradient + (size_t)piece->at * yoke_dtype_bytes(s->wide));
+        status = yokei_ranks_sum(t->groups.ties[piece->tie], rows, piece->n, s->wide, stream);
+    }
     const yoke_status ended = yokei_ranks_group(false);
     return status ? status : ended;
 }

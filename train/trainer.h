@@ -13,6 +13,12 @@ struct yokei_tie {
     int first, last;
 };
 
+/** Elements [at, at + n) of one of this rank's parameters, which it sums with the other rank of a tie. */
+struct yokei_tied_piece {
+    int tie, parameter;
+    int64_t at, n;
+};
+
 /** Everything that is known before anything is allocated. */
 struct yokei_trainer_plan {
     int rank, n_ranks;
@@ -33,6 +39,8 @@ struct yokei_trainer_plan {
     bool *tied, has_tied;         /* [parameters.n] that the first and the last stage both hold; whether the model has such */
     struct yokei_tie *ties;       /* [n_ties] where these stages have different widths; the same on all ranks */
     int n_ties;
+    struct yokei_tied_piece *tied_piece; /* [n_tied_pieces] of this rank, tie after tie */
+    int n_tied_pieces;
     int *stage_of;                /* [n_layers] */
     int *n_buckets;               /* [mesh.pipeline] that each stage sums over its replicas */
     bool *stage_recomputes;       /* [mesh.pipeline] */

@@ -28,19 +28,7 @@ static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape, con
     f->dropped = f->drop > 0 ? yoke_part_field(call, bytes, YOKE_WORKSPACE, f->rows.n_own * f->rows.C, yoke_dtype_bytes(shape->dtype)) : NULL;
 }
 
-static size_t bytes_of(const yoke_layer *layer, const struct yoke_shape *shape, enum yoke_part part)
-{
-    struct fields f;
-    size_t bytes[YOKE_N_PARTS];
-    lay_out(layer, shape, NULL, &f, bytes);
-    return bytes[part];
-}
-
-static yoke_status check(const yoke_layer *layer, const struct yoke_place *place)
-{
-    const struct yokei_vocabulary c = yokei_vocabulary_of(layer);
-    return yokei_deal_check(layer, place, c.V, "words");
-}
+YOKEI_BYTES_OF
 
 static bool parameter(const yoke_layer *layer, const struct yoke_place *place, int index, struct yoke_parameter *out)
 {
@@ -90,7 +78,7 @@ static yoke_status backward_weight(const yoke_layer *layer, const struct yoke_la
 #define EMBEDDING(config)                                                                                                             \
     {                                                                                                                                 \
         .size = sizeof(struct yoke_layer_type), .name = "embedding", .config_bytes = sizeof(config), .input_until = YOKE_UNTIL_F,     \
-        .output_until = YOKE_UNTIL_F, .gradient_until = YOKE_UNTIL_W, .check = check, .parameter = parameter, .bytes = bytes_of,      \
+        .output_until = YOKE_UNTIL_F, .gradient_until = YOKE_UNTIL_W, .check = yokei_vocabulary_check, .parameter = parameter, .bytes = bytes_of,      \
         .forward = forward, .backward_weight = backward_weight,                                                                       \
     }
 const struct yoke_layer_type yoke_layer_embedding = EMBEDDING(struct yoke_gpt2_config);

@@ -30,19 +30,7 @@ static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape, con
     f->parts = yoke_part_field(call, bytes, YOKE_WORKSPACE, shape->place->tensor_size * 2 * f->rows.N, yoke_dtype_bytes(wide));
 }
 
-static size_t bytes_of(const yoke_layer *layer, const struct yoke_shape *shape, enum yoke_part part)
-{
-    struct fields f;
-    size_t bytes[YOKE_N_PARTS];
-    lay_out(layer, shape, NULL, &f, bytes);
-    return bytes[part];
-}
-
-static yoke_status check(const yoke_layer *layer, const struct yoke_place *place)
-{
-    const struct yokei_vocabulary c = yokei_vocabulary_of(layer);
-    return yokei_deal_check(layer, place, c.V, "words");
-}
+YOKEI_BYTES_OF
 
 static void output(const yoke_layer *layer, const struct yoke_shape *shape, int64_t *rows_out, int64_t *columns_out)
 {
@@ -127,7 +115,7 @@ static yoke_status backward_weight(const yoke_layer *layer, const struct yoke_la
 #define HEAD(name_, config)                                                                                                         \
     {                                                                                                                               \
         .size = sizeof(struct yoke_layer_type), .name = name_, .config_bytes = sizeof(config), .input_until = YOKE_UNTIL_W,         \
-        .output_until = YOKE_UNTIL_W, .gradient_until = YOKE_UNTIL_F, .check = check, .output = output, .parameter = parameter,     \
+        .output_until = YOKE_UNTIL_W, .gradient_until = YOKE_UNTIL_F, .check = yokei_vocabulary_check, .output = output, .parameter = parameter,     \
         .bytes = bytes_of, .forward = forward, .backward_input = backward_input, .backward_weight = backward_weight,                \
     }
 const struct yoke_layer_type yoke_layer_head = HEAD("head", struct yoke_gpt2_config);

@@ -17,6 +17,18 @@ struct yokei_vocabulary {
     const char *embedding, *positions, *head; /* names of parameters; a head that is the embedding has its name */
 };
 struct yokei_vocabulary yokei_vocabulary_of(const yoke_layer *layer);
+/** Refuse a place where a rank would have none of the words. */
+yoke_status yokei_vocabulary_check(const yoke_layer *layer, const struct yoke_place *place);
+
+/** `bytes_of` of a type that lists its fields in lay_out(layer, shape, call, &fields, bytes). */
+#define YOKEI_BYTES_OF                                                                                          \
+    static size_t bytes_of(const yoke_layer *layer, const struct yoke_shape *shape, enum yoke_part part)        \
+    {                                                                                                           \
+        struct fields f;                                                                                        \
+        size_t bytes[YOKE_N_PARTS];                                                                             \
+        lay_out(layer, shape, NULL, &f, bytes);                                                                 \
+        return bytes[part];                                                                                     \
+    }
 
 /** Describe a parameter: "<layer's name without its last word>.<suffix>", or the suffix alone where `scope` is NULL. */
 void yokei_parameter(struct yoke_parameter *out, const char *scope, const char *suffix, enum yoke_init init, double std,

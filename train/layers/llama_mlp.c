@@ -27,13 +27,7 @@ static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape, con
     f->douter = yoke_part_field(call, bytes, YOKE_WORKSPACE, f->half.rows.N * f->half.outer_width, yoke_dtype_bytes(shape->dtype));
 }
 
-static size_t bytes_of(const yoke_layer *layer, const struct yoke_shape *shape, enum yoke_part part)
-{
-    struct fields f;
-    size_t bytes[YOKE_N_PARTS];
-    lay_out(layer, shape, NULL, &f, bytes);
-    return bytes[part];
-}
+YOKEI_BYTES_OF
 
 static bool parameter(const yoke_layer *layer, const struct yoke_place *place, int index, struct yoke_parameter *out)
 {

@@ -14,3 +14,8 @@ struct yokei_vocabulary yokei_vocabulary_of(const yoke_layer *layer)
     return (struct yokei_vocabulary){ .C = c->n_embd, .V = c->vocab_size, .n_positions = c->n_positions, .std = c->initializer_range,
                                       .drop = c->embd_pdrop, .embedding = "wte.weight", .positions = "wpe.weight", .head = "wte.weight" };
 }
+
+yoke_status yokei_vocabulary_check(const yoke_layer *layer, const struct yoke_place *place)
+{
+    return yokei_deal_check(layer, place, yokei_vocabulary_of(layer).V, "words");
+}
