@@ -4,7 +4,7 @@
 
 extern const struct host_isa host_isa_generic;
 #ifdef __x86_64__
-extern const struct host_isa host_isa_avx2, host_isa_avx512;
+extern const struct host_isa host_isa_avx2, host_isa_avx512, host_isa_avx512bf16;
 
 #include <cpuid.h>
 
@@ -24,6 +24,7 @@ int host_find_isas(const struct host_isa *isas_out[HOST_MAX_ISAS])
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
     const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    if (avx512 && __builtin_cpu_supports("avx512bf16")) isas_out[n++] = &host_isa_avx512bf16;
     if (avx512) isas_out[n++] = &host_isa_avx512;
     if (avx2) isas_out[n++] = &host_isa_avx2;
 #endif

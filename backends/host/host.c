@@ -27,7 +27,7 @@ static yoke_status describe(struct yoke_device_info *info, const struct host_isa
     info->storage = 1u << YOKE_F32 | 1u << YOKE_F16 | 1u << YOKE_BF16;
     info->arithmetic = 1u << YOKE_F32;
     if (onednn && host_onednn_has(onednn, YOKE_F16)) info->arithmetic |= 1u << YOKE_F16;
-    if (onednn && host_onednn_has(onednn, YOKE_BF16)) info->arithmetic |= 1u << YOKE_BF16;
+    if (best->bf16 || (onednn && host_onednn_has(onednn, YOKE_BF16))) info->arithmetic |= 1u << YOKE_BF16;
     yokei_text(info->features, sizeof info->features, "%s%s%s%s%s", best->name, info->arithmetic & 1u << YOKE_F16 ? " f16" : "",
                info->arithmetic & 1u << YOKE_BF16 ? " bf16" : "", onednn ? " onednn " : "",
                onednn ? host_onednn_version(onednn) : "");

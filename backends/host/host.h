@@ -3,7 +3,7 @@
  * The host backend: the CPU.
  *
  * Each family is one text, written once over the vectors of vec.h and compiled once per instruction set (generic, avx2,
- * avx512; see local.mk). isa.c gathers the tables of one instruction set, dispatch.c chooses among them at run time,
+ * avx512, avx512bf16; see local.mk). isa.c gathers the tables of one instruction set, dispatch.c chooses among them at run time,
  * and gemm has one variant more, oneDNN (onednn.c). Ops run at once on the calling thread's OpenMP team.
  */
 #ifndef BACKENDS_HOST_HOST_H
@@ -15,6 +15,7 @@
 /** The families of one instruction set. */
 struct host_isa {
     const char *name;
+    bool bf16; /* has products of bf16, does not widen it */
     const struct yoke_gemm_ops *gemm;
     const struct yoke_norm_ops *norm;
     const struct yoke_act_ops *act;
@@ -30,7 +31,7 @@ struct host_isa {
                       int64_t ldy);
 };
 
-enum { HOST_MAX_ISAS = 3 };
+enum { HOST_MAX_ISAS = 4 };
 
 struct host_onednn;
 

@@ -5,6 +5,9 @@
 extern const struct host_isa HOST_NAME(host_isa);
 const struct host_isa HOST_NAME(host_isa) = {
     .name = HOST_TEXT(HOST_ISA),
+#ifdef HOST_BF16
+    .bf16 = true,
+#endif
     .gemm = &HOST_NAME(host_gemm_ops),
     .norm = &HOST_NAME(host_norm_ops),
     .act = &HOST_NAME(host_act_ops),

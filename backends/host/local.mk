@@ -4,7 +4,7 @@ libyoke_la_SOURCES += \
 	backends/host/dispatch.c backends/host/onednn.c
 
 host_kernels = \
-	backends/host/vec.h backends/host/tile.h backends/host/random.h backends/host/kernels.h backends/host/attention.h backends/host/isa.c \
+	backends/host/vec.h backends/host/tile.h backends/host/tile_bf16.h backends/host/random.h backends/host/kernels.h backends/host/attention.h backends/host/isa.c \
 	backends/host/gemm.c backends/host/norm.c backends/host/act.c backends/host/attention.c \
 	backends/host/attention_backward.c backends/host/embed.c backends/host/loss.c backends/host/optim.c \
 	backends/host/cast.c backends/host/elementwise.c backends/host/rope.c
@@ -15,14 +15,18 @@ libhost_generic_la_CPPFLAGS = $(AM_CPPFLAGS) -DHOST_ISA=generic
 libyoke_la_LIBADD += libhost-generic.la
 
 if HOST_X86
-noinst_LTLIBRARIES += libhost-avx2.la libhost-avx512.la
+noinst_LTLIBRARIES += libhost-avx2.la libhost-avx512.la libhost-avx512bf16.la
 libhost_avx2_la_SOURCES = $(host_kernels)
 libhost_avx2_la_CPPFLAGS = $(AM_CPPFLAGS) -DHOST_ISA=avx2
 libhost_avx2_la_CFLAGS = $(AM_CFLAGS) -mavx2 -mfma -mf16c
 libhost_avx512_la_SOURCES = $(host_kernels)
 libhost_avx512_la_CPPFLAGS = $(AM_CPPFLAGS) -DHOST_ISA=avx512
-libhost_avx512_la_CFLAGS = $(AM_CFLAGS) -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
-libyoke_la_LIBADD += libhost-avx2.la libhost-avx512.la
+avx512_flags = -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
+libhost_avx512_la_CFLAGS = $(AM_CFLAGS) $(avx512_flags)
+libhost_avx512bf16_la_SOURCES = $(host_kernels)
+libhost_avx512bf16_la_CPPFLAGS = $(AM_CPPFLAGS) -DHOST_ISA=avx512bf16
+libhost_avx512bf16_la_CFLAGS = $(AM_CFLAGS) $(avx512_flags) -mavx512bf16
+libyoke_la_LIBADD += libhost-avx2.la libhost-avx512.la libhost-avx512bf16.la
 endif
 
 noinst_PROGRAMS += bench/host_ops
@@ -33,3 +37,11 @@ check_PROGRAMS += tests/unit/host_backend
 YOKE_TESTS += tests/unit/host_backend
 tests_unit_host_backend_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_host_backend_LDADD = libyoke.la $(CMOCKA_LIBS) -lm
+
+if HOST_X86
+check_PROGRAMS += tests/unit/host_tile_bf16
+YOKE_TESTS += tests/unit/host_tile_bf16
+tests_unit_host_tile_bf16_CPPFLAGS = $(AM_CPPFLAGS) -DHOST_ISA=avx512bf16
+tests_unit_host_tile_bf16_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(avx512_flags) -mavx512bf16
+tests_unit_host_tile_bf16_LDADD = libyoke.la $(CMOCKA_LIBS) -lm
+endif

@@ -2,7 +2,7 @@
 /**
  * Vectors of f32 for the kernels of the host: loads and stores of every storage type, fused multiply-add, exponential.
  *
- * The text is compiled once per instruction set (HOST_ISA = generic, avx2, avx512 with its compiler flags) and uses
+ * The text is compiled once per instruction set (HOST_ISA = generic, avx2, avx512, avx512bf16 with its compiler flags) and uses
  * GCC's vector extensions, which clang has too; intrinsics stand only where the extensions have no word for it.
  * Functions take the storage type as a constant first argument and are always inlined, so that a kernel written once
  * becomes one loop per type (HOST_BY_TYPE).
@@ -27,6 +27,9 @@
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__)
 #define HOST_AVX512 1
 enum { VL = 16 }; /* f32 lanes of a vector */
+#ifdef __AVX512BF16__
+#define HOST_BF16 1 /* dot products of pairs of bf16: tile_bf16.h */
+#endif
 #elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 #define HOST_AVX2 1
 enum { VL = 8 };
