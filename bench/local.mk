@@ -4,10 +4,15 @@ bench_opencl_gemm_SOURCES = bench/opencl_gemm.c
 bench_opencl_gemm_LDADD = libyoke.la -lm
 EXTRA_DIST += bench/train_torch.py
 noinst_PROGRAMS += bench/train
-bench_train_SOURCES = bench/train.c
+bench_train_SOURCES = bench/rival.h bench/train.c
 # Its rival is a script that is not built: found from any build folder.
 bench_train_CPPFLAGS = $(AM_CPPFLAGS) -DSOURCES='"$(abs_top_srcdir)"'
 bench_train_LDADD = libyoke-train.la libyoke.la -lm
+noinst_PROGRAMS += bench/attention
+bench_attention_SOURCES = bench/rival.h bench/attention.c
+bench_attention_CPPFLAGS = $(AM_CPPFLAGS) -DSOURCES='"$(abs_top_srcdir)"'
+bench_attention_LDADD = libconform.la libyoke.la -lm
+EXTRA_DIST += bench/attention_torch.py
 noinst_PROGRAMS += bench/collectives
 bench_collectives_SOURCES = bench/collectives.h bench/collectives_rows.c bench/collectives_neighbour.c bench/collectives.c
 # Runs the command of this build, and compiles the other MPI's side where there is its compiler.

@@ -12,9 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include "bench/rival.h"
 #include "core/base/base.h"
 #include "train/loop.h"
 
@@ -30,42 +29,10 @@ struct side {
 };
 
 /* ---- the other side: a Python process that takes a step per line ---- */
-struct rival {
-    pid_t pid;
-    FILE *to, *from;
-};
-
-static bool start_rival(struct rival *r, char *const argv[])
-{
-    int down[2], up[2];
-    char line[256];
-    if (pipe(down) || pipe(up)) return false;
-    r->pid = fork();
-    if (r->pid == 0) {
-        dup2(down[0], 0), dup2(up[1], 1);
-        close(down[0]), close(down[1]), close(up[0]), close(up[1]);
-        execv(argv[0], argv);
-        _exit(127);
-    }
-    close(down[0]), close(up[1]);
-    r->to = fdopen(down[1], "w");
-    r->from = fdopen(up[0], "r");
-    return r->pid > 0 && fgets(line, sizeof line, r->from) && !strcmp(line, "ready\n");
-}
-
 static bool rival_step(struct rival *r, double *loss, double *seconds)
 {
     char line[256];
-    fputs("step\n", r->to);
-    fflush(r->to);
-    return fgets(line, sizeof line, r->from) && sscanf(line, "%lf %lf", loss, seconds) == 2;
-}
-
-static void stop_rival(struct rival *r)
-{
-    if (r->to) fclose(r->to);
-    if (r->from) fclose(r->from);
-    if (r->pid > 0) waitpid(r->pid, NULL, 0);
+    return ask_rival(r, "step", line, sizeof line) && sscanf(line, "%lf %lf", loss, seconds) == 2;
 }
 
 /* ---- our side ---- */

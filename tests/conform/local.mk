@@ -11,3 +11,8 @@ check_PROGRAMS += tests/unit/conform
 tests_unit_conform_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_conform_LDADD = libconform.la libyoke.la $(CMOCKA_LIBS)
 YOKE_TESTS += tests/unit/conform
+
+check_PROGRAMS += tests/unit/attention_long
+tests_unit_attention_long_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_attention_long_LDADD = libconform.la libyoke.la $(CMOCKA_LIBS) -lm
+YOKE_TESTS += tests/unit/attention_long
