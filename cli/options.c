@@ -42,7 +42,7 @@ const struct cli_option cli_option_table[] = {
     /* ---- trace: cli/trace.c ---- */
     { "format", CLI_TRACE, CLI_CHOICE, .value = "text", .choices = "text|json|chrome",
       .help = "For people, for scripts, or a time line for chrome://tracing and ui.perfetto.dev" },
-    { "to", CLI_TRACE | CLI_TOKENIZE, CLI_TEXT, 'o', .no_key = true, .metavar = "FILE", .help = "Write to this file, whole or not at all, instead of to stdout" },
+    { "to", CLI_TRACE | CLI_TOKENIZE | CLI_VERIFY, CLI_TEXT, 'o', .no_key = true, .metavar = "FILE", .help = "Write to this file, whole or not at all, instead of to stdout" },
     { "last", CLI_TRACE, CLI_INT, .value = "5", .least = 0, .most = 1024, .help = "Operations to show of each rank, in text and JSON" },
 
     /* ---- schedule: cli/schedule.c ---- */
@@ -82,7 +82,10 @@ const struct cli_option cli_option_table[] = {
     { "op", CLI_VERIFY, CLI_TEXT, .metavar = "WORD", .help = "Only this op, such as layernorm_backward, or family, such as norm" },
     { "dtype", CLI_VERIFY, CLI_CHOICE, .choices = DTYPES "|f64", .help = "Only this data type" },
     { "variant", CLI_VERIFY, CLI_TEXT, .metavar = "NAME", .help = "Only this variant of each op; default: all of them" },
-    { "full", CLI_VERIFY, CLI_FLAG, .help = "The full sweep of shapes (minutes)" },
+    { "case", CLI_VERIFY, CLI_INT, .metavar = "N", .least = 1, .most = 100000, .help = "Only this case of each line, as the report numbers them" },
+    { "full", CLI_VERIFY, CLI_FLAG, .help = "The full sweep of shapes, with every variant in every type (minutes)" },
+    { "hang-seconds", CLI_VERIFY, CLI_TIME, .value = "300s", .metavar = "TIME", .least = 1, .most = 86400,
+      .help = "How long one case may take, compiling its program included, before it counts as hung" },
     { "seed", CLI_VERIFY | CLI_TRAIN | CLI_PLAN | CLI_PARITY | CLI_SAMPLE, CLI_INT, .value = "1", .least = 0, .most = 9e15, .help = "Seed of everything that is drawn at random" },
     { "sizes", CLI_BENCH_GEMM, CLI_LIST, .value = "256,512,1024", .metavar = "N|MxNxK,...",
       .help = "Sizes of the products C[M,N] = A[M,K] B[K,N]; one number stands for all three" },

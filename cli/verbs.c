@@ -37,10 +37,19 @@ const struct cli_verb cli_verb_table[] = {
       .run = cli_rank },
     { "verify", CLI_VERIFY, .summary = "Hold every operation of a device to the float64 reference and its error bound",
       .example = "yoke verify --device opencl:0            # every operation, type and variant\n"
-                 "yoke verify --device host --op gemm --dtype bf16",
+                 "yoke verify --device host --op gemm --dtype bf16\n"
+                 "# a bug report: the device, its driver, the first operation that differs, and how to repeat that case\n"
+                 "yoke verify --device opencl:0 --json -o report.json",
       .description = "Runs each operation on ragged shapes and hard inputs (NaN, infinities, subnormals, signed zeros) and "
                      "compares with plain C in float64. A result is the largest error divided by its bound, derived from "
-                     "the unit roundoff and the length of the sums: above 1 it fails. Exit code 17 when anything failed.",
+                     "the unit roundoff and the length of the sums: above 1 it fails. A second run must give the same bits, and "
+                     "nothing outside a result may change. For device reference, its derivatives are held to central differences.\n\n"
+                     "What fails is summed up by the first operation in the order in which a model's forward and backward pass use "
+                     "them: the case, the worst element, why, and the command that repeats that case alone. With --json also the "
+                     "build, the host, the device with its driver, the tuning file, the variables that matter, and every line.\n\n"
+                     "Operations run in a child process. One that does not compile, kills its process, or does not come back within "
+                     "--hang-seconds is a line that fails with that reason, and the sweep goes on behind it.\n\n"
+                     "Exit code 17 when anything failed, 12 without the device, 2 for a name that does not exist.",
       .run = cli_verify },
     { "bench gemm", CLI_BENCH_GEMM, .summary = "Measure matrix products, with the known libraries beside them",
       .example = "yoke bench gemm --device host --sizes 512,1024 --dtypes f32,bf16\n"

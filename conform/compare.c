@@ -138,7 +138,7 @@ static void compare_element(const struct trial *t, int id, int64_t b, int64_t r,
     if (isfinite(got) && isfinite(wanted) && bound >= 0) f->ulp = fmax(f->ulp, fabs(got - wanted) / ulp_of(x->dtype, fmax(fabs(wanted), size)));
     if (f->output && !(ratio > f->ratio)) return;
     *f = (struct finding){ .ratio = ratio, .ulp = f->ulp, .output = x->name, .index = { b, r, c }, .got = got,
-                           .wanted = wanted, .bound = bound };
+                           .wanted = wanted, .bound = bound, .has_element = true };
 }
 
 static void compare(const struct trial *t, struct finding *f)
@@ -183,12 +183,30 @@ static void check_untouched(const struct trial *t, struct finding *f)
             const int64_t offset = (int64_t)i - (int64_t)x->lead_bytes;
             const int64_t element = offset >= 0 ? offset / bytes : -1 - (-1 - offset) / bytes;
             if (writer && inside(writer, element)) continue;
+            *f = (struct finding){ .ratio = INFINITY, .ulp = f->ulp, .output = x->name, .reason = "" };
             yokei_text(f->reason, sizeof f->reason, "%s: element %lld, outside the result, was overwritten%s", x->name,
                        (long long)element, writer ? "" : " (an input)");
-            f->ratio = INFINITY;
-            f->output = x->name;
             break;
         }
+    }
+}
+
+/* The element in which two images of a tensor's memory differ first, as what failed: got the second run's, wanted the first's. */
+static void name_changed_element(const struct trial *t, int id, const unsigned char *first, struct finding *f)
+{
+    const struct tensor *x = writer_of(t, id), *at = &t->tensor[id];
+    *f = (struct finding){ .ratio = INFINITY, .ulp = f->ulp, .output = at->name, .reason = "" };
+    yokei_text(f->reason, sizeof f->reason, "%s: a second run gave other bits (got: the second run's, wanted: the first's)", x ? x->name : at->name);
+    for (int64_t i = 0; x && i < x->extent; i++) {
+        const int64_t element_bytes = (int64_t)yoke_dtype_bytes(x->dtype), offset = (int64_t)at->lead_bytes + i * element_bytes;
+        if (!inside(x, i) || !memcmp(first + offset, at->after + offset, (size_t)element_bytes)) continue;
+        const int64_t in_batch = x->stride ? i % x->stride : i;
+        f->output = x->name;
+        f->has_element = true;
+        f->index[0] = x->stride ? i / x->stride : 0, f->index[1] = in_batch / x->ld, f->index[2] = in_batch % x->ld;
+        f->got = yokei_load(x->dtype, at->after + at->lead_bytes, i);
+        f->wanted = yokei_load(x->dtype, first + at->lead_bytes, i);
+        return;
     }
 }
 
@@ -211,9 +229,7 @@ static yoke_status check_repeatable(struct trial *t, struct finding *f)
     for (int id = 0; id < CONFORM_MAX_TENSORS && !f->reason[0]; id++) {
         const struct tensor *x = &t->tensor[id];
         if (!x->memory || !memcmp(first[id], x->after, x->image_bytes)) continue;
-        yokei_text(f->reason, sizeof f->reason, "%s: a second run gave other bits", x->name);
-        f->ratio = INFINITY;
-        f->output = x->name;
+        name_changed_element(t, id, first[id], f);
     }
 free_images:
     for (int id = 0; id < CONFORM_MAX_TENSORS; id++) free(first[id]);

@@ -2,7 +2,6 @@
 /* The sweep over ops, types and variants, and its lines. */
 #include "conform/trial.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define ROW(op) [YOKE_OP_##op] = &conform_row_##op,
@@ -35,24 +34,33 @@ struct run {
     struct conform_options options;
     conform_callback callback;
     void *context;
+    bool is_past; /* of options.after */
     struct conform_summary summary;
 };
 
-static bool selected(const struct conform_options *options, enum yoke_op_id op)
+static bool op_named(const char *name)
+{
+    for (int op = 0; op < YOKE_N_OPS; op++)
+        if (!strcmp(name, yokei_op_names[op])) return true;
+    return false;
+}
+
+bool conform_selected(const struct conform_options *options, enum yoke_op_id op)
 {
     if (!options->op || !strcmp(options->op, yokei_op_names[op])) return true;
+    if (options->only_case && op_named(options->op)) return false; /* a case is one op's, also of one called like its family */
     for (size_t i = 0; i < YOKE_COUNT(families); i++)
         if (!strcmp(options->op, families[i].name) && families[i].first <= op && op <= families[i].last) return true;
     return false;
 }
 
-static yoke_status check_options(const struct conform_options *options)
+yoke_status conform_check_options(const struct conform_options *options)
 {
     const char *names[YOKE_N_OPS + YOKE_COUNT(families) + 1] = { NULL };
     bool found = false;
     for (int op = 0; op < YOKE_N_OPS; op++) {
         names[op] = yokei_op_names[op];
-        found |= selected(options, (enum yoke_op_id)op);
+        found |= conform_selected(options, (enum yoke_op_id)op);
     }
     for (size_t i = 0; i < YOKE_COUNT(families); i++) names[YOKE_N_OPS + i] = families[i].name;
     if (!found) {
@@ -75,21 +83,62 @@ static void note(struct conform_line *line, const struct trial *t, const struct 
     }
     if (!first_failure && (line->verdict == CONFORM_FAIL || (line->n_cases > 1 && !(f->ratio > line->ratio)))) return;
     line->ratio = f->ratio;
+    line->status = f->status;
+    line->has_element = f->has_element;
+    line->case_number = t->index + 1;
     yokei_text(line->worst_case, sizeof line->worst_case, "%s", t->words);
     yokei_text(line->worst_output, sizeof line->worst_output, "%s", f->output ? f->output : "");
     memcpy(line->worst_index, f->index, sizeof f->index);
     line->got = f->got, line->wanted = f->wanted, line->bound = f->bound;
 }
 
-static void finish_line(struct run *run, struct conform_line *line)
+static void hand_over(struct run *run, const struct conform_line *line)
+{
+    struct conform_summary *s = &run->summary;
+    int *const counts[] = { &s->n_pass, &s->n_fail, &s->n_skip, &s->n_left_out };
+    s->n_cases += line->n_cases;
+    *counts[line->verdict] += 1;
+    if (run->callback) run->callback(run->context, line);
+}
+
+static void finish_line(struct run *run, struct conform_line *line, int end)
 {
     if (line->verdict == CONFORM_PASS && line->n_cases == 0) {
         line->verdict = CONFORM_SKIP;
-        yokei_text(line->reason, sizeof line->reason, "%s", yoke_last_error());
+        if (line->n_not_offered) yokei_text(line->reason, sizeof line->reason, "%s", yoke_last_error());
+        else yokei_text(line->reason, sizeof line->reason, "%s has cases 1 to %d, and no case %d", line->op, end, run->options.only_case);
     }
-    run->summary.n_cases += line->n_cases;
-    *(line->verdict == CONFORM_PASS ? &run->summary.n_pass : line->verdict == CONFORM_FAIL ? &run->summary.n_fail : &run->summary.n_skip) += 1;
-    if (run->callback) run->callback(run->context, line);
+    hand_over(run, line);
+}
+
+/* Whether the line comes before those that are wanted, or is the one behind which they begin. */
+static bool is_behind_us(struct run *run, const struct conform_line *line, enum conform_verdict *verdict_out)
+{
+    const struct conform_line *after = run->options.after;
+    if (!after || run->is_past) return false;
+    if (strcmp(after->op, line->op) || after->dtype != line->dtype || strcmp(after->variant, line->variant)) return true;
+    run->is_past = true;
+    *verdict_out = CONFORM_FAIL;
+    return true;
+}
+
+static void run_case(struct run *run, struct conform_line *line, yoke_status *status_out)
+{
+    struct trial *t = &run->trial;
+    struct finding f = { .ratio = 0 };
+    if (run->options.before_case) {
+        struct conform_line now = *line;
+        now.case_number = t->index + 1;
+        run->options.before_case(run->context, &now);
+    }
+    const yoke_status status = *status_out = trial_run(t, &f);
+    if (status == YOKE_EUNSUPPORTED) line->n_not_offered++;
+    if (status == YOKE_EUNSUPPORTED || status == YOKE_ENOMEM) return;
+    if (status) {
+        f = (struct finding){ .ratio = INFINITY, .status = status };
+        yokei_text(f.reason, sizeof f.reason, "%s: %s", yoke_status_name(status), yoke_last_error());
+    }
+    note(line, t, &f);
 }
 
 /* All cases of one op, type and variant. An op that fails to run is a line that fails, not an error of the sweep. */
@@ -98,25 +147,29 @@ static yoke_status run_line(struct run *run, enum yoke_op_id op, const char *var
     struct trial *t = &run->trial;
     struct conform_line line = { .size = sizeof line, .op = yokei_op_names[op], .dtype = t->dtype, .variant = variant,
                                  .device = yoke_device_info(t->device.device)->spec, .seed = t->seed };
-    const int n_cases = t->row->n_cases + (run->options.full ? RANDOM_CASES_FULL : RANDOM_CASES);
-    for (t->index = 0; t->index < n_cases; t->index++) {
-        struct finding f = { .ratio = 0 };
-        const yoke_status status = trial_run(t, &f);
-        if (status == YOKE_EUNSUPPORTED) {
-            line.n_not_offered++;
-            continue;
-        }
+    const int only = run->options.only_case, most = t->row->n_cases + RANDOM_CASES_FULL;
+    const int end = only ? YOKE_MIN(only, most) : run->options.full ? most : t->row->n_cases + RANDOM_CASES;
+    if (is_behind_us(run, &line, verdict_out)) return YOKE_OK;
+    /* The first failure is the one to look at. */
+    for (t->index = only ? only - 1 : 0; t->index < end && line.verdict != CONFORM_FAIL; t->index++) {
+        yoke_status status;
+        run_case(run, &line, &status);
         if (status == YOKE_ENOMEM) return status;
-        if (status) {
-            f = (struct finding){ .ratio = INFINITY };
-            yokei_text(f.reason, sizeof f.reason, "%s: %s", yoke_status_name(status), yoke_last_error());
-        }
-        note(&line, t, &f);
-        if (line.verdict == CONFORM_FAIL) break; /* the first failure is the one to look at */
     }
-    finish_line(run, &line);
+    finish_line(run, &line, most);
     *verdict_out = line.verdict;
     return YOKE_OK;
+}
+
+/* The line of a variant that this sweep does not run. */
+static void leave_out(struct run *run, enum yoke_op_id op, const char *variant, const char *why)
+{
+    struct conform_line line = { .size = sizeof line, .op = yokei_op_names[op], .dtype = run->trial.dtype, .variant = variant,
+                                 .device = yoke_device_info(run->trial.device.device)->spec, .verdict = CONFORM_LEFT_OUT, .seed = run->trial.seed };
+    enum conform_verdict verdict;
+    if (is_behind_us(run, &line, &verdict)) return;
+    yokei_text(line.reason, sizeof line.reason, "%s; the full sweep runs it", why);
+    hand_over(run, &line);
 }
 
 /* Programs that are compiled at run time cost a second or more per variant and type the first time, where the variants
@@ -150,6 +203,8 @@ static bool do_lanes_meet(enum yoke_op_id op)
     }
 }
 
+static const char chosen[] = "(chosen)"; /* the line of whichever variant the device chooses by shape, type and tuning file */
+
 /* One line per variant; with `full`, one more for what the device chooses itself. Where programs are compiled, and nothing
  * more was asked for, every variant is run in f32 (but see do_lanes_meet) and the first that is offered in the other types. */
 static yoke_status run_variants(struct run *run, enum yoke_op_id op)
@@ -163,14 +218,20 @@ static yoke_status run_variants(struct run *run, enum yoke_op_id op)
     const char *variant;
     int n = 0;
     for (; (variant = yoke_variant_name(device, name, n)); n++) {
-        if ((wanted && strcmp(wanted, variant)) || (first_only && verdict != CONFORM_SKIP)) continue;
-        if (skips_64 && strcmp(variant, "l64w1") == 0) continue;
-        YOKE_TRY(yoke_variant_force(device, name, variant));
-        const yoke_status status = run_line(run, op, variant, &verdict);
-        YOKE_TRY(yoke_variant_force(device, name, NULL));
-        YOKE_TRY(status);
+        if (wanted && strcmp(wanted, variant)) continue;
+        if (first_only && verdict != CONFORM_SKIP) {
+            leave_out(run, op, variant, "in this type another variant is run, and this one in f32");
+        } else if (skips_64 && strcmp(variant, "l64w1") == 0) {
+            leave_out(run, op, variant, "no lanes meet in this op, and l32w1 is run");
+        } else {
+            YOKE_TRY(yoke_variant_force(device, name, variant));
+            const yoke_status status = run_line(run, op, variant, &verdict);
+            YOKE_TRY(yoke_variant_force(device, name, NULL));
+            YOKE_TRY(status);
+        }
     }
-    return !wanted && (n == 0 || run->options.full) ? run_line(run, op, n == 0 ? "" : "(chosen)", &verdict) : YOKE_OK;
+    if (n == 0) return wanted ? YOKE_OK : run_line(run, op, "", &verdict);
+    return (wanted ? strcmp(wanted, chosen) == 0 : run->options.full) ? run_line(run, op, chosen, &verdict) : YOKE_OK;
 }
 
 static yoke_status run_all(struct run *run)
@@ -178,18 +239,41 @@ static yoke_status run_all(struct run *run)
     struct trial *t = &run->trial;
     const uint32_t storage = yoke_device_info(t->device.device)->storage;
     static const yoke_dtype dtypes[] = { YOKE_F32, YOKE_F16, YOKE_BF16, YOKE_F64 };
-    for (int op = 0; op < YOKE_N_OPS; op++) {
-        if (!selected(&run->options, (enum yoke_op_id)op)) continue;
+    for (int place = 0; place < YOKE_N_OPS; place++) {
+        const enum yoke_op_id op = conform_op_at(place);
+        if (!conform_selected(&run->options, op)) continue;
         t->row = rows[op];
         for (size_t i = 0; i < YOKE_COUNT(dtypes); i++) {
             t->dtype = dtypes[i];
             if (!(t->row->dtypes & 1u << t->dtype)) continue;
             if (t->dtype == YOKE_F64 && !(storage & 1u << YOKE_F64)) continue; /* of the reference backend alone */
             if (run->options.dtype && strcmp(yoke_dtype_name(t->dtype), run->options.dtype)) continue;
-            YOKE_TRY(run_variants(run, (enum yoke_op_id)op));
+            YOKE_TRY(run_variants(run, op));
         }
     }
     return YOKE_OK;
+}
+
+/* Names the variants that there are of the ops asked for, each once. */
+static yoke_status unknown_variant(const struct run *run)
+{
+    const yoke_device *device = run->trial.device.device;
+    const char *names[64], *variant;
+    char list[512] = "";
+    int n = 0;
+    for (int op = 0; op < YOKE_N_OPS; op++) {
+        if (!conform_selected(&run->options, (enum yoke_op_id)op)) continue;
+        for (int i = 0; n + 1 < (int)YOKE_COUNT(names) && (variant = yoke_variant_name(device, yokei_op_names[op], i)); i++) {
+            int known = 0;
+            while (known < n && strcmp(names[known], variant)) known++;
+            if (known == n) names[n++] = variant;
+        }
+    }
+    names[n] = NULL;
+    for (int i = 0; i < n; i++) yokei_text(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", names[i]);
+    const char *near = yokei_nearest(run->options.variant, names);
+    return yoke_fail(YOKE_EINVAL, "conformance: device %s has no variant '%s' of the ops asked for%s%s%s; it has: %s", yoke_device_info(device)->spec,
+                     run->options.variant, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "", n ? list : "none");
 }
 
 yoke_status conform_run(yoke_device *device, const struct conform_options *options, conform_callback callback,
@@ -199,7 +283,7 @@ yoke_status conform_run(yoke_device *device, const struct conform_options *optio
                        .summary = { .size = sizeof run.summary } };
     if (!device) return yoke_fail(YOKE_EINVAL, "conform_run: no device");
     if (options) run.options = *options;
-    YOKE_TRY(check_options(&run.options));
+    YOKE_TRY(conform_check_options(&run.options));
     struct trial *t = &run.trial;
     t->seed = run.options.seed ? run.options.seed : 1;
     t->device.device = device;
@@ -210,9 +294,8 @@ yoke_status conform_run(yoke_device *device, const struct conform_options *optio
     YOKE_TRY_GOTO(yoke_stream_create(device, &t->device.stream), destroy_oracle);
     status = run_all(&run);
     yoke_stream_destroy(t->device.stream);
-    if (!status && run.options.variant && run.summary.n_pass + run.summary.n_fail + run.summary.n_skip == 0)
-        status = yoke_fail(YOKE_EINVAL, "conformance: device %s has no variant '%s' of the ops asked for",
-                           yoke_device_info(device)->spec, run.options.variant);
+    if (!status && run.options.variant && run.summary.n_pass + run.summary.n_fail + run.summary.n_skip == 0 && !run.options.after)
+        status = unknown_variant(&run);
 destroy_oracle:
     yoke_stream_destroy(t->oracle.stream);
 close_device:
@@ -223,25 +306,6 @@ close_device:
 
 const char *conform_verdict_name(enum conform_verdict verdict)
 {
-    return verdict == CONFORM_PASS ? "PASS" : verdict == CONFORM_FAIL ? "FAIL" : "SKIP";
-}
-
-void conform_text(const struct conform_line *line, char *text, size_t bytes)
-{
-    char name[160], at[64] = "";
-    yokei_text(name, sizeof name, "%s %s %s%s%s", line->op, yoke_dtype_name(line->dtype), line->variant, line->variant[0] ? " " : "",
-               line->device);
-    if (line->worst_index[0])
-        yokei_text(at, sizeof at, "%lld,", (long long)line->worst_index[0]);
-    yokei_text(at + strlen(at), sizeof at - strlen(at), "%lld,%lld", (long long)line->worst_index[1], (long long)line->worst_index[2]);
-    if (line->n_cases == 0) {
-        yokei_text(text, bytes, "%-44s %s  %s", name, conform_verdict_name(line->verdict), line->reason);
-    } else if (line->verdict == CONFORM_PASS) {
-        yokei_text(text, bytes, "%-44s %3d cases  bound %.2f  ulp %.3g  worst %s[%s] (%s)  %s", name, line->n_cases, line->ratio,
-                   line->ulp, line->worst_output, at, line->worst_case, conform_verdict_name(line->verdict));
-    } else {
-        yokei_text(text, bytes, "%-44s %3d cases  bound %.2f  ulp %.3g  worst %s[%s] got %.9g wanted %.9g bound %.3g (%s, seed %llu)  %s: %s",
-                   name, line->n_cases, line->ratio, line->ulp, line->worst_output, at, line->got, line->wanted, line->bound,
-                   line->worst_case, (unsigned long long)line->seed, conform_verdict_name(line->verdict), line->reason);
-    }
+    static const char *const names[] = { "PASS", "FAIL", "SKIP", "LEFT OUT" };
+    return names[verdict];
 }

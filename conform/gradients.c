@@ -495,6 +495,7 @@ static yoke_status compare_input(struct check *c, const struct pair *pair, int w
         line->ratio = isnan(ratio) ? INFINITY : ratio;
         line->worst_index[2] = i;
         line->got = DX(which)[i], line->wanted = numeric, line->bound = bound;
+        line->has_element = true;
     }
     return YOKE_OK;
 }
@@ -553,6 +554,26 @@ release_arrays:
     return status;
 }
 
+static bool wants(const struct conform_options *options, const struct pair *pair)
+{
+    for (int op = 0; op < YOKE_N_OPS; op++)
+        if (!strcmp(pair->backward, yokei_op_names[op])) return conform_selected(options, (enum yoke_op_id)op);
+    return false;
+}
+
+static yoke_status check_gradient_options(const struct conform_options *options)
+{
+    YOKE_TRY(conform_check_options(options));
+    if (options->dtype && strcmp(options->dtype, "f64"))
+        return yoke_fail(YOKE_EINVAL, "gradient check: central differences are taken in f64 alone, not in %s", options->dtype);
+    if (options->variant && strcmp(options->variant, "gradient"))
+        return yoke_fail(YOKE_EINVAL, "gradient check: the reference has no variants, '%s' neither", options->variant);
+    if (options->only_case) return yoke_fail(YOKE_EINVAL, "gradient check: its lines have elements, not cases; choose by the op");
+    for (size_t i = 0; i < YOKE_COUNT(pairs); i++)
+        if (wants(options, &pairs[i])) return YOKE_OK;
+    return yoke_fail(YOKE_EINVAL, "gradient check: %s has no gradient of its own to be held to central differences; a backward op has", options->op);
+}
+
 static yoke_status check_pairs(yoke_device *device, const struct conform_options *options, conform_callback callback, void *context,
                                struct conform_summary *summary)
 {
@@ -560,7 +581,7 @@ static yoke_status check_pairs(yoke_device *device, const struct conform_options
     yoke_status status = YOKE_OK;
     YOKE_TRY(yoke_stream_create(device, &stream));
     for (size_t i = 0; i < YOKE_COUNT(pairs) && !status; i++)
-        if (!options || !options->op || !strcmp(options->op, pairs[i].backward))
+        if (!options || wants(options, &pairs[i]))
             status = check_pair(stream, &pairs[i], options && options->seed ? options->seed : 1, callback, context, summary);
     yoke_stream_destroy(stream);
     return status;
@@ -571,6 +592,7 @@ yoke_status conform_gradients(const struct conform_options *options, conform_cal
 {
     struct conform_summary summary = { .size = sizeof summary };
     yoke_device *own = NULL, *device = options ? options->gradient_device : NULL;
+    if (options) YOKE_TRY(check_gradient_options(options));
     if (!device) {
         YOKE_TRY(yoke_device_open("reference", NULL, &own));
         device = own;

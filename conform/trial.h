@@ -148,13 +148,23 @@ static const double u32 = 0x1p-24;
 static const double eta32 = 0x1p-150;    /* half the least subnormal f32 */
 static const double flush32 = 0x1p-126; /* what flushing a subnormal f32 to zero loses at most */
 
+/* ---- for the sweep ---- */
+/** The op at a place of conform_order. */
+enum yoke_op_id conform_op_at(int place);
+/** Whether the options' op or family is, or holds, this op. */
+bool conform_selected(const struct conform_options *options, enum yoke_op_id op);
+/** YOKE_EINVAL for an op or type that there is none of, with the nearest name. */
+yoke_status conform_check_options(const struct conform_options *options);
+
 /* ---- for the run ---- */
 struct finding {
     double ratio, ulp;
     const char *output;
     int64_t index[3];
     double got, wanted, bound;
-    char reason[256];
+    bool has_element; /* output to bound are of an element */
+    yoke_status status;
+    char reason[sizeof((struct conform_line *)0)->reason];
 };
 /** Set up, run on both sides, compare, run again. YOKE_EUNSUPPORTED: the device does not offer the case. */
 yoke_status trial_run(struct trial *t, struct finding *out);

@@ -29,12 +29,15 @@ static yoke_status parse_spec(const char *spec, const struct yoke_backend **back
     const struct yoke_backend *backend = yokei_backend_named(name);
     if (!backend) {
         char known[256] = "";
-        for (int i = 0; (backend = yokei_backend_at(i)); i++) {
+        const char *names[16] = { NULL };
+        for (int i = 0; i + 1 < (int)YOKE_COUNT(names) && (backend = yokei_backend_at(i)); i++) {
             const size_t used = strlen(known);
             yokei_text(known + used, sizeof known - used, "%s%s", i ? ", " : "", backend->name);
+            names[i] = backend->name;
         }
-        return yoke_fail(YOKE_ENODEV, "device '%s': no backend is called '%s'; there are %s (`yoke info` lists their devices)", spec,
-                         name, known);
+        const char *near = yokei_nearest(name, names);
+        return yoke_fail(YOKE_ENODEV, "device '%s': no backend is called '%s'%s%s%s; there are %s (`yoke info` lists their devices)", spec,
+                         name, near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "", known);
     }
     *backend_out = backend;
     *index_out = index;

@@ -117,8 +117,9 @@ static void describe(const struct opencl_library *cl, cl_platform_id platform, c
     bool half = has_extension(extensions, "cl_khr_fp16"), subgroups = has_extension(extensions, "cl_khr_subgroups");
     info->arithmetic = 1u << YOKE_F32 | (half ? 1u << YOKE_F16 : 0) |
                        (has_extension(extensions, "cl_khr_fp64") ? 1u << YOKE_F64 : 0);
-    yokei_text(info->features, sizeof info->features, "%s %s %s %s%s", t.is_cpu ? "cpu" : "gpu", svm ? "svm-fine" : "buffer-offsets",
-               half ? "fp16" : "no-fp16", subgroups ? "subgroups" : "no-subgroups", t.unified ? " host-unified" : "");
+    yokei_text(info->features, sizeof info->features, "%s %s %s %s%s group=%zu local=%zuKiB vector=%d%s", t.is_cpu ? "cpu" : "gpu",
+               svm ? "svm-fine" : "buffer-offsets", half ? "fp16" : "no-fp16", subgroups ? "subgroups" : "no-subgroups",
+               t.unified ? " host-unified" : "", t.max_group, t.local_bytes >> 10, t.vector_floats, t.exact_division ? " exact-division" : "");
 }
 
 /** YOKE_OPENCL_ADDRESS=svm|buffer forces one of the two memory modes; read once per open. */

@@ -4,8 +4,9 @@
  * YOKE_SEED chooses other inputs, YOKE_SOAK=1 the long sweep. A device that is not there is a skip, except for the two
  * backends that are always there.
  */
-#include "conform/conform.h"
+#include "conform/trial.h"
 #include "core/backend.h"
+#include "tests/conform/coverage.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,9 @@
 
 struct tap {
     int n;
+    const yoke_device *device;
+    struct coverage coverage;
+    uint64_t asked; /* bit (1 << op): ops that were to be swept */
     bool seen[YOKE_N_OPS];
     uint32_t offered[YOKE_N_OPS]; /* types in which some variant of the op passed */
 };
@@ -35,6 +39,8 @@ static void on_line(void *context, const struct conform_line *line)
         tap->seen[op] = true;
         if (line->verdict == CONFORM_PASS) tap->offered[op] |= 1u << line->dtype;
     }
+    if (tap->device) coverage_note(&tap->coverage, tap->device, line);
+    if (line->verdict == CONFORM_LEFT_OUT) return;
     if (line->verdict != CONFORM_SKIP) {
         report(tap, line->verdict == CONFORM_PASS, text);
         return;
@@ -60,6 +66,15 @@ static void report_offer(struct tap *tap)
     report(tap, true, "looked for every op in f32, f16 and bf16");
 }
 
+static void on_gap(void *context, const char *text) { report(context, false, text); }
+
+/* No op, type or variant of the device was forgotten. */
+static void report_gaps(struct tap *tap, bool full)
+{
+    if (coverage_gaps(&tap->coverage, tap->device, tap->asked, full, on_gap, tap) == 0)
+        report(tap, true, "every op has a line in each type and variant of the device");
+}
+
 static int finish(const struct tap *tap, yoke_status status)
 {
     if (status) printf("not ok %d - the sweep ran to its end: %s: %s\n", tap->n + 1, yoke_status_name(status), yoke_last_error());
@@ -69,7 +84,7 @@ static int finish(const struct tap *tap, yoke_status status)
 
 int main(int argc, char **argv)
 {
-    struct tap tap = { 0 };
+    static struct tap tap;
     struct conform_options options = CONFORM_OPTIONS_INIT;
     struct conform_summary summary = { .n_fail = 0 };
     const char *seed = getenv("YOKE_SEED"), *soak = getenv("YOKE_SOAK");
@@ -92,12 +107,19 @@ int main(int argc, char **argv)
     }
     if (status) return finish(&tap, status);
     int n_fail = 0;
+    tap.device = device;
+    for (int op = 0; op < YOKE_N_OPS; op++)
+        for (int i = 2; i < argc || i == 2; i++) {
+            options.op = argv[i];
+            if (conform_selected(&options, (enum yoke_op_id)op)) tap.asked |= UINT64_C(1) << op;
+        }
     for (int i = 2; !status && (i < argc || i == 2); i++) { /* all ops where none is named */
         options.op = argv[i];
         status = conform_run(device, &options, on_line, &tap, &summary);
         n_fail += summary.n_fail;
     }
     if (!status) report_offer(&tap);
+    if (!status) report_gaps(&tap, options.full);
     const int code = finish(&tap, status);
     yoke_device_close(device);
     return code || n_fail;

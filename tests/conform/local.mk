@@ -1,5 +1,6 @@
 # tests/conform: the sweep per device, the gradient check, and planted errors that they must catch. Cold programs make the
 # OpenCL sweep the longest; it runs in parts.
+EXTRA_DIST += tests/conform/coverage.h
 check_PROGRAMS += tests/conform/conform tests/conform/planted
 tests_conform_conform_LDADD = libconform.la libyoke.la
 tests_conform_planted_LDADD = libconform.la libyoke.la
@@ -16,3 +17,8 @@ check_PROGRAMS += tests/unit/attention_long
 tests_unit_attention_long_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_attention_long_LDADD = libconform.la libyoke.la $(CMOCKA_LIBS) -lm
 YOKE_TESTS += tests/unit/attention_long
+check_PROGRAMS += tests/conform/report
+tests_conform_report_SOURCES = tests/conform/report.c cli/verify_child.c cli/verify_json.c cli/speed.c cli/child.c
+tests_conform_report_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(JANSSON_CFLAGS) $(MPICH_CFLAGS) $(YAML_CFLAGS)
+tests_conform_report_LDADD = libconform.la libyoke-comm.la libyoke.la $(CMOCKA_LIBS) $(JANSSON_LIBS) $(MPICH_LIBS) $(YAML_LIBS) -lm
+YOKE_TESTS += tests/conform/report

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether a sweep left a gap: every op has, in every type and variant that the device has, exactly one line. */
+#ifndef TESTS_CONFORM_COVERAGE_H
+#define TESTS_CONFORM_COVERAGE_H
+
+#include "conform/conform.h"
+#include "core/backend.h"
+#include "core/base/base.h"
+
+#include <string.h>
+
+enum { COVERAGE_VARIANTS = 32 };
+_Static_assert(YOKE_N_OPS <= 64, "ops are the bits of a mask");
+
+/* What became of each op, type and variant. */
+struct coverage {
+    struct {
+        int n_lines, n_left_out, n_ran; /* ran: at least one case did */
+        bool declined;                  /* every case was declined by `can`, with a reason */
+    } of[YOKE_N_OPS][YOKE_N_DTYPES][COVERAGE_VARIANTS];
+};
+
+/* The device's n-th variant of an op; "" is the only one of an op without variants, NULL past the last. */
+static inline const char *coverage_variant(const yoke_device *device, const char *op, int n)
+{
+    const char *name = yoke_variant_name(device, op, n);
+    return name || n ? name : "";
+}
+
+static inline void coverage_note(struct coverage *c, const yoke_device *device, const struct conform_line *line)
+{
+    const char *name;
+    for (int op = 0; op < YOKE_N_OPS; op++) {
+        if (strcmp(yokei_op_names[op], line->op)) continue;
+        for (int v = 0; v < COVERAGE_VARIANTS && (name = coverage_variant(device, line->op, v)); v++) {
+            if (strcmp(name, line->variant)) continue;
+            c->of[op][line->dtype][v].n_lines++;
+            c->of[op][line->dtype][v].n_left_out += line->verdict == CONFORM_LEFT_OUT;
+            c->of[op][line->dtype][v].n_ran += line->n_cases > 0;
+            c->of[op][line->dtype][v].declined = line->verdict == CONFORM_SKIP && line->n_not_offered > 0 && line->reason[0];
+        }
+    }
+}
+
+/* The types that an op has by its header: all storage types, but AdamW's weights are f32 (f64 is the reference's). */
+static inline bool coverage_has_type(int op, yoke_dtype dtype)
+{
+    return dtype == YOKE_F32 || (op != YOKE_OP_adamw && (dtype == YOKE_F16 || dtype == YOKE_BF16));
+}
+
+static inline bool coverage_ran_elsewhere(const struct coverage *c, int op, yoke_dtype dtype, int but)
+{
+    for (int v = 0; v < COVERAGE_VARIANTS; v++)
+        if (v != but && c->of[op][dtype][v].n_ran) return true;
+    return false;
+}
+
+/*
+ * Why the line of one op, type and variant is a gap; NULL: it is none. A line is run, or declined by the device with a reason,
+ * or, unless the sweep is `full`, left out where another variant was run in this type, and this one in f32 or (64 lanes, which
+ * do what 32 do) another one.
+ */
+static inline const char *coverage_gap(const struct coverage *c, int op, yoke_dtype dtype, int v, bool full)
+{
+    if (c->of[op][dtype][v].n_lines != 1) return c->of[op][dtype][v].n_lines ? "several lines" : "no line";
+    if (c->of[op][dtype][v].n_ran || c->of[op][dtype][v].declined) return NULL;
+    if (!c->of[op][dtype][v].n_left_out) return "neither run, nor declined with a reason";
+    if (full) return "left out of the full sweep";
+    if (!coverage_ran_elsewhere(c, op, dtype, v)) return "left out, and no other variant was run in this type";
+    if (dtype != YOKE_F32 && !c->of[op][YOKE_F32][v].n_ran && !c->of[op][YOKE_F32][v].declined && !c->of[op][YOKE_F32][v].n_left_out)
+        return "left out, and not run in f32 either";
+    return NULL;
+}
+
+/* Tells `found` of every gap in the ops of `mask` (bit per op); returns their number. */
+static inline int coverage_gaps(const struct coverage *c, const yoke_device *device, uint64_t mask, bool full,
+                                void (*found)(void *context, const char *text), void *context)
+{
+    int n = 0;
+    const char *name;
+    for (int op = 0; op < YOKE_N_OPS; op++)
+        for (int dtype = 0; dtype < YOKE_N_DTYPES && mask >> op & 1; dtype++)
+            for (int v = 0; coverage_has_type(op, (yoke_dtype)dtype) && (name = coverage_variant(device, yokei_op_names[op], v)); v++) {
+                const char *why = v < COVERAGE_VARIANTS ? coverage_gap(c, op, (yoke_dtype)dtype, v, full) : "more variants than this test holds";
+                if (!why) continue;
+                char text[256];
+                yokei_text(text, sizeof text, "%s %s %s on %s: %s", yokei_op_names[op], yoke_dtype_name((yoke_dtype)dtype), name,
+                           yoke_device_info(device)->spec, why);
+                if (found) found(context, text);
+                n++;
+            }
+    return n;
+}
+
+#endif
