@@ -4,7 +4,7 @@ bench_opencl_gemm_SOURCES = bench/opencl_gemm.c
 bench_opencl_gemm_LDADD = libyoke.la -lm
 EXTRA_DIST += bench/train_torch.py
 noinst_PROGRAMS += bench/train
-bench_train_SOURCES = bench/rival.h bench/train.c
+bench_train_SOURCES = bench/rival.h bench/train.h bench/train.c bench/train_llmc.c
 # Its rival is a script that is not built: found from any build folder.
 bench_train_CPPFLAGS = $(AM_CPPFLAGS) -DSOURCES='"$(abs_top_srcdir)"'
 bench_train_LDADD = libyoke-train.la libyoke.la -lm

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Training speed.
- *   1. tokens per second beside Debian's PyTorch (/usr/bin/python3 with torch, when there): same model, weights, tokens and
- *      threads; the first losses must agree, or no speed is printed; then one step of each in turn, medians.
- *   2. the time of each op of one step, with the share of the device's limit that it reaches: the larger of
- *      (operations / matrix peak) and (bytes / copy rate) over its time, both limits measured on the spot.
- * Usage: train [device [precision [batch [model]]]]     defaults: host fp32 8 micro
+ *   1. the time of a step beside Debian's PyTorch (/usr/bin/python3 with torch, when there): same model, weights, tokens and threads; the first
+ *      losses must agree, or no speed is printed; then a few steps of each in turn, medians. Beside llm.c, where LLMC_DIR names a folder with
+ *      its built train_gpt2 and the row has a goal for it: a run of it between steps of ours, since it cannot be stopped between two.
+ *   2. the time of each op of a step, with the share of the device's limit that it reaches: the larger of (operations / matrix peak) and
+ *      (bytes / copy rate) over its time, both limits measured on the spot; and what of the step's time is in no op.
+ * Usage: train [-o] [-r ROUNDS] [-T LENGTH] [device [precision [batch [model]]]]     defaults: host fp32 8 micro, of its longest sequences
+ *        train -R [-o] [-r ROUNDS] [ROW...]      the rows below, all or some, with their goals; -l lists them
+ *   -o: only this side, nothing beside it.
  */
 #include <math.h>
 #include <omp.h>
@@ -14,18 +17,29 @@
 #include <string.h>
 
 #include "bench/rival.h"
-#include "core/base/base.h"
-#include "train/loop.h"
+#include "bench/train.h"
 
-enum { ROUNDS = 7, MOST_OPS = 64 };
+enum { ROUNDS = 7, PROFILED = 3, IN_A_ROW = 2, MOST_OPS = 64, LLMC_MOST_ROUNDS = 9 };
 
-struct side {
-    yoke_device *device;
-    yoke_model *model;
-    yoke_trainer *trainer;
-    struct yoke_gpt2_config config;
+struct row {
+    const char *name, *device, *precision, *model;
     int64_t batch, T;
-    int32_t *tokens, *targets;
+    double torch, llmc; /* goals, times as fast; 0: none */
+};
+static const struct row rows[] = {
+    { "gpt2-bf16", "host", "bf16", "124m", 4, 64, 2, 0 },
+    { "gpt2-fp32", "host", "fp32", "124m", 4, 64, 1.9, 5 },
+    { "micro-bf16", "host", "bf16", "micro", 8, 128, 2, 0 },
+    { "micro-fp32", "host", "fp32", "micro", 8, 128, 0, 0 },
+    { "micro64-bf16", "host", "bf16", "micro", 8, 64, 0, 0 },
+    { "micro64-fp32", "host", "fp32", "micro", 8, 64, 0, 0 },
+    { "opencl-bf16", "opencl:0", "bf16", "micro", 8, 64, 0, 0 },
+};
+
+struct options {
+    bool alone;
+    int rounds;
+    const char *llmc; /* folder; NULL: none */
 };
 
 /* ---- the other side: a Python process that takes a step per line ---- */
@@ -46,31 +60,36 @@ static yoke_status own_step(struct side *s, double *loss, double *seconds)
     return YOKE_OK;
 }
 
-static yoke_status set_up(struct side *s, const char *device, const char *precision, const char *model)
+/* One text, cut into sequences: a sequence's last target is the next one's first token, as llm.c has it. */
+static yoke_status draw_text(struct side *s)
+{
+    const int64_t n = s->batch * s->T;
+    s->text = malloc((size_t)(n + 1) * sizeof *s->text);
+    if (!s->text) return yoke_fail(YOKE_ENOMEM, "no memory for %lld tokens", (long long)n);
+    struct yokei_philox_key key = yokei_philox_named(1, "bench");
+    for (int64_t i = 0; i <= n; i++) s->text[i] = (int32_t)(yokei_uniform(key, (uint64_t)i) * (double)s->config.vocab_size);
+    s->tokens = s->text;
+    s->targets = s->text + 1;
+    return YOKE_OK;
+}
+
+static yoke_status set_up(struct side *s, const struct row *row)
 {
     struct yoke_trainer_config c = YOKE_TRAINER_CONFIG_INIT;
-    YOKE_TRY(yoke_gpt2_preset(model, &s->config));
-    YOKE_TRY(yoke_dtype_parse(precision, &c.precision));
-    s->T = s->config.n_positions;
+    YOKE_TRY(yoke_gpt2_preset(row->model, &s->config));
+    YOKE_TRY(yoke_dtype_parse(row->precision, &c.precision));
+    s->batch = row->batch;
+    s->T = row->T ? row->T : s->config.n_positions;
+    s->config.n_positions = YOKE_MAX(s->config.n_positions, s->T);
     c.batch = s->batch;
     c.sequence = s->T;
     c.seed = 1;
     c.clip = 1;
     c.weight_decay = 0.1;
-    YOKE_TRY(yoke_device_open(device, NULL, &s->device));
+    YOKE_TRY(yoke_device_open(row->device, NULL, &s->device));
     YOKE_TRY(yoke_model_gpt2(&s->config, &s->model));
     YOKE_TRY(yoke_trainer_create(s->model, s->device, &c, &s->trainer));
-    size_t n = (size_t)(s->batch * s->T);
-    s->tokens = malloc(n * 4);
-    s->targets = malloc(n * 4);
-    struct yokei_philox_key key = yokei_philox_named(1, "bench");
-    for (int64_t b = 0; b < s->batch; b++)
-        for (int64_t t = 0; t <= s->T; t++) {
-            int32_t token = (int32_t)(yokei_uniform(key, (uint64_t)(b * (s->T + 1) + t)) * (double)s->config.vocab_size);
-            if (t < s->T) s->tokens[b * s->T + t] = token;
-            if (t > 0) s->targets[b * s->T + t - 1] = token;
-        }
-    return YOKE_OK;
+    return draw_text(s);
 }
 
 static void tear_down(struct side *s)
@@ -78,8 +97,7 @@ static void tear_down(struct side *s)
     yoke_trainer_destroy(s->trainer);
     yoke_model_destroy(s->model);
     yoke_device_close(s->device);
-    free(s->tokens);
-    free(s->targets);
+    free(s->text);
 }
 
 static int by_value(const void *a, const void *b)
@@ -88,54 +106,27 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static double median(double *values, int n)
+double bench_median(double *values, int n)
 {
     qsort(values, (size_t)n, sizeof *values, by_value);
     return values[n / 2];
 }
 
-/* What the other side reads: weights, and each sequence with the token behind it. */
+/* What PyTorch's side reads: weights, and each sequence with the token behind it. */
 static yoke_status write_inputs(struct side *s, const char *weights, const char *tokens)
 {
     YOKE_TRY(yokei_weights_dump(s->trainer, YOKE_TENSOR_WEIGHT, weights));
-    int32_t *all = malloc((size_t)(s->batch * (s->T + 1)) * 4);
-    for (int64_t b = 0; b < s->batch; b++) {
-        memcpy(all + b * (s->T + 1), s->tokens + b * s->T, (size_t)s->T * 4);
-        all[b * (s->T + 1) + s->T] = s->targets[b * s->T + s->T - 1];
-    }
-    yoke_status status = yokei_file_write(tokens, all, (size_t)(s->batch * (s->T + 1)) * 4);
+    int32_t *all = malloc((size_t)(s->batch * (s->T + 1)) * sizeof *all);
+    if (!all) return yoke_fail(YOKE_ENOMEM, "no memory for the tokens");
+    for (int64_t b = 0; b < s->batch; b++) memcpy(all + b * (s->T + 1), s->text + b * s->T, (size_t)(s->T + 1) * sizeof *all);
+    yoke_status status = yokei_file_write(tokens, all, (size_t)(s->batch * (s->T + 1)) * sizeof *all);
     free(all);
     return status;
 }
 
-static yoke_status take_turns(struct side *s, struct rival *r, bool has_rival, const char *precision)
-{
-    double own[ROUNDS], other[ROUNDS], loss, rival_loss = 0, seconds;
-    double tokens = (double)(s->batch * s->T);
-    YOKE_TRY(own_step(s, &loss, &seconds)); /* compiles, and is compared */
-    has_rival = has_rival && rival_step(r, &rival_loss, &seconds);
-    double gate = strcmp(precision, "fp32") == 0 ? 1e-5 : 1e-2;
-    if (has_rival && !(fabs(loss - rival_loss) <= gate * loss))
-        return yoke_fail(YOKE_ENUMERIC, "the first losses differ: %.9g here, %.9g in PyTorch", loss, rival_loss);
-    for (int i = 0; i < ROUNDS; i++) {
-        YOKE_TRY(own_step(s, &loss, &own[i]));
-        if (has_rival && !rival_step(r, &rival_loss, &other[i])) return yoke_fail(YOKE_EBACKEND, "PyTorch's process ended");
-    }
-    double mine = tokens / median(own, ROUNDS);
-    printf("%-9s %-5s %6.0f tokens/step  yoke %9.0f tokens/s", yoke_device_info(s->device)->spec, precision, tokens, mine);
-    if (has_rival) {
-        double theirs = tokens / median(other, ROUNDS);
-        printf("  pytorch %9.0f tokens/s  ratio %.2f\n", theirs, mine / theirs);
-    } else {
-        printf("  (no /usr/bin/python3 with torch: apt-get install python3-torch)\n");
-    }
-    return YOKE_OK;
-}
-
-static yoke_status compare(struct side *s, const char *precision)
+static yoke_status start_torch(struct side *s, const char *precision, struct rival *r, bool *started_out)
 {
     char weights[64], tokens[64], numbers[5][16];
-    struct rival r = { 0 };
     snprintf(weights, sizeof weights, "/tmp/yoke-bench-%d.safetensors", (int)getpid());
     snprintf(tokens, sizeof tokens, "/tmp/yoke-bench-%d.tokens", (int)getpid());
     const int64_t values[5] = { s->config.n_layer, s->config.n_head, s->batch, s->T, omp_get_max_threads() };
@@ -143,22 +134,87 @@ static yoke_status compare(struct side *s, const char *precision)
     YOKE_TRY(write_inputs(s, weights, tokens));
     char *argv[] = { "/usr/bin/python3", SOURCES "/bench/train_torch.py", weights, tokens, numbers[0], numbers[1], numbers[2], numbers[3],
                      (char *)(uintptr_t)precision, numbers[4], NULL };
-    bool started = start_rival(&r, argv);
+    *started_out = start_rival(r, argv);
     unlink(weights);
     unlink(tokens);
-    yoke_status status = take_turns(s, &r, started, precision);
+    return YOKE_OK;
+}
+
+static yoke_status compare_losses(double own, double rival, double gate, const char *name)
+{
+    if (fabs(own - rival) <= gate * own) return YOKE_OK;
+    return yoke_fail(YOKE_ENUMERIC, "the first losses differ: %.9g here, %.9g in %s", own, rival, name);
+}
+
+static void print_ratio(const struct side *s, const char *name, double *own, int n_own, double *other, int n_other, double goal)
+{
+    const double tokens = (double)(s->batch * s->T), mine = bench_median(own, n_own), theirs = bench_median(other, n_other), ratio = theirs / mine;
+    printf("  %-8s %9.1f ms %9.0f tokens/s   yoke %8.1f ms %9.0f tokens/s   ratio %.2f", name, theirs * 1e3, tokens / theirs, mine * 1e3, tokens / mine,
+           ratio);
+    if (goal > 0) printf("   goal %.2g: %s", goal, ratio >= goal ? "met" : "missed");
+    printf("\n");
+}
+
+/*
+ * A few steps of each in turn. The first of each turn is not counted: it finds the caches full of the other's data, and the other's threads
+ * still spinning, as no step of a training run does.
+ */
+static yoke_status beside_torch(struct side *s, const struct row *row, const struct options *o, struct rival *r, double first)
+{
+    double own[BENCH_MOST_ROUNDS * IN_A_ROW], other[BENCH_MOST_ROUNDS * IN_A_ROW], loss, seconds;
+    const int n = o->rounds * IN_A_ROW;
+    if (!rival_step(r, &loss, &seconds)) return yoke_fail(YOKE_EBACKEND, "PyTorch's process ended");
+    YOKE_TRY(compare_losses(first, loss, strcmp(row->precision, "fp32") == 0 ? 1e-5 : 1e-2, "PyTorch"));
+    for (int i = 0; i < n; i += IN_A_ROW) {
+        for (int k = -1; k < IN_A_ROW; k++) YOKE_TRY(own_step(s, &loss, k < 0 ? &seconds : &own[i + k]));
+        for (int k = -1; k < IN_A_ROW; k++)
+            if (!rival_step(r, &loss, k < 0 ? &seconds : &other[i + k])) return yoke_fail(YOKE_EBACKEND, "PyTorch's process ended");
+    }
+    print_ratio(s, "pytorch", own, n, other, n, row->torch);
+    return YOKE_OK;
+}
+
+/* A run of it between steps of ours. */
+static yoke_status beside_llmc(struct side *s, const struct row *row, const struct options *o, const struct llmc *llmc, double first)
+{
+    double own[2 * LLMC_MOST_ROUNDS], other[LLMC_MOST_ROUNDS], loss;
+    const int rounds = YOKE_MIN(o->rounds, LLMC_MOST_ROUNDS);
+    for (int i = 0; i < rounds; i++) YOKE_TRY(own_step(s, &loss, &own[i]));
+    YOKE_TRY(bench_llmc_run(llmc, o->llmc, rounds, &loss, other));
+    YOKE_TRY(compare_losses(first, loss, 1e-5, "llm.c"));
+    for (int i = 0; i < rounds; i++) YOKE_TRY(own_step(s, &loss, &own[rounds + i]));
+    print_ratio(s, "llm.c", own, 2 * rounds, other, rounds, row->llmc);
+    return YOKE_OK;
+}
+
+/* Both rivals begin with the weights that the first step has. */
+static yoke_status compare(struct side *s, const struct row *row, const struct options *o)
+{
+    struct rival r = { 0 };
+    struct llmc llmc = { "" };
+    bool has_torch = false;
+    double first, seconds;
+    const bool has_llmc = row->llmc > 0 && o->llmc;
+    yoke_status status = start_torch(s, row->precision, &r, &has_torch);
+    if (!status && has_llmc) status = bench_llmc_write(s, &llmc);
+    if (!status) status = own_step(s, &first, &seconds); /* compiles, and is compared */
+    if (!status && has_torch) status = beside_torch(s, row, o, &r, first);
+    else if (!status) printf("  (no /usr/bin/python3 with torch: apt-get install python3-torch)\n");
     stop_rival(&r);
+    if (!status && has_llmc) status = beside_llmc(s, row, o, &llmc, first);
+    else if (!status && row->llmc > 0) printf("  (no llm.c: build its train_gpt2 and name the folder in LLMC_DIR)\n");
+    bench_llmc_remove(&llmc);
     return status;
 }
 
-/* ---- the ops of one step ---- */
-struct row {
+/* ---- the ops of a step ---- */
+struct op {
     char name[48];
     int count;
     double seconds, flops, bytes;
 };
-static struct row rows[MOST_OPS];
-static int n_rows;
+static struct op ops[MOST_OPS];
+static int n_ops;
 
 static void count_op(void *context, const char *layer, const char *call, const char *op, const struct yoke_cost *cost, double seconds)
 {
@@ -166,13 +222,13 @@ static void count_op(void *context, const char *layer, const char *call, const c
     (void)context, (void)layer;
     snprintf(name, sizeof name, "%s %s", call, op);
     int i = 0;
-    while (i < n_rows && strcmp(rows[i].name, name) != 0) i++;
-    if (i == n_rows && n_rows < MOST_OPS) snprintf(rows[n_rows++].name, sizeof rows[0].name, "%s", name);
+    while (i < n_ops && strcmp(ops[i].name, name) != 0) i++;
+    if (i == n_ops && n_ops < MOST_OPS) snprintf(ops[n_ops++].name, sizeof ops[0].name, "%s", name);
     if (i == MOST_OPS) return;
-    rows[i].count++;
-    rows[i].seconds += seconds;
-    rows[i].flops += cost->flops;
-    rows[i].bytes += cost->bytes;
+    ops[i].count++;
+    ops[i].seconds += seconds;
+    ops[i].flops += cost->flops;
+    ops[i].bytes += cost->bytes;
 }
 
 /* Matrix peak and copy rate of this device, with the threads that it has here: the best of several. */
@@ -210,41 +266,97 @@ static yoke_status measure_limits(yoke_device *device, yoke_dtype dtype, double 
 
 static int by_time(const void *a, const void *b)
 {
-    double x = ((const struct row *)a)->seconds, y = ((const struct row *)b)->seconds;
+    double x = ((const struct op *)a)->seconds, y = ((const struct op *)b)->seconds;
     return x > y ? -1 : x < y;
 }
 
-static yoke_status profile(struct side *s, yoke_dtype dtype)
+/* Of PROFILED steps, per step; between steps that are timed as a whole. */
+static yoke_status profile(struct side *s, yoke_dtype dtype, int rounds)
 {
-    double peak, copy, loss, seconds, total = 0;
+    double peak, copy, loss, own[BENCH_MOST_ROUNDS + PROFILED], seconds, total = 0;
+    n_ops = 0;
+    memset(ops, 0, sizeof ops);
     YOKE_TRY(measure_limits(s->device, dtype, &peak, &copy));
-    yoke_trainer_profile(s->trainer, count_op, NULL);
-    YOKE_TRY(own_step(s, &loss, &seconds));
-    yoke_trainer_profile(s->trainer, NULL, NULL);
-    for (int i = 0; i < n_rows; i++) total += rows[i].seconds;
-    qsort(rows, (size_t)n_rows, sizeof *rows, by_time);
-    printf("\none step, op by op (limits: %.1f GFLOP/s, %.1f GB/s; %.1f ms in ops)\n%-30s %5s %9s %6s %9s %8s %7s\n", peak * 1e-9,
-           copy * 1e-9, total * 1e3, "call op", "count", "ms", "share", "GFLOP/s", "GB/s", "%limit");
-    for (int i = 0; i < n_rows; i++) {
-        const struct row *r = &rows[i];
+    YOKE_TRY(own_step(s, &loss, &seconds)); /* what was measured has taken the caches */
+    for (int i = 0, n = YOKE_MAX(rounds, PROFILED); i < n; i++) {
+        YOKE_TRY(own_step(s, &loss, &own[i]));
+        if (i >= PROFILED) continue;
+        yoke_trainer_profile(s->trainer, count_op, NULL);
+        YOKE_TRY(own_step(s, &loss, &seconds));
+        yoke_trainer_profile(s->trainer, NULL, NULL);
+    }
+    for (int i = 0; i < n_ops; i++) total += ops[i].seconds / PROFILED;
+    qsort(ops, (size_t)n_ops, sizeof *ops, by_time);
+    const double step = bench_median(own, YOKE_MAX(rounds, PROFILED));
+    printf("  a step %.1f ms, of which in ops %.1f ms, elsewhere %.1f%% (limits: %.1f GFLOP/s, %.1f GB/s)\n", step * 1e3, total * 1e3,
+           100 * (step - total) / step, peak * 1e-9, copy * 1e-9);
+    printf("  %-30s %5s %9s %6s %9s %8s %7s\n", "call op", "count", "ms", "share", "GFLOP/s", "GB/s", "%limit");
+    for (int i = 0; i < n_ops; i++) {
+        const struct op *r = &ops[i];
         double limit = fmax(r->flops / peak, r->bytes / copy);
-        printf("%-30s %5d %9.3f %5.1f%% %9.1f %8.1f %6.0f%%\n", r->name, r->count, r->seconds * 1e3, 100 * r->seconds / total,
-               r->flops / r->seconds * 1e-9, r->bytes / r->seconds * 1e-9, 100 * limit / r->seconds);
+        printf("  %-30s %5d %9.3f %5.1f%% %9.1f %8.1f %6.0f%%\n", r->name, r->count / PROFILED, r->seconds * 1e3 / PROFILED,
+               100 * r->seconds / PROFILED / total, r->flops / r->seconds * 1e-9, r->bytes / r->seconds * 1e-9, 100 * limit / r->seconds);
     }
     return YOKE_OK;
 }
 
+static yoke_status run_row(const struct row *row, const struct options *o)
+{
+    struct side s = { 0 };
+    yoke_dtype dtype = YOKE_F32;
+    yoke_status status = yoke_dtype_parse(row->precision, &dtype);
+    if (!status) status = set_up(&s, row);
+    if (!status)
+        printf("%s: %s, %s, %s, %lld sequences of %lld tokens, %d threads\n", row->name, row->model, yoke_device_info(s.device)->spec, row->precision,
+               (long long)s.batch, (long long)s.T, omp_get_max_threads());
+    if (!status && !o->alone) status = compare(&s, row, o);
+    if (!status) status = profile(&s, dtype, o->rounds);
+    if (status) fprintf(stderr, "bench/train: %s: %s\n", row->name, yoke_last_error());
+    tear_down(&s);
+    return status;
+}
+
+static yoke_status run_rows(char *const *names, const struct options *o)
+{
+    yoke_status worst = YOKE_OK;
+    for (size_t i = 0; i < YOKE_COUNT(rows); i++) {
+        bool wanted = !*names;
+        for (char *const *n = names; *n; n++) wanted = wanted || !strcmp(*n, rows[i].name);
+        const yoke_status status = wanted ? run_row(&rows[i], o) : YOKE_OK;
+        if (status) worst = status;
+    }
+    for (char *const *n = names; *n; n++) {
+        bool known = false;
+        for (size_t i = 0; i < YOKE_COUNT(rows); i++) known = known || !strcmp(*n, rows[i].name);
+        if (!known) fprintf(stderr, "bench/train: no row is called %s: -l lists them\n", *n), worst = YOKE_EINVAL;
+    }
+    return worst;
+}
+
 int main(int argc, char **argv)
 {
-    const char *device = argc > 1 ? argv[1] : "host", *precision = argc > 2 ? argv[2] : "fp32";
-    struct side s = { .batch = argc > 3 ? atoll(argv[3]) : 8 };
-    yoke_dtype dtype = YOKE_F32;
+    static char llmc[4096];
+    struct options o = { .rounds = ROUNDS };
+    struct row own = { "step", "host", "fp32", "micro", 8, 0, 0, 0 };
+    bool by_row = false;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    yoke_status status = yoke_dtype_parse(precision, &dtype);
-    if (!status) status = set_up(&s, device, precision, argc > 4 ? argv[4] : "micro");
-    if (!status) status = compare(&s, precision);
-    if (!status) status = profile(&s, dtype);
-    if (status) fprintf(stderr, "bench/train: %s\n", yoke_last_error());
-    tear_down(&s);
-    return yoke_status_exit_code(status);
+    for (int c; (c = getopt(argc, argv, "olRr:T:")) != -1;) {
+        if (c == 'o') o.alone = true;
+        else if (c == 'R') by_row = true;
+        else if (c == 'r') o.rounds = YOKE_MAX(1, YOKE_MIN(atoi(optarg), BENCH_MOST_ROUNDS));
+        else if (c == 'T') own.T = atoll(optarg);
+        else if (c == 'l') {
+            for (size_t i = 0; i < YOKE_COUNT(rows); i++) puts(rows[i].name);
+            return 0;
+        } else return yoke_status_exit_code(YOKE_EINVAL);
+    }
+    if (getenv("LLMC_DIR") && !(o.llmc = realpath(getenv("LLMC_DIR"), llmc)))
+        return fprintf(stderr, "bench/train: LLMC_DIR is no folder: %s\n", getenv("LLMC_DIR")), yoke_status_exit_code(YOKE_EINVAL);
+    argv += optind, argc -= optind;
+    if (by_row) return yoke_status_exit_code(run_rows(argv, &o));
+    if (argc > 0) own.device = argv[0];
+    if (argc > 1) own.precision = argv[1];
+    if (argc > 2) own.batch = atoll(argv[2]);
+    if (argc > 3) own.model = argv[3];
+    return yoke_status_exit_code(run_row(&own, &o));
 }

@@ -122,8 +122,8 @@ static yoke_status run_message(const struct yokei_machine *k, const struct yokei
 static yoke_status run_zero(const struct yokei_machine *k)
 {
     const struct yokei_state *s = k->job->state;
-    if (k->observer && !k->observer->runs) return YOKE_OK;
-    return yoke_fill(k->stream[YOKEI_COMPUTE], yoke_at(k->base, s->gradients), 0, s->gradients_bytes);
+    const struct yoke_layer_call call = plain_call(k);
+    return yokei_call_fill(&call, yoke_at(k->base, s->gradients), s->gradients_bytes);
 }
 
 static yoke_status run_one(const struct yokei_machine *k, const struct yokei_instruction *i)

@@ -137,6 +137,15 @@ yoke_status yoke_call_copy(const struct yoke_layer_call *call, void *target, con
     return yoke_observer_end(o, yoke_copy(call->stream, target, source, bytes));
 }
 
+yoke_status yokei_call_fill(const struct yoke_layer_call *call, void *target, size_t bytes)
+{
+    yoke_observer *o = call->observer;
+    if (!o) return yoke_fill(call->stream, target, 0, bytes);
+    yoke_observer_cost(o)->bytes = (double)bytes;
+    if (!yoke_observer_begin(o, "fill", YOKE_OK)) return yoke_observer_status(o);
+    return yoke_observer_end(o, yoke_fill(call->stream, target, 0, bytes));
+}
+
 /* ---- the ranks that share a layer's tensors ---- */
 
 struct yoke_range yoke_place_range(const struct yoke_place *place, int64_t n)
