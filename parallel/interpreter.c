@@ -42,6 +42,7 @@ static yoke_status run_layer(const struct yokei_machine *k, const struct yokei_i
     call.shape = &shape;
     call.weights = weights;
     call.gradients = gradients;
+    call.fresh = i->fresh;
     call.tokens = yoke_at(k->base, s->tokens + first_token * sizeof(int32_t));
     call.targets = yoke_at(k->base, s->targets + first_token * sizeof(int32_t));
     call.tensor = k->tensor;
@@ -121,9 +122,10 @@ static yoke_status run_message(const struct yokei_machine *k, const struct yokei
 
 static yoke_status run_zero(const struct yokei_machine *k)
 {
-    const struct yokei_state *s = k->job->state;
+    const struct yokei_program *p = k->program;
     const struct yoke_layer_call call = plain_call(k);
-    return yokei_call_fill(&call, yoke_at(k->base, s->gradients), s->gradients_bytes);
+    for (int i = 0; i < p->n_zeroed; i++) YOKE_TRY(yokei_call_fill(&call, yoke_at(k->base, p->zeroed[i].offset), p->zeroed[i].bytes));
+    return YOKE_OK;
 }
 
 static yoke_status run_one(const struct yokei_machine *k, const struct yokei_instruction *i)

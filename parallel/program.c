@@ -331,10 +331,54 @@ static yoke_status plan_ops(const struct yokei_job *job, struct yokei_program *p
     return YOKE_OK;
 }
 
+/*
+ * The first W of a gradient writes it where its layer can, so that nobody needs to zero it, and read the zeros; each gradient once, in the
+ * order of the list.
+ */
+static void note_fresh(const struct yokei_job *job, struct yokei_program *p, bool *begun, bool *written)
+{
+    struct yoke_parameter parameter;
+    for (int n = 0; n < p->n; n++) {
+        struct yokei_instruction *i = &p->instruction[n];
+        const yoke_layer *layer = i->kind == YOKEI_BACKWARD_WEIGHT ? job->layers[i->layer] : NULL;
+        for (int k = 0; layer && k < job->parameters->n_of_layer[i->layer]; k++) {
+            const int index = job->parameters->of_layer[i->layer][k];
+            const bool first = !begun[index];
+            begun[index] = true;
+            if (!first || !layer->type->parameter(layer, &job->place, k, &parameter) || !parameter.overwrites) continue;
+            i->fresh |= UINT32_C(1) << k;
+            written[index] = true;
+        }
+    }
+}
+
+/* All that lies between gradients that are written, padding included. */
+static yoke_status note_zeroed(const struct yokei_job *job, struct yokei_program *p)
+{
+    const struct yokei_state *s = job->state;
+    const size_t wide = yoke_dtype_bytes(s->wide), end = s->gradients + s->gradients_bytes;
+    bool *begun = calloc((size_t)s->n + 1, sizeof *begun), *written = calloc((size_t)s->n + 1, sizeof *written);
+    p->zeroed = malloc(((size_t)s->n + 1) * sizeof *p->zeroed);
+    yoke_status status = begun && written && p->zeroed ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "step program: no host memory for %d gradients", s->n);
+    size_t at = s->gradients;
+    if (!status) note_fresh(job, p, begun, written);
+    for (int k = 0; k <= s->n && !status; k++) {
+        const struct yokei_slot *slot = k < s->n ? &s->slot[s->order[k]] : NULL;
+        if (slot && !written[s->order[k]]) continue;
+        const size_t until = slot ? slot->gradient : end;
+        if (until > at) p->zeroed[p->n_zeroed++] = (struct yokei_piece){ at, until - at };
+        at = slot ? slot->gradient + (size_t)slot->n * wide : end;
+    }
+    free(begun);
+    free(written);
+    return status;
+}
+
 static yoke_status finish(struct lowering *w, yoke_status status)
 {
     free(w->live);
     if (!status) status = w->status;
+    if (!status && w->p->mode == YOKE_TRAIN) status = note_zeroed(w->job, w->p);
     if (!status) status = yokei_place_buffers(w->p->buffer, w->p->n_buffers, &w->p->bytes);
     if (!status) status = yokei_order_streams(w->p);
     if (!status) status = plan_ops(w->job, w->p);
@@ -374,6 +418,7 @@ void yokei_program_free(struct yokei_program *p)
     free(p->micro_batch);
     free(p->instruction);
     free(p->buffer);
+    free(p->zeroed);
     yokei_observer_free(&p->planner);
     memset(p, 0, sizeof *p);
 }

@@ -57,6 +57,7 @@ struct yokei_instruction {
     int wait[YOKEI_N_STREAMS];     /* events of other streams that are waited for before; -1: none */
     int record;                    /* event recorded after; -1: none */
     bool recomputes;               /* a forward pass that only fills the stash again */
+    uint32_t fresh;                /* gradients that W writes rather than adds to, as bits of the layer's parameters */
     int x, y, dy, dx, stash[YOKE_N_STASHES], workspace; /* buffers; -1: none */
     int first_op, n_ops;           /* what it issues, in program->planner.ops */
 };
@@ -78,6 +79,11 @@ struct yokei_micro_batch {
     int64_t B;
 };
 
+/** Bytes of the rank's allocation. */
+struct yokei_piece {
+    size_t offset, bytes;
+};
+
 struct yokei_program {
     enum yoke_mode mode;
     yoke_dtype dtype;
@@ -88,6 +94,8 @@ struct yokei_program {
     struct yokei_instruction *instruction;
     int n_buffers, buffer_capacity;
     struct yokei_buffer *buffer;
+    int n_zeroed;            /* what ZERO zeroes: gradients that no W writes whole */
+    struct yokei_piece *zeroed;
     int n_events;
     int agree;               /* index of AGREE; n where there is none */
     size_t bytes;            /* of all buffers, placed */

@@ -105,7 +105,8 @@ static void note_op(void *context, const char *layer, const char *call, const ch
 {
     struct probe *p = context;
     (void)op, (void)cost;
-    enum part part = strcmp(call, yokei_instruction_names[YOKEI_NORMS]) == 0 ? NORMS : STEP;
+    const bool gradients = !strcmp(call, yokei_instruction_names[YOKEI_NORMS]) || !strcmp(call, yokei_instruction_names[YOKEI_ZERO]);
+    enum part part = gradients ? NORMS : STEP;
     for (int l = 0; *layer && l < p->model->n_layers; l++)
         if (strcmp(layer, p->model->layer[l]->name) == 0) part = l < p->before ? BEFORE : l < p->blocks_end ? BLOCKS : AFTER;
     p->now[part] += seconds;

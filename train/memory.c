@@ -30,7 +30,8 @@ const struct yokei_memory_part yokei_memory_parts[] = {
 static size_t of_program(const struct yokei_program *p)
 {
     return (size_t)p->capacity * sizeof *p->instruction + (size_t)p->buffer_capacity * sizeof *p->buffer +
-           (size_t)p->planner.capacity * sizeof *p->planner.ops + (size_t)p->n_micro_batches * sizeof *p->micro_batch;
+           (size_t)p->planner.capacity * sizeof *p->planner.ops + (size_t)p->n_micro_batches * sizeof *p->micro_batch +
+           (size_t)p->n_zeroed * sizeof *p->zeroed;
 }
 
 size_t yokei_memory_of_host(const struct yoke_trainer_config *config, const struct yokei_trainer_plan *p)

@@ -124,6 +124,7 @@ struct yoke_parameter {
     double init_std;               /* of YOKE_INIT_NORMAL */
     bool decay;                    /* weight decay applies */
     bool matrix;                   /* has a 16-bit working copy in 16-bit precision; else the layer is given the f32 master */
+    bool overwrites;               /* W writes all of its gradient where call->fresh says so; else it is zeroed before */
 };
 
 /** What the ranks that share a layer's tensors do together; in order with `stream`. Layers go through yoke_call_sum and its like. */
@@ -147,7 +148,8 @@ struct yoke_layer_call {
     const struct yoke_pass *pass;
     const struct yoke_shape *shape;
     const void *const *weights;    /* in the order of declaration: shape->dtype for matrices, wide for the others */
-    void *const *gradients;        /* wide, accumulated (+=); W only */
+    void *const *gradients;        /* wide, accumulated (+=), but those that are fresh; W only */
+    uint32_t fresh;                /* bit i: gradients[i] holds nothing yet and is to be written; set only where parameter i `overwrites` */
     const int32_t *tokens;         /* [B*T], for layers that read them */
     const int32_t *targets;        /* [B*T]; below 0: ignored */
     void *losses;                  /* wide [B*T], written by the loss layer's F */
@@ -159,6 +161,9 @@ struct yoke_layer_call {
     void *stash[YOKE_N_STASHES];   /* NULL where bytes are 0; in YOKE_EVALUATE it lives during the call only */
     void *workspace;
 };
+
+/** What W's product multiplies the gradient of parameter i by that it finds: 0, which does not read it, or 1. */
+static inline float yoke_call_beta(const struct yoke_layer_call *call, int i) { return call->fresh >> i & 1 ? 0.0f : 1.0f; }
 
 /** A kind of layer. */
 struct yoke_layer_type {

@@ -66,6 +66,7 @@ struct bench {
     struct yoke_parameter parameter[YOKE_MAX_PARAMETERS];
     void *weights[YOKE_MAX_PARAMETERS], *gradients[YOKE_MAX_PARAMETERS];
     size_t sizes[YOKE_MAX_PARAMETERS];
+    uint32_t fresh;
     void *tokens, *targets, *losses, *x, *y, *dy, *dx, *part[YOKE_N_PARTS];
     size_t part_bytes[YOKE_N_PARTS], n_x, n_y;
 };
@@ -200,7 +201,7 @@ static struct yoke_layer_call call_of(struct bench *b, enum yoke_until until)
     if (until == YOKE_UNTIL_F || type->output_until >= until) call.y = b->y;
     if (until != YOKE_UNTIL_F && type->gradient_until >= until) call.dy = b->dy;
     if (until == YOKE_UNTIL_B && b->n_x) call.dx = b->dx;
-    if (until == YOKE_UNTIL_W) call.gradients = b->gradients;
+    if (until == YOKE_UNTIL_W) call.gradients = b->gradients, call.fresh = b->fresh;
     for (int part = 0; part < YOKE_N_STASHES; part++) {
         bool lives = part == YOKE_F_TO_B ? until <= YOKE_UNTIL_B : part == YOKE_F_TO_W || until >= YOKE_UNTIL_B;
         call.stash[part] = lives && b->part_bytes[part] ? b->part[part] : NULL;
@@ -309,6 +310,13 @@ static void separation(void **state)
     for (int p = 0; p < b.n_parameters; p++) {
         for (size_t i = 0; i < b.sizes[p]; i++)
             assert_true(fabs(((double *)b.gradients[p])[i] - 2 * once[p][i]) <= 1e-12 * (1 + fabs(once[p][i])));
+        /* Where it says that it can, it writes instead, whatever is there. */
+        memset(b.gradients[p], b.parameter[p].overwrites ? 0xff : 0, b.sizes[p] * 8);
+        b.fresh |= (uint32_t)b.parameter[p].overwrites << p;
+    }
+    backward_weight(&b);
+    for (int p = 0; p < b.n_parameters; p++) {
+        for (size_t i = 0; i < b.sizes[p]; i++) assert_true(((double *)b.gradients[p])[i] == once[p][i]);
         free(once[p]);
     }
     free(dx);

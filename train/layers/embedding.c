@@ -40,6 +40,7 @@ static bool parameter(const yoke_layer *layer, const struct yoke_place *place, i
         yokei_parameter(out, NULL, c.positions, YOKE_INIT_NORMAL, c.std, c.n_positions, c.C);
         yokei_replicate(out, place, false); /* W has dy of all rows, for the words */
     }
+    out->overwrites = false; /* only rows of words that occur are touched */
     return index < (c.n_positions ? 2 : 1);
 }
 

@@ -139,10 +139,10 @@ yoke_status yokei_half_backward_weight(const struct yoke_layer_call *call, const
 {
     void *const *g = call->gradients;
     const void *ln;
-    YOKE_TRY(yokei_linear_backward_weight(call, &h->out, h->outer, dy_of(call, h), g[YOKEI_HALF_OUT_WEIGHT]));
+    YOKE_TRY(yokei_linear_backward_weight(call, &h->out, h->outer, dy_of(call, h), YOKEI_HALF_OUT_WEIGHT));
     YOKE_TRY(yokei_bias_backward(call, h->rows.n_own, h->rows.C, own_dy(call, h), g[YOKEI_HALF_OUT_BIAS]));
     YOKE_TRY(yokei_rows_all(call, &h->rows, h->ln, &ln));
-    YOKE_TRY(yokei_linear_backward_weight(call, &h->in, ln, h->dinner, g[YOKEI_HALF_IN_WEIGHT]));
+    YOKE_TRY(yokei_linear_backward_weight(call, &h->in, ln, h->dinner, YOKEI_HALF_IN_WEIGHT));
     YOKE_TRY(yokei_bias_backward(call, h->in.N, h->in.out, h->dinner, g[YOKEI_HALF_IN_BIAS]));
     return yokei_norm_backward_weight(call, &h->norm, h->dln, call->x, call->weights[YOKEI_HALF_GAMMA], g[YOKEI_HALF_GAMMA],
                                       g[YOKEI_HALF_BETA]);

@@ -109,7 +109,8 @@ static yoke_status backward_weight(const yoke_layer *layer, const struct yoke_la
     const int64_t C = f.rows.C;
     YOKE_TRY(yokei_rows_all(call, &f.rows, call->x, &x));
     return YOKE_CALL(call, gemm, .dtype = s->dtype, .out_dtype = yoke_dtype_wide(s->dtype), .trans_a = true, .M = f.V, .N = C, .K = f.rows.N,
-                     .batch = 1, .a = call->y, .lda = f.V, .b = x, .ldb = C, .c = call->gradients[0], .ldc = C, .alpha = 1.0f, .beta = 1.0f);
+                     .batch = 1, .a = call->y, .lda = f.V, .b = x, .ldb = C, .c = call->gradients[0], .ldc = C, .alpha = 1.0f,
+                     .beta = yoke_call_beta(call, 0));
 }
 
 #define HEAD(name_, config)                                                                                                         \

@@ -83,9 +83,9 @@ yoke_status yokei_linear_forward(const struct yoke_layer_call *call, const struc
 /** dx [N, in] = dy W^T */
 yoke_status yokei_linear_backward_input(const struct yoke_layer_call *call, const struct yokei_linear *l,
                                         const void *dy, const void *weight, void *dx, yoke_dtype dx_dtype);
-/** dweight += x^T dy */
+/** Gradient `index` of the call += x^T dy */
 yoke_status yokei_linear_backward_weight(const struct yoke_layer_call *call, const struct yokei_linear *l,
-                                         const void *x, const void *dy, void *dweight);
+                                         const void *x, const void *dy, int index);
 /** dbias += column sums of dy [N, C] */
 yoke_status yokei_bias_backward(const struct yoke_layer_call *call, int64_t N, int64_t C, const void *dy, void *dbias);
 
@@ -113,9 +113,9 @@ yoke_status yokei_project(const struct yoke_layer_call *call, const struct yokei
 /** dx [N, in] = dy W, with `add` on top of what dx holds. */
 yoke_status yokei_project_backward_input(const struct yoke_layer_call *call, const struct yokei_projection *l, const void *dy,
                                          const void *weight, bool add, void *dx, yoke_dtype dx_dtype);
-/** dweight += dy^T x */
+/** dweight, which is gradient `index` of the call or rows of it, += dy^T x */
 yoke_status yokei_project_backward_weight(const struct yoke_layer_call *call, const struct yokei_projection *l, const void *x, const void *dy,
-                                          void *dweight);
+                                          int index, void *dweight);
 
 /* ---- llama_half.c: half of a Llama block, y = x + out(body(in(norm(x)))), without biases; the body is the layer's own ---- */
 enum { YOKEI_LLAMA_MOST_IN = 3 };

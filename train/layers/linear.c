@@ -19,7 +19,7 @@ void yokei_parameter(struct yoke_parameter *out, const char *scope, const char *
     out->replicated_axes = out->partial_axes = YOKE_AXIS_DATA;
     out->init = init;
     out->init_std = std;
-    out->matrix = out->decay = columns != 0;
+    out->matrix = out->decay = out->overwrites = columns != 0;
 }
 
 yoke_status yokei_linear_forward(const struct yoke_layer_call *call, const struct yokei_linear *l, const void *x, const void *weight,
@@ -43,12 +43,12 @@ yoke_status yokei_linear_backward_input(const struct yoke_layer_call *call, cons
 }
 
 yoke_status yokei_linear_backward_weight(const struct yoke_layer_call *call, const struct yokei_linear *l,
-                                         const void *x, const void *dy, void *dweight)
+                                         const void *x, const void *dy, int index)
 {
     yoke_dtype dtype = call->shape->dtype;
     return YOKE_CALL(call, gemm, .dtype = dtype, .out_dtype = yoke_dtype_wide(dtype), .trans_a = true, .M = l->in,
-                     .N = l->out, .K = l->N, .batch = 1, .a = x, .lda = l->in, .b = dy, .ldb = l->out, .c = dweight,
-                     .ldc = l->out, .alpha = 1.0f, .beta = 1.0f);
+                     .N = l->out, .K = l->N, .batch = 1, .a = x, .lda = l->in, .b = dy, .ldb = l->out,
+                     .c = call->gradients[index], .ldc = l->out, .alpha = 1.0f, .beta = yoke_call_beta(call, index));
 }
 
 yoke_status yokei_bias_backward(const struct yoke_layer_call *call, int64_t N, int64_t C, const void *dy, void *dbias)
@@ -101,9 +101,10 @@ yoke_status yokei_project_backward_input(const struct yoke_layer_call *call, con
 }
 
 yoke_status yokei_project_backward_weight(const struct yoke_layer_call *call, const struct yokei_projection *l, const void *x, const void *dy,
-                                          void *dweight)
+                                          int index, void *dweight)
 {
     const yoke_dtype dtype = call->shape->dtype;
     return YOKE_CALL(call, gemm, .dtype = dtype, .out_dtype = yoke_dtype_wide(dtype), .trans_a = true, .M = l->out, .N = l->in, .K = l->N,
-                     .batch = 1, .a = dy, .lda = l->ldy, .b = x, .ldb = l->in, .c = dweight, .ldc = l->in, .alpha = 1.0f, .beta = 1.0f);
+                     .batch = 1, .a = dy, .lda = l->ldy, .b = x, .ldb = l->in, .c = dweight, .ldc = l->in, .alpha = 1.0f,
+                     .beta = yoke_call_beta(call, index));
 }

@@ -50,6 +50,7 @@ bool yokei_llama_parameter(const struct yokei_llama_type *type, const yoke_layer
         const struct yokei_llama_in *i = &in[index - 1];
         const bool all = length(i->held) == i->whole;
         yokei_parameter(out, layer->name, suffix, YOKE_INIT_NORMAL, c->initializer_range, i->whole, c->hidden_size);
+        out->overwrites = length(i->used) == length(i->held); /* gradients of rows that are not used are 0 */
         if (all && yokei_is_dealt(place)) { /* each rank makes the gradient of the rows that it uses */
             out->replicated_axes |= YOKE_AXIS_TENSOR;
             out->partial_axes |= YOKE_AXIS_TENSOR;
@@ -157,11 +158,12 @@ yoke_status yokei_llama_backward_weight(const struct yoke_layer_call *call, cons
     const struct yokei_projection out = projection_out(h);
     const void *ln;
     int64_t column = 0;
-    YOKE_TRY(yokei_project_backward_weight(call, &out, h->outer, dy_of(call, h), call->gradients[1 + h->type->n_in]));
+    YOKE_TRY(yokei_project_backward_weight(call, &out, h->outer, dy_of(call, h), 1 + h->type->n_in,
+                                           call->gradients[1 + h->type->n_in]));
     YOKE_TRY(yokei_rows_all(call, &h->rows, h->ln, &ln));
     for (int i = 0; i < h->type->n_in; i++) {
         const struct yokei_projection l = projection_of(h, i);
-        YOKE_TRY(yokei_project_backward_weight(call, &l, ln, yoke_at(h->dinner, (size_t)column * yoke_dtype_bytes(dtype)),
+        YOKE_TRY(yokei_project_backward_weight(call, &l, ln, yoke_at(h->dinner, (size_t)column * yoke_dtype_bytes(dtype)), 1 + i,
                                                used_rows(h, i, call->gradients[1 + i], yoke_dtype_wide(dtype))));
         column += l.out;
     }
