@@ -28,6 +28,8 @@ train_unit_programs = tests/unit/train_state tests/unit/train_layers tests/unit/
 	tests/unit/train_simulate tests/unit/train_balance
 check_PROGRAMS += $(train_unit_programs)
 YOKE_TESTS += $(train_unit_programs)
+check_PROGRAMS += tests/unit/train_allocations
+YOKE_TESTS += 'OMP_NUM_THREADS=3 tests/unit/train_allocations'
 # These fsync a thousand times; what is shown does not depend on the disk.
 checkpoint_unit_programs = tests/unit/checkpoint tests/unit/train_resume
 check_PROGRAMS += $(checkpoint_unit_programs)
@@ -41,6 +43,8 @@ tests_unit_train_layers_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_train_mesh_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_train_mesh_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_train_program_CFLAGS = $(TRAIN_TEST_CFLAGS)
+tests_unit_train_allocations_CFLAGS = $(TRAIN_TEST_CFLAGS)
+tests_unit_train_allocations_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_train_program_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_train_schedule_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_train_schedule_LDADD = $(TRAIN_TEST_LDADD)

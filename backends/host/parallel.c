@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host: the two loops over threads that every op uses, and the type check that every `can` begins with. */
+/*
+ * Host: the two loops over threads that every op uses, and the type check that every `can` begins with. Either one thread works or the whole
+ * team is called, though some get nothing: libgomp ends the threads that a smaller team does not need, and starts them again for the next one.
+ */
 #include "backends/host/host.h"
 
 #include <omp.h>
@@ -8,28 +11,28 @@ void host_for(yoke_stream *stream, int64_t n, int64_t grain, host_range *run, co
 {
     enum { GRAINS_PER_THREAD = 4 }; /* below that a thread's start costs more than it saves */
     const int64_t n_grains = host_ceil_div(n, grain);
-    const int n_threads = (int)YOKE_MIN(host_n_threads(stream->device), n_grains / GRAINS_PER_THREAD);
+    const int all = host_n_threads(stream->device), most = (int)YOKE_MIN(all, n_grains / GRAINS_PER_THREAD);
     if (n <= 0) return;
-    if (n_threads <= 1) {
+    if (most <= 1) {
         run(context, 0, n);
         return;
     }
-#pragma omp parallel num_threads(n_threads)
+#pragma omp parallel num_threads(all)
     {
-        const int64_t n_pieces = omp_get_num_threads(), piece = omp_get_thread_num();
+        const int64_t n_pieces = YOKE_MIN(omp_get_num_threads(), most), piece = omp_get_thread_num();
         const int64_t from = n_grains * piece / n_pieces * grain, to = n_grains * (piece + 1) / n_pieces * grain;
-        if (from < YOKE_MIN(to, n)) run(context, from, YOKE_MIN(to, n));
+        if (piece < n_pieces && from < YOKE_MIN(to, n)) run(context, from, YOKE_MIN(to, n));
     }
 }
 
 void host_for_units(yoke_stream *stream, int64_t n_units, host_unit *run, const void *context)
 {
-    const int n_threads = (int)YOKE_MIN(host_n_threads(stream->device), n_units);
-    if (n_threads <= 1) {
+    const int all = host_n_threads(stream->device);
+    if (YOKE_MIN(all, n_units) <= 1) {
         for (int64_t unit = 0; unit < n_units; unit++) run(context, unit, 0);
         return;
     }
-#pragma omp parallel for num_threads(n_threads) schedule(dynamic, 1)
+#pragma omp parallel for num_threads(all) schedule(dynamic, 1)
     for (int64_t unit = 0; unit < n_units; unit++) run(context, unit, omp_get_thread_num());
 }
 

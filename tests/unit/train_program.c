@@ -143,6 +143,38 @@ static void micro_batch_sizes(void **state)
 }
 
 /* Other orders of the same actions give the same bits: gradients accumulate in ascending order in all of them. */
+/* What the last step left in the gradients shows in none of them, though most are written without being zeroed; padding stays 0. */
+static void gradients_begin_anew(void **state)
+{
+    (void)state;
+    const struct yoke_gpt2_config odd = { sizeof odd, 1, 1, 9, T, VOCABULARY, 1e-5, 0.1 }; /* matrices with padding behind them */
+    for (int64_t micro_batch = 1; micro_batch <= BATCH; micro_batch += 3) {
+        struct run r;
+        struct yoke_step_result result;
+        struct yoke_trainer_config c = config_of(YOKE_F32);
+        size_t n;
+        c.micro_batch = micro_batch;
+        open_run(&r);
+        assert_ok(yoke_model_destroy(r.model));
+        assert_ok(yoke_model_gpt2(&odd, &r.model));
+        assert_ok(yoke_trainer_create(r.model, r.device, &c, &r.trainer));
+        const struct yokei_state *s = &r.trainer->plan.state;
+        const struct yokei_program *p = &r.trainer->plan.train;
+        char *gradients = (char *)r.trainer->base + s->gradients, *kept = malloc(s->gradients_bytes);
+        size_t zeroed = 0;
+        assert_ok(yoke_trainer_backward(r.trainer, r.tokens, r.targets, 0, &result));
+        memcpy(kept, gradients, s->gradients_bytes);
+        memset(gradients, 0xff, s->gradients_bytes);
+        assert_ok(yoke_trainer_backward(r.trainer, r.tokens, r.targets, 0, &result));
+        assert_memory_equal(kept, gradients, s->gradients_bytes);
+        float *all = all_of(&r, YOKE_TENSOR_GRADIENT, &n);
+        for (int i = 0; i < p->n_zeroed; i++) zeroed += p->zeroed[i].bytes;
+        assert_true(zeroed > 0 && zeroed < n * sizeof(float) / 2);
+        free(all), free(kept);
+        close_run(&r);
+    }
+}
+
 static void schedules_same_bits(void **state)
 {
     (void)state;
@@ -418,7 +450,7 @@ static void sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_model), cmocka_unit_test(micro_batch_sizes), cmocka_unit_test(schedules_same_bits),
+        cmocka_unit_test(whole_model), cmocka_unit_test(micro_batch_sizes), cmocka_unit_test(schedules_same_bits), cmocka_unit_test(gradients_begin_anew),
         cmocka_unit_test(schedule_text), cmocka_unit_test(memory), cmocka_unit_test(learns),
         cmocka_unit_test(overflow), cmocka_unit_test(not_a_number), cmocka_unit_test(refused), cmocka_unit_test(sizes),
         cmocka_unit_test(runs_as_planned),
