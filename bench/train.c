@@ -19,7 +19,7 @@
 #include "bench/rival.h"
 #include "bench/train.h"
 
-enum { ROUNDS = 7, PROFILED = 3, IN_A_ROW = 2, MOST_OPS = 64, LLMC_MOST_ROUNDS = 9 };
+enum { ROUNDS = 7, MOST_PROFILED = 9, IN_A_ROW = 2, MOST_OPS = 64, LLMC_MOST_ROUNDS = 9 };
 
 struct row {
     const char *name, *device, *precision, *model;
@@ -211,10 +211,10 @@ static yoke_status compare(struct side *s, const struct row *row, const struct o
 struct op {
     char name[48];
     int count;
-    double seconds, flops, bytes;
+    double seconds[MOST_PROFILED], flops, bytes; /* of each profiled step; the others are those of one */
 };
 static struct op ops[MOST_OPS];
-static int n_ops;
+static int n_ops, at; /* the profiled step in hand */
 
 static void count_op(void *context, const char *layer, const char *call, const char *op, const struct yoke_cost *cost, double seconds)
 {
@@ -225,8 +225,9 @@ static void count_op(void *context, const char *layer, const char *call, const c
     while (i < n_ops && strcmp(ops[i].name, name) != 0) i++;
     if (i == n_ops && n_ops < MOST_OPS) snprintf(ops[n_ops++].name, sizeof ops[0].name, "%s", name);
     if (i == MOST_OPS) return;
+    ops[i].seconds[at] += seconds;
+    if (at > 0) return;
     ops[i].count++;
-    ops[i].seconds += seconds;
     ops[i].flops += cost->flops;
     ops[i].bytes += cost->bytes;
 }
@@ -266,36 +267,45 @@ static yoke_status measure_limits(yoke_device *device, yoke_dtype dtype, double 
 
 static int by_time(const void *a, const void *b)
 {
-    double x = ((const struct op *)a)->seconds, y = ((const struct op *)b)->seconds;
+    double x = ((const struct op *)a)->seconds[0], y = ((const struct op *)b)->seconds[0];
     return x > y ? -1 : x < y;
 }
 
-/* Of PROFILED steps, per step; between steps that are timed as a whole. */
+/* Steps op by op, and steps that are timed as a whole, in turn; of both the median. */
+static yoke_status time_ops(struct side *s, int n, double *step_out, double *elsewhere_out)
+{
+    double own[MOST_PROFILED], elsewhere[MOST_PROFILED], loss, seconds;
+    YOKE_TRY(own_step(s, &loss, &seconds)); /* what was measured before has taken the caches */
+    for (at = 0; at < n; at++) {
+        YOKE_TRY(own_step(s, &loss, &own[at]));
+        yoke_trainer_profile(s->trainer, count_op, NULL);
+        YOKE_TRY(own_step(s, &loss, &elsewhere[at]));
+        yoke_trainer_profile(s->trainer, NULL, NULL);
+        for (int i = 0; i < n_ops; i++) elsewhere[at] -= ops[i].seconds[at];
+    }
+    for (int i = 0; i < n_ops; i++) ops[i].seconds[0] = bench_median(ops[i].seconds, n);
+    *step_out = bench_median(own, n);
+    *elsewhere_out = bench_median(elsewhere, n);
+    return YOKE_OK;
+}
+
 static yoke_status profile(struct side *s, yoke_dtype dtype, int rounds)
 {
-    double peak, copy, loss, own[BENCH_MOST_ROUNDS + PROFILED], seconds, total = 0;
+    double peak, copy, step, elsewhere, total = 0;
     n_ops = 0;
     memset(ops, 0, sizeof ops);
     YOKE_TRY(measure_limits(s->device, dtype, &peak, &copy));
-    YOKE_TRY(own_step(s, &loss, &seconds)); /* what was measured has taken the caches */
-    for (int i = 0, n = YOKE_MAX(rounds, PROFILED); i < n; i++) {
-        YOKE_TRY(own_step(s, &loss, &own[i]));
-        if (i >= PROFILED) continue;
-        yoke_trainer_profile(s->trainer, count_op, NULL);
-        YOKE_TRY(own_step(s, &loss, &seconds));
-        yoke_trainer_profile(s->trainer, NULL, NULL);
-    }
-    for (int i = 0; i < n_ops; i++) total += ops[i].seconds / PROFILED;
+    YOKE_TRY(time_ops(s, YOKE_MIN(rounds, MOST_PROFILED), &step, &elsewhere));
+    for (int i = 0; i < n_ops; i++) total += ops[i].seconds[0];
     qsort(ops, (size_t)n_ops, sizeof *ops, by_time);
-    const double step = bench_median(own, YOKE_MAX(rounds, PROFILED));
-    printf("  a step %.1f ms, of which in ops %.1f ms, elsewhere %.1f%% (limits: %.1f GFLOP/s, %.1f GB/s)\n", step * 1e3, total * 1e3,
-           100 * (step - total) / step, peak * 1e-9, copy * 1e-9);
+    printf("  a step %.1f ms; op by op %.1f ms in ops, %.2f ms elsewhere (limits: %.1f GFLOP/s, %.1f GB/s)\n", step * 1e3, total * 1e3,
+           elsewhere * 1e3, peak * 1e-9, copy * 1e-9);
     printf("  %-30s %5s %9s %6s %9s %8s %7s\n", "call op", "count", "ms", "share", "GFLOP/s", "GB/s", "%limit");
     for (int i = 0; i < n_ops; i++) {
         const struct op *r = &ops[i];
-        double limit = fmax(r->flops / peak, r->bytes / copy);
-        printf("  %-30s %5d %9.3f %5.1f%% %9.1f %8.1f %6.0f%%\n", r->name, r->count / PROFILED, r->seconds * 1e3 / PROFILED,
-               100 * r->seconds / PROFILED / total, r->flops / r->seconds * 1e-9, r->bytes / r->seconds * 1e-9, 100 * limit / r->seconds);
+        const double seconds = r->seconds[0], limit = fmax(r->flops / peak, r->bytes / copy);
+        printf("  %-30s %5d %9.3f %5.1f%% %9.1f %8.1f %6.0f%%\n", r->name, r->count, seconds * 1e3, 100 * seconds / total, r->flops / seconds * 1e-9,
+               r->bytes / seconds * 1e-9, 100 * limit / seconds);
     }
     return YOKE_OK;
 }
