@@ -43,6 +43,7 @@ static const struct shape shapes[] = {
     { 400, 1, 1e-3f, 0.1f, 1, COPY_BF16, INFS, .block = 64 },
     { 9000, 1, 1e-3f, 0.1f, 2, COPY_BF16, NANS, .block = 4096 },
     { 100, 1, 1e-3f, 0.1f, 2, COPY_BF16, .block = 7 },
+    { 13345, 1, 1e-3f, 0.1f, 2, COPY_BF16, .block = 32 },
 };
 
 static struct shape shape_of(const struct trial *t)

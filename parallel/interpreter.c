@@ -58,18 +58,32 @@ static yoke_status run_layer(const struct yokei_machine *k, const struct yokei_i
                                              : layer->type->backward_weight(layer, &call);
 }
 
-static yoke_status run_norms(const struct yokei_machine *k)
+/* Whether blocks of the own elements of b's next parameter lie directly behind those of this one. */
+static bool goes_on(const struct yokei_bucket *b, const struct yokei_slot *slot, const struct yokei_slot *next)
+{
+    return !yokei_is_empty(slot->own) && slot->own.end == slot->n && slot->n % b->norm_block == 0 && !yokei_is_empty(next->own) && next->own.begin == 0 &&
+           next->at == slot->at + slot->n;
+}
+
+/* A bucket's own elements, in as few calls as blocks that begin with their parameter allow. */
+static yoke_status norms_of(const struct yokei_machine *k, const struct yokei_bucket *b)
 {
     const struct yokei_state *s = k->job->state;
     struct yoke_layer_call call = plain_call(k);
-    const size_t wide = yoke_dtype_bytes(s->wide);
-    for (int p = 0; p < s->n; p++) {
-        const struct yokei_slot *slot = &s->slot[p];
-        if (yokei_is_empty(slot->own)) continue;
-        YOKE_TRY(YOKE_CALL(&call, grad_norm, .dtype = s->wide, .n = slot->own.end - slot->own.begin, .block = YOKEI_NORM_BLOCK,
-                           .grad = yoke_at(k->base, slot->gradient + (size_t)slot->own.begin * wide), .scale = 1.0f / k->pass.loss_scale,
-                           .out = yoke_at(k->base, slot->norms)));
+    for (int i = b->first, next; i < b->end; i = next) {
+        const struct yokei_slot *first = &s->slot[s->order[i]], *last = first;
+        for (next = i + 1; next < b->end && goes_on(b, last, &s->slot[s->order[next]]); next++) last = &s->slot[s->order[next]];
+        if (yokei_is_empty(first->own)) continue;
+        YOKE_TRY(YOKE_CALL(&call, grad_norm, .dtype = s->wide, .n = last->at + last->own.end - first->at - first->own.begin, .block = b->norm_block,
+                           .grad = yoke_at(k->base, first->gradient + (size_t)first->own.begin * yoke_dtype_bytes(s->wide)),
+                           .scale = 1.0f / k->pass.loss_scale, .out = yoke_at(k->base, first->norms)));
     }
+    return YOKE_OK;
+}
+
+static yoke_status run_norms(const struct yokei_machine *k)
+{
+    for (int b = 0; b < k->job->state->n_buckets; b++) YOKE_TRY(norms_of(k, &k->job->state->bucket[b]));
     return YOKE_OK;
 }
 

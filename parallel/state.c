@@ -50,6 +50,7 @@ static void deal_buckets(const struct yokei_parameters *ps, const struct yokei_r
             bucket->n += padded(s->slot[i].n);
             bucket->layer = layer;
             bucket->has_copy = s->slot[i].has_copy;
+            bucket->norm_block = ps->item[i].matrix ? YOKEI_NORM_BLOCK : YOKEI_NORM_BLOCK_OF_VECTORS;
             bucket->is_shared = kind < 0 || kind >= N_KINDS / 2;
             bucket->sums_slices = s->is_divided && !(kind < 0 && r->has_ties);
         }
@@ -110,10 +111,11 @@ static struct yoke_range cut(struct yoke_range row, const struct yokei_slot *slo
 /* The nearest place between blocks of norms of the parameter that lies there. */
 static int64_t between_blocks(const struct yokei_state *s, int bucket, int64_t at)
 {
+    const int64_t block = s->bucket[bucket].norm_block;
     for (int i = s->bucket[bucket].first; i < s->bucket[bucket].end; i++) {
         const struct yokei_slot *slot = &s->slot[s->order[i]];
         if (at <= slot->at || at >= slot->at + padded(slot->n)) continue;
-        const int64_t blocks = (at - slot->at + YOKEI_NORM_BLOCK / 2) / YOKEI_NORM_BLOCK * YOKEI_NORM_BLOCK;
+        const int64_t blocks = (at - slot->at + block / 2) / block * block;
         return slot->at + (blocks < slot->n ? blocks : padded(slot->n));
     }
     return at;
@@ -220,8 +222,9 @@ static void place_norms(struct yokei_state *s, size_t *at)
 {
     const size_t pair = 2 * yoke_dtype_bytes(s->wide);
     for (int i = 0; i < s->n; i++) {
-        struct yokei_slot *slot = &s->slot[i];
-        slot->n_norms = yokei_is_empty(slot->own) ? 0 : (slot->own.end - slot->own.begin + YOKEI_NORM_BLOCK - 1) / YOKEI_NORM_BLOCK;
+        struct yokei_slot *slot = &s->slot[s->order[i]];
+        const int64_t block = s->bucket[slot->bucket].norm_block;
+        slot->n_norms = yokei_is_empty(slot->own) ? 0 : (slot->own.end - slot->own.begin + block - 1) / block;
         slot->norms = *at + (size_t)s->n_norms * pair;
         s->n_norms += slot->n_norms;
     }

@@ -12,10 +12,11 @@
 #include "parallel/parameters.h"
 
 /*
- * Elements whose squares are added up on the device. Slices begin and end at multiples of it in the parameter, so the norm of all gradients,
- * which is added up exactly from these sums, has the same bits however parameters are cut into stages, buckets and slices.
+ * Elements of a parameter whose squares are added up on the device. Slices begin and end at multiples of it in the parameter, so the norm of all
+ * gradients, which is added up exactly from these sums, has the same bits however parameters are cut into stages, buckets and slices. Vectors are
+ * short: where blocks fill them they lie side by side, and one call serves them all.
  */
-enum { YOKEI_NORM_BLOCK = 1024 };
+enum { YOKEI_NORM_BLOCK = 1024, YOKEI_NORM_BLOCK_OF_VECTORS = 32 };
 
 /** The replicas of this rank's part of the model, and what they divide. */
 struct yokei_replicas {
@@ -36,7 +37,7 @@ struct yokei_slot {
     struct yoke_range kept;  /* those whose moments, and master where there is a copy, are here: all, or the own ones */
     size_t gradient, weight; /* of all elements; weight: what layers are given, the working copy or the f32 itself */
     size_t master, moment1, moment2; /* of the kept ones */
-    size_t norms;            /* of the own ones: pairs of grad_norm, of blocks of YOKEI_NORM_BLOCK */
+    size_t norms;            /* of the own ones: pairs of grad_norm, one for each of the bucket's blocks; slots as they lie */
     int64_t n_norms;
     bool has_copy;
 };
@@ -48,6 +49,7 @@ struct yokei_bucket {
     int layer;               /* complete once W of this layer is done in the last micro-batch */
     bool has_copy;           /* its weights are in 16 bits */
     bool is_shared;          /* its slices are the same on ranks that hold other buckets */
+    int64_t norm_block;      /* elements */
     bool sums_slices;        /* REDUCE leaves the own slice of the sum; else all of it */
     struct yoke_range own, kept; /* as in the slots, of the whole row */
     size_t *counts;          /* [replicas] elements of each slice */

@@ -62,6 +62,23 @@ static void check_places(const struct yokei_state *s)
     free(arena);
 }
 
+/* Every block of own elements has a pair of its own. */
+static void check_norms(const struct yokei_state *s)
+{
+    const size_t pair = 2 * yoke_dtype_bytes(s->wide);
+    uint8_t *taken = calloc((size_t)s->n_norms + 1, 1);
+    int64_t n = 0;
+    for (int i = 0; i < s->n; i++) {
+        const struct yokei_slot *slot = &s->slot[i];
+        const int64_t block = s->bucket[slot->bucket].norm_block, first = (int64_t)((slot->norms - s->norms) / pair);
+        if (yokei_is_empty(slot->own)) continue;
+        assert_true(slot->own.begin % block == 0 && (slot->own.end % block == 0 || slot->own.end == slot->n));
+        for (int64_t k = first; k < first + (slot->own.end - slot->own.begin + block - 1) / block; k++, n++) assert_int_equal(taken[k]++, 0);
+    }
+    assert_int_equal(n, s->n_norms);
+    free(taken);
+}
+
 /* A parameter's place in its bucket is its own; each kind of tensor lies where the bucket has it. */
 static void check_slots(const struct model *m, const struct yokei_state *s)
 {
@@ -92,6 +109,7 @@ static void check_replicas(const struct model *m, struct yokei_replicas r, yoke_
         assert_ok(yokei_state_create(&m->parameters, &r, dtype, 8, bucket_bytes, &s));
         check_places(&s);
         check_slots(m, &s);
+        check_norms(&s);
         for (int b = 0; b < s.n_buckets; b++) {
             size_t sum = 0;
             for (int d = 0; d < r.n; d++) sum += s.bucket[b].counts[d];
