@@ -6,9 +6,9 @@
  *      its built train_gpt2 and the row has a goal for it: a run of it between steps of ours, since it cannot be stopped between two.
  *   2. the time of each op of a step, with the share of the device's limit that it reaches: the larger of (operations / matrix peak) and
  *      (bytes / copy rate) over its time, both limits measured on the spot; and what of the step's time is in no op.
- * Usage: train [-o] [-r ROUNDS] [-T LENGTH] [device [precision [batch [model]]]]     defaults: host fp32 8 micro, of its longest sequences
- *        train -R [-o] [-r ROUNDS] [ROW...]      the rows below, all or some, with their goals; -l lists them
- *   -o: only this side, nothing beside it.
+ * Usage: train [-ok] [-r ROUNDS] [-T LENGTH] [device [precision [batch [model]]]]     defaults: host fp32 8 micro, of its longest sequences
+ *        train -R [-ok] [-r ROUNDS] [ROW...]      the rows below, all or some, with their goals; -l lists them
+ *   -o: only this side, nothing beside it. -k: ops by kind of layer.
  */
 #include <math.h>
 #include <omp.h>
@@ -215,12 +215,15 @@ struct op {
 };
 static struct op ops[MOST_OPS];
 static int n_ops, at; /* the profiled step in hand */
+static bool by_layer;
 
 static void count_op(void *context, const char *layer, const char *call, const char *op, const struct yoke_cost *cost, double seconds)
 {
     char name[48];
-    (void)context, (void)layer;
-    snprintf(name, sizeof name, "%s %s", call, op);
+    const char *dot = strrchr(layer, '.');
+    (void)context;
+    if (by_layer) snprintf(name, sizeof name, "%s %s %s", call, op, dot ? dot + 1 : layer);
+    else snprintf(name, sizeof name, "%s %s", call, op);
     int i = 0;
     while (i < n_ops && strcmp(ops[i].name, name) != 0) i++;
     if (i == n_ops && n_ops < MOST_OPS) snprintf(ops[n_ops++].name, sizeof ops[0].name, "%s", name);
@@ -350,8 +353,9 @@ int main(int argc, char **argv)
     struct row own = { "step", "host", "fp32", "micro", 8, 0, 0, 0 };
     bool by_row = false;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    for (int c; (c = getopt(argc, argv, "olRr:T:")) != -1;) {
+    for (int c; (c = getopt(argc, argv, "kolRr:T:")) != -1;) {
         if (c == 'o') o.alone = true;
+        else if (c == 'k') by_layer = true;
         else if (c == 'R') by_row = true;
         else if (c == 'r') o.rounds = YOKE_MAX(1, YOKE_MIN(atoi(optarg), BENCH_MOST_ROUNDS));
         else if (c == 'T') own.T = atoll(optarg);
