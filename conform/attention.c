@@ -18,6 +18,8 @@
  *   dQ:  |scale| sum_j (e_j |k| + gamma(T+2) |dS| |k|);  dK: |scale| sum_rows (e |q| + gamma(R+2) |dS| |q|)
  * With dropout dV has m p for p, and dP m dP: so do their errors; s adds a rounding to each, of which the margins hold enough.
  * each rounded once. eta is at least 2^-126, since exp and bf16 matrix units may flush subnormal numbers.
+ * Such a unit takes a subnormal factor for zero and flushes a subnormal result: a product x y of bf16 loses at most
+ * 2^-126 (|x| + |y| + 1) =: phi(x, y), which is added for each product: do.v to ddp, p v to O, p do to dV, dS k and dS q to dQ and dK.
  * A causal row t depends on keys up to t alone: NaN in a later key or value must not reach it, nor NaN in an earlier row
  * of q or do the keys after it.
  */
@@ -64,6 +66,10 @@ static const struct shape shapes[] = {
     { 1, 50, 5, 3, 8, true, false, 1, .first = 8, .group = 3, .p = 0.2f },
     { 2, 70, 2, 1, 24, true, true, 1, .p = 0.1f },
     { 1, 90, 2, 2, 8, false, false, 2, .p = 0.5f },
+    { 1, 70, 2, 1, 24, true, false, 1, .scale = -0.2f },
+    { 1, 270, 1, 1, 8, true, true, 1, .p = 0.1f },
+    { 1, 150, 1, 1, 16, true, false, 1, NANS, IN_KV },
+    { 1, 150, 1, 1, 16, true, false, 1, NANS, IN_Q },
 };
 
 static struct shape shape_of(const struct trial *t)
@@ -206,6 +212,12 @@ static double stored_eta(yoke_dtype dtype)
     return fmax(yokei_underflow(dtype), flush32);
 }
 
+/* phi: what a matrix unit of bf16 may lose of one product. */
+static double flushed(yoke_dtype dtype, double x, double y)
+{
+    return dtype == YOKE_BF16 ? flush32 * (fabs(x) + fabs(y) + 1) : 0;
+}
+
 /* ---- forward ---- */
 
 #define MORE(t, s) .head_start = (s).first, .group = (s).group, .p = (s).p, .key = key_of(t), .sample_start = 5
@@ -247,7 +259,7 @@ static void forward_row_bound(struct trial *t, const struct shape *s, struct row
         double e = (sums + (s->p > 0 ? 2 * u32 : 0)) * size;
         for (int64_t j = 0; j < r->n_keys; j++) {
             const double v = fabs(exact_at(t, s, V, r->b, j, r->hkv, d)) * kept(t, s, r->b, r->t, r->h, j), p = r->s[j];
-            e += p * (r->ds[j] * (v + size) + (u + sums) * v) + eta * v / l;
+            e += p * (r->ds[j] * (v + size) + (u + sums) * v) + eta * v / l + flushed(t->dtype, v, p * l) / l;
         }
         t->tensor[O].bound[at] = bound_rounded(t->dtype, wanted, e);
     }
@@ -339,21 +351,22 @@ static void backward_key_bound(struct trial *t, const struct shape *s, const str
     const double rho = p == 0 ? 0 : r->ds[j] + u32 * fabs(r->s[j] - lse) + 8 * u32;
     const double u = stored_u(t->dtype), eta = stored_eta(t->dtype), scale = fabs((double)s->scale);
     const double rows = (double)(s->T * (s->group ? s->group : s->H / s->Hkv)), keep = kept(t, s, r->b, r->t, r->h, j);
-    double dp = 0, dp_size = 0;
+    double dp = 0, dp_size = 0, lost = 0;
     for (int64_t d = 0; d < s->D; d++) {
-        const double product = keep > 0 ? keep * exact_at(t, s, DO, r->b, r->t, r->h, d) * exact_at(t, s, V, r->b, j, r->hkv, d) : 0;
+        const double d_o = exact_at(t, s, DO, r->b, r->t, r->h, d), v = exact_at(t, s, V, r->b, j, r->hkv, d), product = keep > 0 ? keep * d_o * v : 0;
         dp += product;
         dp_size += fabs(product);
+        if (keep > 0) lost += keep * flushed(t->dtype, d_o, v);
     }
     const double dS = fabs(p * (dp - delta));
-    double e = dS * (rho + 3 * u32) + p * (gamma32((double)s->D + 1) * dp_size + d_delta);
+    double e = dS * (rho + 3 * u32) + p * (gamma32((double)s->D + 1) * dp_size + lost + d_delta);
     e += u * (dS + e) + fmax(1, 1 / scale) * eta;
     for (int64_t d = 0; d < s->D; d++) {
         const double q = fabs(exact_at(t, s, Q, r->b, r->t, r->h, d)), k = fabs(exact_at(t, s, K, r->b, j, r->hkv, d));
         const double d_o = fabs(exact_at(t, s, DO, r->b, r->t, r->h, d));
-        *bound_at(t, s, DQ, r->b, r->t, r->h, d) += scale * (e + gamma32((double)s->T + 2) * dS) * k;
-        *bound_at(t, s, DK, r->b, j, r->hkv, d) += scale * (e + gamma32(rows + 2) * dS) * q;
-        *bound_at(t, s, DV, r->b, j, r->hkv, d) += keep * (p * (rho + u + gamma32(rows)) + eta) * d_o;
+        *bound_at(t, s, DQ, r->b, r->t, r->h, d) += scale * ((e + gamma32((double)s->T + 2) * dS) * k + flushed(t->dtype, dS, k));
+        *bound_at(t, s, DK, r->b, j, r->hkv, d) += scale * ((e + gamma32(rows + 2) * dS) * q + flushed(t->dtype, dS, q));
+        *bound_at(t, s, DV, r->b, j, r->hkv, d) += keep * ((p * (rho + u + gamma32(rows)) + eta) * d_o + flushed(t->dtype, p, d_o));
     }
 }
 

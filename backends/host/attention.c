@@ -2,9 +2,9 @@
 /*
  * Host: attention, forward. Maths, types and bounds: include/yoke/ops/attention.h
  *
- * A unit is a chunk of CHUNK_BLOCKS blocks of queries of one (b, h). The thread that takes it widens and transposes
- * these queries once, then goes through the keys and values block by block, each widened once for the whole chunk;
- * running maxima, sums and outputs stay in the cache.
+ * A unit is a chunk of CHUNK_BLOCKS blocks of queries of one (b, h). The thread that takes it transposes these queries once, then goes
+ * through the keys and values block by block, each brought into the form of its product once for the whole chunk; running maxima, sums
+ * and outputs stay in the cache.
  */
 #include "backends/host/attention.h"
 
@@ -15,7 +15,7 @@ const struct yoke_attention_ops HOST_NAME(host_attention_ops) = {
     .attention_backward = { HOST_NAME(host_attention_backward_can), HOST_NAME(host_attention_backward_run) },
 };
 
-enum { CHUNK_BLOCKS = 6, CHUNK_QUERIES = CHUNK_BLOCKS * QUERIES };
+enum { CHUNK_BLOCKS = 4, CHUNK_QUERIES = CHUNK_BLOCKS * QUERIES };
 
 struct forward {
     const struct yoke_attention_forward_args *a;
@@ -24,13 +24,15 @@ struct forward {
     size_t thread_floats;
 };
 
-/* One thread's buffers. */
+/* One thread's buffers; operands as in attention_blocks.h. */
 struct buffers {
-    float *qt;     /* [CHUNK_BLOCKS][D][QUERIES]: queries, transposed */
+    float *qt;     /* queries across, CHUNK_BLOCKS times */
     float *o;      /* [CHUNK_QUERIES][Dp]: unnormalised outputs */
-    float *k, *v;  /* [KEYS][Dp] */
-    float *s;      /* [KEYS][QUERIES]: scores, then P */
-    float *max, *sum, *factor; /* [CHUNK_QUERIES] each; factor [QUERIES] */
+    float *k, *v;  /* left and along, KEYS rows */
+    float *s;      /* [KEYS][QUERIES]: scores */
+    float *p;      /* P by pairs; of f32 the same as s */
+    float *max, *sum, *factor; /* [CHUNK_QUERIES] each, max in powers of 2; factor [QUERIES] */
+    float *wide;   /* KEYS rows of [Dp]: values as f32, where the rare way needs them */
     bool v_special;
     struct drop drop;
 };
@@ -38,90 +40,122 @@ struct buffers {
 static size_t thread_floats(int64_t D)
 {
     const int64_t Dp = attention_padded(D);
-    return (size_t)(CHUNK_QUERIES * D + CHUNK_QUERIES * Dp + 2 * KEYS * Dp + KEYS * QUERIES + 2 * CHUNK_QUERIES + host_round_up(QUERIES, 16));
+    return (size_t)(CHUNK_QUERIES * D + CHUNK_QUERIES * Dp + 3 * KEYS * Dp + 2 * KEYS * QUERIES + 2 * CHUNK_QUERIES + QUERIES);
 }
 
-static struct buffers place_buffers(float *p, int64_t D, int64_t Dp)
+static struct buffers place_buffers(yoke_dtype dtype, float *p, int64_t D, int64_t Dp)
 {
     struct buffers b = { 0 };
     b.o = p, p += CHUNK_QUERIES * Dp;
     b.k = p, p += KEYS * Dp;
     b.v = p, p += KEYS * Dp;
+    b.wide = p, p += KEYS * Dp;
     b.s = p, p += KEYS * QUERIES;
+    b.p = in_pairs(dtype) ? p : b.s, p += KEYS * QUERIES;
     b.max = p, p += CHUNK_QUERIES;
     b.sum = p, p += CHUNK_QUERIES;
-    b.factor = p, p += host_round_up(QUERIES, 16);
+    b.factor = p, p += QUERIES;
     b.qt = p, p += CHUNK_QUERIES * D;
     return b;
 }
 
-/*
- * Scores of one block to P: s [n_keys][QUERIES] in place, max and sum carried on, factor = exp(old max - new max).
- * j0, t0: the first key and query; masked: some pairs here have j > t.
- */
-INLINE void softmax_block(const yoke_dtype t, float *s, int64_t n_keys, float scale, bool masked, int64_t j0, int64_t t0, float *max,
-                          float *sum, float *factor)
+enum { GROUP = 2 }; /* vectors of queries that go through the softmax side by side */
+
+/* Greatest scores of a group's columns s [n_keys][QUERIES]; with `masked` those of keys behind the query become -infinity. */
+INLINE void greatest(float *s, int64_t n_keys, bool masked, int64_t j0, int64_t t0, vf most[GROUP])
 {
-    for (int v = 0; v < QUERY_VECTORS; v++) {
-        const vf old = vload(YOKE_F32, max, v * VL);
-        const vi query = query_numbers(t0, v);
-        vf m = old;
-        for (int64_t j = 0; j < n_keys; j++) {
-            vf x = vload(YOKE_F32, s, j * QUERIES + v * VL) * scale;
-            if (masked) x = vselect(vless_i(query, vset_i((int32_t)(j0 + j))), vset(-INFINITY), x);
-            vstore(YOKE_F32, s, j * QUERIES + v * VL, x);
-            m = vatleast(m, x); /* a NaN is passed over here; it comes back through the sum */
+    for (int g = 0; g < GROUP; g++) most[g] = vset(-INFINITY);
+    for (int64_t j = 0; j < n_keys; j++)
+        for (int g = 0; g < GROUP; g++) {
+            vf x = vload(YOKE_F32, s, j * QUERIES + g * VL);
+            if (masked) {
+                x = vselect(vless_i(query_numbers(t0, g), vset_i((int32_t)(j0 + j))), vset(-INFINITY), x);
+                vstore(YOKE_F32, s, j * QUERIES + g * VL, x);
+            }
+            most[g] = vatleast(most[g], x); /* a NaN is passed over here; it comes back through the sum */
         }
-        const vf base = vselect(vless(vset(-INFINITY), m), m, vset(0)); /* all masked so far: exp(-inf - -inf) would be NaN */
-        const vf keep = vexp(old - base);
-        vf l[2] = { vload(YOKE_F32, sum, v * VL) * keep, { 0 } };
-        for (int64_t j = 0; j < n_keys; j++) {
-            const vf p = vexp(vload(YOKE_F32, s, j * QUERIES + v * VL) - base);
-            l[j & 1] += p;
-            vstore(YOKE_F32, s, j * QUERIES + v * VL, vround(t, p));
-        }
-        vstore(YOKE_F32, max, v * VL, m);
-        vstore(YOKE_F32, sum, v * VL, l[0] + l[1]);
-        vstore(YOKE_F32, factor, v * VL, keep);
-    }
 }
 
-/* P [n_keys][QUERIES] of one block without the pairs that are dropped out. */
-INLINE void drop_block(const struct drop *d, float *p, int64_t n_keys, int64_t j0, int64_t t0)
+/*
+ * A group's scores to P, rounded and by pairs, or with `raw` as they are in the place of the scores; max and sum are carried on, factor =
+ * exp(old max - new max). All pointers are to the group's first column.
+ */
+INLINE void softmax_group(const yoke_dtype t, const bool raw, float *s, float *p, int64_t n_keys, float c, bool masked, int64_t j0, int64_t t0,
+                          float *max, float *sum, float *factor)
 {
-    for (int v = 0; v < QUERY_VECTORS; v++)
+    vf base[GROUP], l[GROUP][2];
+    if (masked)
+        greatest(s, n_keys, true, j0, t0, base);
+    else
+        greatest(s, n_keys, false, j0, t0, base);
+    for (int g = 0; g < GROUP; g++) {
+        const vf old = vload(YOKE_F32, max, g * VL), m = vatleast(old, base[g] * c);
+        base[g] = vselect(vless(vset(-INFINITY), m), m, vset(0)); /* all masked so far: exp(-inf - -inf) would be NaN */
+        const vf keep = vexp2(old - base[g]);
+        l[g][0] = vload(YOKE_F32, sum, g * VL) * keep, l[g][1] = (vf){ 0 };
+        vstore(YOKE_F32, max, g * VL, m);
+        vstore(YOKE_F32, factor, g * VL, keep);
+    }
+    for (int64_t j = 0; j < n_keys; j += 2) {
+        const bool has_second = j + 1 < n_keys;
+        for (int g = 0; g < GROUP; g++) {
+            float *at_s = s + j * QUERIES + g * VL;
+            const vf first = vexp2(vfma(vload(YOKE_F32, at_s, 0), vset(c), -base[g]));
+            vf second = { 0 };
+            if (has_second) second = vexp2(vfma(vload(YOKE_F32, at_s, QUERIES), vset(c), -base[g]));
+            l[g][0] += first, l[g][1] += second;
+            store_by_pair(raw ? YOKE_F32 : t, raw ? s : p, j, g * VL, first, second, has_second);
+        }
+    }
+    for (int g = 0; g < GROUP; g++) vstore(YOKE_F32, sum, g * VL, l[g][0] + l[g][1]);
+}
+
+/* Raw P of a group without the pairs that are dropped out, rounded and by pairs. */
+INLINE void drop_group(const yoke_dtype t, const struct drop *d, float *s, float *p, int64_t n_keys, int64_t j0, int64_t t0)
+{
+    for (int g = 0; g < GROUP; g++)
         for (int i = 0; i < 16 && i < n_keys; i++) {
             vu words[4];
-            pair_words(d, j0, i, t0, v, words);
+            pair_words(d, j0, i, t0, g, words);
             for (int k = 0; k < 4 && i + 16 * k < n_keys; k++) {
-                const int64_t at = (i + 16 * k) * QUERIES + v * VL;
-                vstore(YOKE_F32, p, at, vdrop(vload(YOKE_F32, p, at), words[k], d->by.threshold));
+                const int64_t at = (i + 16 * k) * QUERIES + g * VL;
+                vstore(YOKE_F32, s, at, vdrop(vload(YOKE_F32, s, at), words[k], d->by.threshold));
             }
+        }
+    for (int64_t j = 0; j < n_keys; j += 2)
+        for (int g = 0; g < GROUP; g++) {
+            const bool has_second = j + 1 < n_keys;
+            const vf first = vload(YOKE_F32, s, j * QUERIES + g * VL);
+            store_by_pair(t, p, j, g * VL, first, has_second ? vload(YOKE_F32, s, (j + 1) * QUERIES + g * VL) : (vf){ 0 }, has_second);
         }
 }
 
-/* O [QUERIES][Dp] = factor O + P V over n_keys keys. */
-static __attribute__((noinline)) void add_values(int64_t n_keys, const struct buffers *b, int64_t Dp, float *o)
+/* One part of a block of queries against one block of keys. */
+INLINE void attend_part(const yoke_dtype t, const struct forward *f, const struct buffers *b, int64_t block, struct part part, int64_t t0, int64_t j0)
 {
-    product(TILE_SCALE, QUERIES, Dp / VL, n_keys, b->s, 1, QUERIES, b->v, Dp, o, Dp, b->factor);
-}
-
-/* One block of queries against one block of keys. */
-INLINE void attend(const yoke_dtype t, const struct forward *f, struct buffers *b, int64_t block, int64_t t0, int64_t j0, int64_t n)
-{
-    const int64_t D = f->a->D, Dp = f->Dp, queries = block * QUERIES;
-    const int64_t n_keys = f->a->causal ? YOKE_MIN(n, t0 + QUERIES - j0) : n; /* none that all queries of the block mask */
-    const bool masked = f->a->causal && j0 + n_keys - 1 > t0;
-    float *o = b->o + queries * Dp;
-    score_block(host_round_up(n_keys, TILE_M), D, b->k, Dp, b->qt + queries * D, b->s);
-    softmax_block(t, b->s, n_keys, f->a->scale, masked, j0, t0, b->max + queries, b->sum + queries, b->factor);
-    if (b->drop.by.threshold) drop_block(&b->drop, b->s, n_keys, j0, t0);
-    if (masked && b->v_special) {
-        add_values(0, b, Dp, o);
-        masked_product((struct masked){ true, t0, j0 }, QUERIES, Dp, n_keys, b->s, 1, QUERIES, b->v, Dp, o, Dp);
+    const int64_t D = f->a->D, Dp = f->Dp, first = block * QUERIES + part.first;
+    const bool edge = f->a->causal && j0 == t0;
+    float *o = b->o + first * Dp, *s = b->s + part.first, *p = b->p + part.first;
+    scores(t, part.n_keys, part.count, D, b->k, b->qt + block * QUERIES * D + part.first, s);
+    if (f->a->scale < 0) negate(s, part.n_keys, part.count);
+    for (int64_t i = 0; i < part.count; i += GROUP * VL) {
+        const float c = exponent_factor(f->a->scale);
+        float *max = b->max + first + i, *sum = b->sum + first + i, *factor = b->factor + i;
+        const int64_t query = t0 + part.first + i;
+        if (!b->drop.by.threshold) {
+            softmax_group(t, false, s + i, p + i, part.n_keys, c, edge, j0, query, max, sum, factor);
+            continue;
+        }
+        softmax_group(t, true, s + i, p + i, part.n_keys, c, edge, j0, query, max, sum, factor);
+        drop_group(t, &b->drop, s + i, p + i, part.n_keys, j0, query);
+    }
+    if (edge && b->v_special) {
+        add_to_queries(t, TILE_SCALE, part.count, 0, p, b->v, Dp, o, b->factor);
+        masked_product((struct masked){ true, t0 + part.first, j0 }, part.count, Dp, part.n_keys, widen_by_pair(t, b->p, part.n_keys, b->s) + part.first,
+                       1, QUERIES, b->wide, Dp, o, Dp);
         return;
     }
-    add_values(n_keys, b, Dp, o);
+    add_to_queries(t, TILE_SCALE, part.count, part.n_keys, p, b->v, Dp, o, b->factor);
 }
 
 INLINE void store_outputs(const yoke_dtype t, const struct forward *f, const struct buffers *b, int64_t batch, int64_t head, int64_t t0,
@@ -130,33 +164,56 @@ INLINE void store_outputs(const yoke_dtype t, const struct forward *f, const str
     const struct yoke_attention_forward_args *a = f->a;
     for (int64_t i = 0; i < n; i++) {
         void *o = at_mut(t, a->o, (batch * a->T + t0 + i) * a->ldo + head * a->D);
-        const vf sum = vset(b->sum[i]);
-        for (int64_t d = 0; d < a->D; d += VL) vstore_n(t, o, d, a->D - d, vload(YOKE_F32, b->o, i * f->Dp + d) * b->drop.by.scale / sum);
-        if (a->lse) ((float *)a->lse)[(batch * a->H + head) * a->T + t0 + i] = b->max[i] + logf(b->sum[i]);
+        const vf factor = vset(b->drop.by.scale / b->sum[i]);
+        for (int64_t d = 0; d < a->D; d += VL) vstore_n(t, o, d, a->D - d, vload(YOKE_F32, b->o, i * f->Dp + d) * factor);
     }
+    if (!a->lse) return;
+    float *lse = (float *)a->lse + (batch * a->H + head) * a->T + t0;
+    for (int64_t i = 0; i < n; i++) lse[i] = fmaf(b->max[i], LN2_HIGH, fmaf(b->max[i], LN2_LOW, logf(b->sum[i])));
+}
+
+/* What a chunk begins with: queries across, and no keys seen. */
+INLINE void begin_chunk(const yoke_dtype t, const struct forward *f, struct buffers *b, int64_t batch, int64_t head, int64_t t0, int64_t n)
+{
+    const struct yoke_attention_forward_args *a = f->a;
+    const int64_t n_blocks = host_ceil_div(n, QUERIES);
+    b->drop = (struct drop){ yokei_dropout(a->p, a->key), a->sample_start + batch, a->head_start + head };
+    memset(b->o, 0, (size_t)(n_blocks * QUERIES * f->Dp) * sizeof(float));
+    memset(b->sum, 0, CHUNK_QUERIES * sizeof(float));
+    for (int64_t i = 0; i < CHUNK_QUERIES; i++) b->max[i] = -INFINITY;
+    for (int64_t i = 0; i < n_blocks; i++)
+        pack_across(t, at(t, a->q, (batch * a->T + t0 + i * QUERIES) * a->ldq + head * a->D), a->ldq, YOKE_MIN(n - i * QUERIES, QUERIES), a->D,
+                    b->qt + i * QUERIES * a->D);
+}
+
+/* A block of keys and values. `edge`: the mask may run through it. */
+INLINE void load_keys(const yoke_dtype t, const struct forward *f, struct buffers *b, int64_t row, int64_t kv_head, int64_t n_keys, bool edge)
+{
+    const struct yoke_attention_forward_args *a = f->a;
+    const void *v = at(t, a->v, row * a->ldv + kv_head * a->D);
+    pack_left(t, at(t, a->k, row * a->ldk + kv_head * a->D), a->ldk, n_keys, a->D, b->k);
+    pack_along(t, v, a->ldv, n_keys, a->D, f->Dp, b->v);
+    b->v_special = edge && has_special(t, v, a->ldv, n_keys, a->D);
+    if (b->v_special) widen_rows(t, v, a->ldv, n_keys, a->D, b->wide, f->Dp, f->Dp);
 }
 
 INLINE void forward_chunk(const yoke_dtype t, const struct forward *f, int64_t batch, int64_t head, int64_t t0, struct buffers *b)
 {
     const struct yoke_attention_forward_args *a = f->a;
-    const int64_t n = YOKE_MIN(a->T - t0, CHUNK_QUERIES), n_blocks = host_ceil_div(n, QUERIES);
+    const int64_t n = YOKE_MIN(a->T - t0, CHUNK_QUERIES), end = a->causal ? t0 + n : a->T;
     const int64_t kv_head = yokei_kv_head(YOKEI_GROUPS_OF_HEADS(a), head);
-    b->drop = (struct drop){ yokei_dropout(a->p, a->key), a->sample_start + batch, a->head_start + head };
-    memset(b->o, 0, (size_t)(n_blocks * QUERIES * f->Dp) * sizeof(float));
-    memset(b->sum, 0, CHUNK_QUERIES * sizeof(float));
-    for (int64_t i = 0; i < CHUNK_QUERIES; i++) b->max[i] = -INFINITY;
-    if (n % QUERIES) memset(b->qt + (n_blocks - 1) * QUERIES * a->D, 0, (size_t)(QUERIES * a->D) * sizeof(float));
-    for (int64_t i = 0; i < n_blocks; i++)
-        widen_transposed(t, at(t, a->q, (batch * a->T + t0 + i * QUERIES) * a->ldq + head * a->D), a->ldq,
-                         YOKE_MIN(n - i * QUERIES, QUERIES), a->D, b->qt + i * QUERIES * a->D, QUERIES);
-    const int64_t end = a->causal ? t0 + n : a->T;
+    begin_chunk(t, f, b, batch, head, t0, n);
     for (int64_t j0 = 0; j0 < end; j0 += KEYS) {
-        const int64_t n_keys = YOKE_MIN(end - j0, KEYS), row = batch * a->T + j0;
-        widen_rows(t, at(t, a->k, row * a->ldk + kv_head * a->D), a->ldk, n_keys, a->D, b->k, f->Dp, f->Dp);
-        widen_rows(t, at(t, a->v, row * a->ldv + kv_head * a->D), a->ldv, n_keys, a->D, b->v, f->Dp, f->Dp);
-        b->v_special = a->causal && j0 + n_keys > t0 && has_special(b->v, n_keys, f->Dp, f->Dp);
-        for (int64_t i = a->causal ? YOKE_MAX(0, (j0 - t0) / QUERIES) : 0; i < n_blocks; i++)
-            attend(t, f, b, i, t0 + i * QUERIES, j0, n_keys);
+        const int64_t n_keys = YOKE_MIN(end - j0, KEYS);
+        load_keys(t, f, b, batch * a->T + j0, kv_head, n_keys, a->causal && j0 >= t0);
+        for (int64_t i = a->causal ? YOKE_MAX(0, j0 - t0) : 0; i < n; i += QUERIES) {
+            const bool edge = a->causal && j0 == t0 + i;
+            const int64_t n_queries = YOKE_MIN(n - i, QUERIES);
+            for (struct part part = part_of(edge, n_queries, n_keys, 0);; part = part_of(edge, n_queries, n_keys, part.first + part.count)) {
+                attend_part(t, f, b, i / QUERIES, part, t0 + i, j0);
+                if (part.first + part.count >= n_queries) break;
+            }
+        }
     }
     store_outputs(t, f, b, batch, head, t0, n);
 }
@@ -165,7 +222,7 @@ static void forward_unit(const void *context, int64_t unit, int thread)
 {
     const struct forward *f = context;
     const struct yoke_attention_forward_args *a = f->a;
-    struct buffers b = place_buffers(f->scratch + (size_t)thread * f->thread_floats, a->D, f->Dp);
+    struct buffers b = place_buffers(a->dtype, f->scratch + (size_t)thread * f->thread_floats, a->D, f->Dp);
     const int64_t heads = a->B * a->H, chunk = f->n_chunks - 1 - unit / heads; /* the last chunks see the most keys */
     HOST_BY_TYPE(a->dtype, forward_chunk, f, unit % heads / a->H, unit % a->H, chunk * CHUNK_QUERIES, &b);
 }

@@ -1,26 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What attention's two directions share: the block shapes and products that leave masked terms out.
+ * What attention's two directions share: scores to exponents, the parts of a block, dropout, and products that leave masked terms out.
  *
  * Scores are held transposed, S^T [keys][queries]: a vector's lanes are queries, so that the softmax's maximum and sum
- * over keys need no work across lanes, and all products read their left operand where it lies (see tile.h).
+ * over keys need no work across lanes, and all products read their left operand where it lies (see attention_blocks.h).
  */
 #ifndef BACKENDS_HOST_ATTENTION_H
 #define BACKENDS_HOST_ATTENTION_H
 
+#include "backends/host/attention_blocks.h"
 #include "backends/host/kernels.h"
 #include "backends/host/random.h"
-#include "backends/host/tile.h"
 
-enum {
-    QUERIES = 48, /* of a block: a multiple of TILE_N * VL for every instruction set */
-    KEYS = 64,
-    QUERY_VECTORS = QUERIES / VL,
-    MOST_D = 1024,
-};
+enum { MOST_D = 1024 };
 
 /** Channels padded to whole vectors. */
 static inline int64_t attention_padded(int64_t D) { return host_round_up(D, VL); }
+
+/** All bits of the lanes that are infinite or NaN; and whether there is a lane with bits. */
+INLINE vi vspecial(vf x) { return ((vi)x & 0x7f800000) == 0x7f800000; }
+INLINE bool vany(vi x)
+{
+    int32_t any = 0;
+    for (int lane = 0; lane < VL; lane++) any |= x[lane];
+    return any != 0;
+}
+
+/**
+ * Exponentials are powers of 2: exp(scale s - m) = 2^(c s - m'), c = scale log2(e) rounded, m' = m log2(e). c is above 0: where scale is
+ * not, scores change their sign first.
+ */
+#define LN2_HIGH 0x1.62e43p-1f
+#define LN2_LOW -0x1.05c61p-29f
+INLINE float exponent_factor(float scale) { return (float)(fabs((double)scale) * 1.44269504088896340736); }
+INLINE void negate(float *s, int64_t n_keys, int64_t columns)
+{
+    for (int64_t j = 0; j < n_keys; j++)
+        for (int64_t i = 0; i < columns; i += VL) vstore(YOKE_F32, s, j * QUERIES + i, -vload(YOKE_F32, s, j * QUERIES + i));
+}
+
+/**
+ * The parts of a block that are computed by themselves: `count` queries from `first` on with `n_keys` keys. A block on the mask's edge
+ * has one for each half of its queries, as the first half sees no key of the second; any other block is one part.
+ */
+struct part {
+    int64_t first, count, n_keys;
+};
+INLINE struct part part_of(bool edge, int64_t n_queries, int64_t n_keys, int64_t first)
+{
+    const int64_t count = host_round_up(n_queries - first, HALF);
+    if (!edge) return (struct part){ first, count, n_keys };
+    return (struct part){ first, YOKE_MIN(count, HALF), YOKE_MIN(n_keys, first + HALF) };
+}
 
 /** Lanes' query numbers of vector v of the block that begins at query t0. */
 INLINE vi query_numbers(int64_t t0, int v)
@@ -40,24 +71,13 @@ INLINE void pair_words(const struct drop *d, int64_t j0, int i, int64_t t0, int 
     vphilox(d->by.key, vset_u((uint32_t)(j0 / 4 + i)), (vu)query_numbers(t0, v), vset_u((uint32_t)d->sample), vset_u((uint32_t)d->head), words);
 }
 
-/**
- * S^T [m][QUERIES] = X Y^T: x [m][Dp] row-major, y^T [D][QUERIES]; m a multiple of TILE_M. Products are the same for
- * every storage type, so each is one function that is not inlined.
- */
-static __attribute__((noinline)) void score_block(int64_t m, int64_t D, const float *x, int64_t Dp, const float *yt, float *s)
-{
-    product(TILE_ZERO, m, QUERY_VECTORS, D, x, Dp, 1, yt, QUERIES, s, QUERIES, NULL);
-}
-
-/** Whether any of the [rows][columns] f32 values is infinite or NaN: then 0 times it is not 0. */
-static inline bool has_special(const float *x, int64_t rows, int64_t columns, int64_t ld)
+/** Whether any of n rows of x is infinite or NaN: then 0 times it is not 0. */
+INLINE bool has_special(const yoke_dtype t, const void *x, int64_t ld, int64_t n, int64_t D)
 {
     vi special = { 0 };
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns; j += VL) special |= ((vi)vload(YOKE_F32, x, i * ld + j) & 0x7f800000) == 0x7f800000;
-    int32_t any = 0;
-    for (int lane = 0; lane < VL; lane++) any |= special[lane];
-    return any != 0;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t d = 0; d < D; d += VL) special |= vspecial(vload_n(t, x, i * ld + d, D - d));
+    return vany(special);
 }
 
 /**

@@ -2,68 +2,125 @@
 /*
  * Host: attention, backward. Maths, types and bounds: include/yoke/ops/attention.h
  *
- * A unit is one (b, key/value head): nothing is shared between units, so every sum has one order. The thread widens the
- * head's keys and values once; for each query head of the group, in order, it widens queries and output gradients
- * (also transposed) and walks over the blocks of keys and, within, of queries, recomputing P from lse.
+ * A unit is a chunk of the keys of one (b, key/value head): its dk and dv are sums over all query heads of the group, in order, and over
+ * the blocks of queries, the last first. For each block of queries it recomputes P from lse against the chunk's blocks of keys,
+ * and adds to the queries' dq, which so is a sum over the chunks in order. One thread takes the chunks of a head one after the other;
+ * where there are too few heads for the threads they take a chunk each, and wait for one another's part of dq (see wait_for).
+ * The order of every sum is the same either way.
  */
 #include "backends/host/attention.h"
 
+#include <sched.h>
+#include <stdatomic.h>
+
+enum { CHUNK_BLOCKS = 4, CHUNK_KEYS = CHUNK_BLOCKS * KEYS };
+
 struct backward {
     const struct yoke_attention_backward_args *a;
-    int64_t Dp, Tq, Tk; /* T padded to whole blocks of queries and of keys */
-    float *scratch;
-    size_t thread_floats;
+    struct yokei_groups_of_heads groups;
+    int64_t Dp, Tq;              /* channels; T padded to whole blocks of queries */
+    int64_t n_chunks, n_blocks;  /* of keys; of queries */
+    int64_t group;               /* most query heads of a key/value head */
+    size_t thread_floats, slot_floats;
+    int n_threads, n_slots;      /* slots: key/value heads in work at a time */
+    bool by_chunks;              /* threads share heads */
+    float *threads, *slots;
+    atomic_llong *done;          /* [n_slots][n_chunks]: how far a chunk is, in steps; see wait_for */
+    atomic_llong *next;          /* unit */
 };
 
+/* One thread's buffers; operands and weights as in attention_blocks.h. */
 struct buffers {
-    float *k, *v, *dk, *dv;     /* [Tk][Dp] */
-    float *q, *d_o, *dq;        /* [Tq][Dp] */
-    float *qt, *d_ot;           /* [blocks][D][QUERIES] */
-    float *lse, *delta;         /* [Tq] */
-    float *p, *ds;              /* [KEYS][QUERIES] */
-    bool special;               /* an operand of a product with P or dS is not finite */
-    struct drop drop;           /* of the query head in hand */
+    float *k, *k_along, *v;           /* the chunk's, left, and keys along too */
+    float *dk, *dv;                   /* [CHUNK_KEYS][Dp] */
+    float *qt, *d_ot, *q, *d_o;       /* a block of queries, across and along */
+    float *s, *dp;                    /* [KEYS][QUERIES] */
+    float *p, *ds, *ds_by_pair;       /* P and dS by key, dS by pair; of f32 s and dp */
+    float *wide;                      /* three times 64 rows of [Dp]: operands as f32, where the rare way needs them */
+    bool special;                     /* a score or slope of the block is not finite: so may be an operand */
+    struct drop drop;                 /* of the query head in hand */
+    /* of the slot: one for each query head of the group */
+    float *dq;                        /* [Tq][Dp]; with a single chunk one block */
+    float *lse, *correction, *delta;  /* [Tq] */
 };
 
-static size_t thread_floats(int64_t T, int64_t D)
+static struct backward describe(const yoke_device *device, const struct yoke_attention_backward_args *a)
 {
-    const int64_t Dp = attention_padded(D), Tq = host_round_up(T, QUERIES), Tk = host_round_up(T, KEYS);
-    return (size_t)(4 * Tk * Dp + 3 * Tq * Dp + 2 * Tq * D + 2 * Tq + 2 * KEYS * QUERIES);
+    struct backward w = { .a = a, .groups = YOKEI_GROUPS_OF_HEADS(a), .Dp = attention_padded(a->D), .Tq = host_round_up(a->T, QUERIES) };
+    const int64_t heads = a->B * a->Hkv, D = a->D;
+    w.n_threads = host_n_threads(device);
+    w.n_chunks = host_ceil_div(a->T, CHUNK_KEYS);
+    w.n_blocks = host_ceil_div(a->T, QUERIES);
+    for (int64_t h = 0; h < a->Hkv; h++) w.group = YOKE_MAX(w.group, yokei_first_head(w.groups, h + 1) - yokei_first_head(w.groups, h));
+    w.by_chunks = w.n_chunks > 1 && heads < 4 * w.n_threads && heads % w.n_threads != 0;
+    w.n_slots = (int)YOKE_MIN(w.n_threads, YOKE_MAX(1, heads));
+    w.thread_floats = (size_t)(5 * CHUNK_KEYS * w.Dp + 2 * QUERIES * D + 2 * QUERIES * w.Dp + 5 * KEYS * QUERIES + 3 * QUERIES * w.Dp);
+    w.slot_floats = (size_t)host_round_up((w.n_chunks > 1 ? w.group * w.Tq : QUERIES) * w.Dp + 3 * w.group * w.Tq, 16);
+    return w;
 }
 
-static struct buffers place_buffers(const struct backward *w, int thread)
+/* The scratch: threads' buffers, slots, counters on lines of their own. */
+static size_t scratch_bytes(const struct backward *w)
 {
-    const int64_t D = w->a->D, Dp = w->Dp;
-    float *p = w->scratch + (size_t)thread * w->thread_floats;
+    const int n_threads = w->by_chunks ? w->n_threads : w->n_slots;
+    return ((size_t)n_threads * w->thread_floats + (size_t)w->n_slots * w->slot_floats) * sizeof(float) +
+           (w->by_chunks ? (size_t)(w->n_slots * w->n_chunks + 1) * sizeof(atomic_llong) : 0);
+}
+
+static void place_scratch(struct backward *w, void *scratch)
+{
+    w->threads = scratch;
+    w->slots = w->threads + (size_t)(w->by_chunks ? w->n_threads : w->n_slots) * w->thread_floats;
+    if (!w->by_chunks) return;
+    w->next = (void *)(w->slots + (size_t)w->n_slots * w->slot_floats);
+    w->done = w->next + 1;
+    for (int64_t i = 0; i <= w->n_slots * w->n_chunks; i++) atomic_init(w->next + i, 0);
+}
+
+static struct buffers place_buffers(const struct backward *w, int thread, int64_t slot)
+{
+    const int64_t D = w->a->D, Dp = w->Dp, n_weights = KEYS * QUERIES;
+    const bool narrow = in_pairs(w->a->dtype);
+    float *p = w->threads + (size_t)thread * w->thread_floats;
     struct buffers b = { 0 };
-    b.k = p, p += w->Tk * Dp;
-    b.v = p, p += w->Tk * Dp;
-    b.dk = p, p += w->Tk * Dp;
-    b.dv = p, p += w->Tk * Dp;
-    b.q = p, p += w->Tq * Dp;
-    b.d_o = p, p += w->Tq * Dp;
-    b.dq = p, p += w->Tq * Dp;
-    b.p = p, p += KEYS * QUERIES;
-    b.ds = p, p += KEYS * QUERIES;
-    b.lse = p, p += w->Tq;
-    b.delta = p, p += w->Tq;
-    b.qt = p, p += w->Tq * D;
-    b.d_ot = p, p += w->Tq * D;
+    b.k = p, p += CHUNK_KEYS * Dp;
+    b.k_along = narrow ? p : b.k, p += CHUNK_KEYS * Dp;
+    b.v = p, p += CHUNK_KEYS * Dp;
+    b.dk = p, p += CHUNK_KEYS * Dp;
+    b.dv = p, p += CHUNK_KEYS * Dp;
+    b.qt = p, p += QUERIES * D;
+    b.d_ot = p, p += QUERIES * D;
+    b.q = p, p += QUERIES * Dp;
+    b.d_o = p, p += QUERIES * Dp;
+    b.s = p, p += n_weights;
+    b.dp = p, p += n_weights;
+    b.p = narrow ? p : b.s, p += n_weights;
+    b.ds = narrow ? p : b.dp, p += n_weights;
+    b.ds_by_pair = narrow ? p : b.dp, p += n_weights;
+    b.wide = p;
+    b.lse = w->slots + (size_t)slot * w->slot_floats;
+    b.correction = b.lse + w->group * w->Tq;
+    b.delta = b.correction + w->group * w->Tq;
+    b.dq = b.delta + w->group * w->Tq;
     return b;
 }
 
-/* What one vector of queries has for all keys of a block. */
+/* ---- P and dS ---- */
+
+/*
+ * What one vector of queries has for all keys of a block. P = 2^(c s - lse) correction: lse in powers of 2 takes more than an f32, and
+ * the correction, near 1, is the rest.
+ */
 struct queries {
-    vf lse, delta;
+    vf lse, correction, delta;
     vi number;
-    float scale;
+    float c;
 };
 
-/* One key against a vector of queries: s to P and dp to dS, rounded. drop NULL: none is dropped out. */
-INLINE void gradient_pair(const yoke_dtype t, float *s, float *dp, const struct queries *q, bool masked, int64_t key, const struct drop *drop,
-                          vu word)
+/* One key against a vector of queries: a score and a slope to P and dS. drop NULL: none is dropped out. */
+INLINE void gradient_pair(vf s, vf slope, const struct queries *q, bool masked, int64_t key, const struct drop *drop, vu word, vf *p_out, vf *ds_out)
 {
-    vf p = vexp(vload(YOKE_F32, s, 0) * q->scale - q->lse), slope = vload(YOKE_F32, dp, 0);
+    vf p = vexp2(vfma(s, vset(q->c), -q->lse)) * q->correction;
     if (drop) slope = vdrop(slope * drop->by.scale, word, drop->by.threshold);
     vf ds = p * (slope - q->delta);
     if (drop) p = vdrop(p, word, drop->by.threshold);
@@ -72,93 +129,182 @@ INLINE void gradient_pair(const yoke_dtype t, float *s, float *dp, const struct 
         p = vselect(unseen, vset(0), p);
         ds = vselect(unseen, vset(0), ds);
     }
-    vstore(YOKE_F32, s, 0, vround(t, p));
-    vstore(YOKE_F32, dp, 0, vround(t, ds));
+    *p_out = p, *ds_out = ds;
 }
 
-/*
- * s = S^T and dp = dP^T of one block to P and dS, in place and rounded; drop NULL: nothing is dropped out. Pairs that are masked
- * become 0 whatever stood there.
- */
-INLINE void gradient_block(const yoke_dtype t, float *s, float *dp, int64_t n_keys, float scale, bool masked, int64_t j0, int64_t t0,
-                           const float *lse, const float *delta, const struct drop *drop)
+/* P and dS of two keys, rounded, for the products. */
+INLINE void store_gradients(const yoke_dtype t, const struct buffers *b, int64_t j, int64_t column, const vf p[2], const vf ds[2], bool has_second)
 {
-    for (int v = 0; v < QUERY_VECTORS; v++) {
-        const struct queries q = { vload(YOKE_F32, lse, v * VL), vload(YOKE_F32, delta, v * VL), query_numbers(t0, v), scale };
-        if (!drop) {
-            for (int64_t j = 0; j < n_keys; j++)
-                gradient_pair(t, s + j * QUERIES + v * VL, dp + j * QUERIES + v * VL, &q, masked, j0 + j, NULL, vset_u(0));
-            continue;
+    store_by_key(t, b->p, j, column, p[0], p[1], has_second);
+    store_both_ways(t, b->ds, b->ds_by_pair, j, column, ds[0], ds[1], has_second);
+}
+
+/* One vector of queries against a block of keys: columns of s and dp to P and dS. Returns where something was not finite, if `masked`. */
+INLINE vi gradient_vector(const yoke_dtype t, const struct buffers *b, int64_t column, int64_t n_keys, const struct queries *q, bool masked, int64_t j0)
+{
+    vi special = { 0 };
+    for (int64_t j = 0; j < n_keys; j += 2) {
+        vf p[2] = { { 0 }, { 0 } }, ds[2] = { { 0 }, { 0 } };
+        for (int e = 0; e < 2 && j + e < n_keys; e++) {
+            const int64_t at = (j + e) * QUERIES + column;
+            const vf s = vload(YOKE_F32, b->s, at), slope = vload(YOKE_F32, b->dp, at);
+            if (masked) special |= vspecial(s) | vspecial(slope);
+            gradient_pair(s, slope, q, masked, j0 + j + e, NULL, vset_u(0), &p[e], &ds[e]);
         }
-        for (int i = 0; i < 16 && i < n_keys; i++) {
-            vu words[4];
-            pair_words(drop, j0, i, t0, v, words);
-            for (int k = 0; k < 4 && i + 16 * k < n_keys; k++) {
-                const int64_t j = i + 16 * k, at = j * QUERIES + v * VL;
-                gradient_pair(t, s + at, dp + at, &q, masked, j0 + j, drop, words[k]);
-            }
+        store_gradients(t, b, j, column, p, ds, j + 1 < n_keys);
+    }
+    return special;
+}
+
+/* The same with dropout: first in place, as one draw serves four keys that lie apart, then two by two. */
+INLINE vi gradient_vector_dropped(const yoke_dtype t, const struct buffers *b, int64_t column, int64_t n_keys, const struct queries *q, bool masked,
+                                  int64_t j0, int64_t query)
+{
+    vi special = { 0 };
+    for (int i = 0; i < 16 && i < n_keys; i++) {
+        vu words[4];
+        pair_words(&b->drop, j0, i, query, 0, words);
+        for (int k = 0; k < 4 && i + 16 * k < n_keys; k++) {
+            const int64_t j = i + 16 * k, at = j * QUERIES + column;
+            const vf s = vload(YOKE_F32, b->s, at), slope = vload(YOKE_F32, b->dp, at);
+            vf p, ds;
+            special |= vspecial(s) | vspecial(slope);
+            gradient_pair(s, slope, q, masked, j0 + j, &b->drop, words[k], &p, &ds);
+            vstore(YOKE_F32, b->s, at, p);
+            vstore(YOKE_F32, b->dp, at, ds);
         }
     }
+    for (int64_t j = 0; j < n_keys; j += 2) {
+        vf p[2] = { { 0 }, { 0 } }, ds[2] = { { 0 }, { 0 } };
+        for (int e = 0; e < 2 && j + e < n_keys; e++) {
+            p[e] = vload(YOKE_F32, b->s, (j + e) * QUERIES + column);
+            ds[e] = vload(YOKE_F32, b->dp, (j + e) * QUERIES + column);
+        }
+        store_gradients(t, b, j, column, p, ds, j + 1 < n_keys);
+    }
+    return special;
 }
 
-/* y [m][Dp] += W X with W [m][QUERIES], x [QUERIES][Dp]; and y [QUERIES][Dp] += W^T X with W [k][QUERIES], x [k][Dp]. */
-static __attribute__((noinline)) void add_to_keys(int64_t m, const float *weights, const float *x, int64_t Dp, float *y)
-{
-    product(TILE_ADD, m, Dp / VL, QUERIES, weights, QUERIES, 1, x, Dp, y, Dp, NULL);
-}
-static __attribute__((noinline)) void add_to_queries(int64_t k, const float *weights, const float *x, int64_t Dp, float *y)
-{
-    product(TILE_ADD, QUERIES, Dp / VL, k, weights, 1, QUERIES, x, Dp, y, Dp, NULL);
-}
+/* A block of queries of one head: where it begins, how many there are, and its vectors of lse, correction and delta. */
+struct block {
+    int64_t t0, n, head; /* of the group */
+    const float *lse, *correction, *delta;
+    float *dq;
+};
 
-/* One block of keys against one block of queries: adds to dk, dv and dq. */
-INLINE void differentiate(const yoke_dtype t, const struct backward *w, const struct buffers *b, int64_t j0, int64_t t0)
+/* Scores and slopes of one part of a block, then P and dS. */
+INLINE void gradient_part(const yoke_dtype t, const struct backward *w, struct buffers *b, const struct block *q, struct part part, int64_t j0,
+                          const float *k, const float *v)
 {
     const struct yoke_attention_backward_args *a = w->a;
-    const int64_t n = YOKE_MIN(a->T - j0, KEYS);
-    const int64_t n_keys = a->causal ? YOKE_MIN(n, t0 + QUERIES - j0) : n; /* none that all queries of the block mask */
-    const int64_t D = a->D, Dp = w->Dp, m_keys = host_round_up(n_keys, TILE_M);
-    const bool masked = a->causal && j0 + n_keys - 1 > t0;
-    const float *k = b->k + j0 * Dp, *v = b->v + j0 * Dp, *q = b->q + t0 * Dp, *d_o = b->d_o + t0 * Dp;
-    float *dk = b->dk + j0 * Dp, *dv = b->dv + j0 * Dp, *dq = b->dq + t0 * Dp;
-    score_block(m_keys, D, k, Dp, b->qt + t0 * D, b->p);
-    score_block(m_keys, D, v, Dp, b->d_ot + t0 * D, b->ds);
-    gradient_block(t, b->p, b->ds, m_keys, a->scale, masked, j0, t0, b->lse + t0, b->delta + t0,
-                   b->drop.by.threshold ? &b->drop : NULL);
-    if (masked && b->special) {
-        masked_product((struct masked){ false, j0, t0 }, n_keys, Dp, QUERIES, b->p, QUERIES, 1, d_o, Dp, dv, Dp);
-        masked_product((struct masked){ false, j0, t0 }, n_keys, Dp, QUERIES, b->ds, QUERIES, 1, q, Dp, dk, Dp);
-        masked_product((struct masked){ true, t0, j0 }, QUERIES, Dp, n_keys, b->ds, 1, QUERIES, k, Dp, dq, Dp);
+    const bool edge = a->causal && j0 == q->t0;
+    vi special = { 0 };
+    scores(t, part.n_keys, part.count, a->D, k, b->qt + part.first, b->s + part.first);
+    scores(t, part.n_keys, part.count, a->D, v, b->d_ot + part.first, b->dp + part.first);
+    if (a->scale < 0) negate(b->s + part.first, part.n_keys, part.count);
+    for (int64_t i = part.first; i < part.first + part.count; i += VL) {
+        const struct queries lanes = { vload(YOKE_F32, q->lse, i), vload(YOKE_F32, q->correction, i), vload(YOKE_F32, q->delta, i),
+                                       query_numbers(q->t0 + i, 0), exponent_factor(a->scale) };
+        if (b->drop.by.threshold)
+            special |= gradient_vector_dropped(t, b, i, part.n_keys, &lanes, edge, j0, q->t0 + i);
+        else if (edge)
+            special |= gradient_vector(t, b, i, part.n_keys, &lanes, true, j0);
+        else
+            gradient_vector(t, b, i, part.n_keys, &lanes, false, j0);
+    }
+    b->special |= edge && vany(special);
+}
+
+/* ---- products ---- */
+
+/* Rows as the rare way reads them: f32 [64][Dp]. */
+INLINE const float *rows_as_f32(const yoke_dtype t, const struct backward *w, const void *x, int64_t ld, int64_t row, int64_t head, int64_t n, float *to)
+{
+    widen_rows(t, at(t, x, row * ld + head * w->a->D), ld, n, w->a->D, to, w->Dp, w->Dp);
+    return to;
+}
+
+/* The rare way: a block on the mask's edge with an operand that is not finite. Sums begin with zeros where `start` says so. */
+static void differentiate_masked(const yoke_dtype t, const struct backward *w, const struct buffers *b, const struct block *q, int64_t batch, int64_t kv_head,
+                                 int64_t j0, int64_t n_keys, float *dk, float *dv)
+{
+    const struct yoke_attention_backward_args *a = w->a;
+    const int64_t Dp = w->Dp, row = batch * a->T, head = yokei_first_head(w->groups, kv_head) + q->head;
+    const float *queries = rows_as_f32(t, w, a->q, a->ldq, row + q->t0, head, q->n, b->wide);
+    const float *d_o = rows_as_f32(t, w, a->d_o, a->lddo, row + q->t0, head, q->n, b->wide + QUERIES * Dp);
+    const float *keys = rows_as_f32(t, w, a->k, a->ldk, row + j0, kv_head, n_keys, b->wide + 2 * QUERIES * Dp);
+    const float *p = widen_by_key(t, b->p, n_keys, b->s), *ds = widen_by_key(t, b->ds, n_keys, b->dp);
+    masked_product((struct masked){ false, j0, q->t0 }, n_keys, Dp, q->n, p, QUERIES, 1, d_o, Dp, dv, Dp);
+    masked_product((struct masked){ false, j0, q->t0 }, n_keys, Dp, q->n, ds, QUERIES, 1, queries, Dp, dk, Dp);
+    masked_product((struct masked){ true, q->t0, j0 }, q->n, Dp, n_keys, ds, 1, QUERIES, keys, Dp, q->dq, Dp);
+}
+
+/* One block of keys of the chunk against one block of queries: adds to dk, dv and dq. fresh: dk and dv are written, not added to. */
+INLINE void differentiate(const yoke_dtype t, const struct backward *w, struct buffers *b, const struct block *q, int64_t batch, int64_t kv_head,
+                          int64_t j0, bool fresh)
+{
+    const struct yoke_attention_backward_args *a = w->a;
+    const int64_t n_keys = YOKE_MIN(a->T - j0, KEYS), Dp = w->Dp, at_chunk = j0 % CHUNK_KEYS, n_queries = host_round_up(q->n, HALF);
+    const bool edge = a->causal && j0 == q->t0;
+    const float *k = b->k + at_chunk * left_words(t, a->D), *v = b->v + at_chunk * left_words(t, a->D);
+    const float *k_along = b->k_along + along_words(t, at_chunk, Dp);
+    float *dk = b->dk + at_chunk * Dp, *dv = b->dv + at_chunk * Dp;
+    const enum tile_start keys_start = fresh ? TILE_ZERO : TILE_ADD, queries_start = j0 == 0 ? TILE_ZERO : TILE_ADD;
+    b->special = false;
+    for (int64_t first = 0; first < n_queries; first += part_of(edge, q->n, n_keys, first).count)
+        gradient_part(t, w, b, q, part_of(edge, q->n, n_keys, first), j0, k, v);
+    if (b->special) {
+        if (fresh) memset(dk, 0, (size_t)(KEYS * Dp) * sizeof *dk), memset(dv, 0, (size_t)(KEYS * Dp) * sizeof *dv);
+        if (j0 == 0) memset(q->dq, 0, (size_t)(QUERIES * Dp) * sizeof *dk);
+        differentiate_masked(t, w, b, q, batch, kv_head, j0, n_keys, dk, dv);
         return;
     }
-    add_to_keys(m_keys, b->p, d_o, Dp, dv);
-    add_to_keys(m_keys, b->ds, q, Dp, dk);
-    add_to_queries(n_keys, b->ds, k, Dp, dq);
+    for (int64_t first = 0; first < n_keys; first += edge ? HALF : KEYS) { /* on the edge no key of the second half has a query of the first */
+        const int64_t n = edge ? YOKE_MIN(n_keys - first, HALF) : n_keys, weights = by_key_words(t, first, first), row = along_words(t, first, Dp);
+        add_to_keys(t, keys_start, n, n_queries - first, b->p + weights, b->d_o + row, Dp, dv + first * Dp);
+        add_to_keys(t, keys_start, n, n_queries - first, b->ds + weights, b->q + row, Dp, dk + first * Dp);
+    }
+    for (int64_t first = 0; first < n_queries;) {
+        const struct part part = part_of(edge, q->n, n_keys, first);
+        add_to_queries(t, queries_start, part.count, part.n_keys, b->ds_by_pair + first, k_along, Dp, q->dq + first * Dp, NULL);
+        first += part.count;
+    }
 }
 
-/* Widen one query head's q and dO, both ways, with lse and delta; what lies past T is zero. */
-INLINE void load_head(const yoke_dtype t, const struct backward *w, struct buffers *b, int64_t batch, int64_t head)
+/* ---- blocks and chunks ---- */
+
+/* delta of n queries: row sums of dO * O, VL rows at a time. */
+INLINE void row_sums(const yoke_dtype t, const struct backward *w, int64_t row, int64_t head, int64_t n, float *delta)
 {
     const struct yoke_attention_backward_args *a = w->a;
-    const int64_t T = a->T, D = a->D, Dp = w->Dp, row = batch * T;
-    const void *q = at(t, a->q, row * a->ldq + head * D), *d_o = at(t, a->d_o, row * a->lddo + head * D);
-    widen_rows(t, q, a->ldq, T, D, b->q, Dp, Dp);
-    widen_rows(t, d_o, a->lddo, T, D, b->d_o, Dp, Dp);
-    memset(b->q + T * Dp, 0, (size_t)((w->Tq - T) * Dp) * sizeof(float));
-    memset(b->d_o + T * Dp, 0, (size_t)((w->Tq - T) * Dp) * sizeof(float));
-    memset(b->dq, 0, (size_t)(w->Tq * Dp) * sizeof(float));
-    for (int64_t t0 = 0; t0 < w->Tq; t0 += QUERIES) {
-        widen_transposed(YOKE_F32, b->q + t0 * Dp, Dp, QUERIES, D, b->qt + t0 * D, QUERIES);
-        widen_transposed(YOKE_F32, b->d_o + t0 * Dp, Dp, QUERIES, D, b->d_ot + t0 * D, QUERIES);
+    for (int64_t i = 0; i < n; i += VL) {
+        vf sums[VL];
+        for (int64_t k = 0; k < VL; k++) {
+            const int64_t r = row + YOKE_MIN(i + k, n - 1);
+            const void *d_o = at(t, a->d_o, r * a->lddo + head * a->D), *o = at(t, a->o, r * a->ldo + head * a->D);
+            sums[k] = (vf){ 0 };
+            for (int64_t d = 0; d < a->D; d += VL) sums[k] = vfma(vload_n(t, d_o, d, a->D - d), vload_n(t, o, d, a->D - d), sums[k]);
+        }
+        transpose_square(sums);
+        for (int half = VL / 2; half; half /= 2)
+            for (int k = 0; k < half; k++) sums[k] += sums[k + half];
+        vstore_n(YOKE_F32, delta, i, n - i, sums[0]);
     }
-    memcpy(b->lse, (const float *)a->lse + (batch * a->H + head) * T, (size_t)T * sizeof(float));
-    for (int64_t i = 0; i < T; i++) {
-        const void *o = at(t, a->o, (row + i) * a->ldo + head * D);
-        vf s = { 0 };
-        for (int64_t d = 0; d < D; d += VL) s = vfma(vload(YOKE_F32, b->d_o, i * Dp + d), vload_n(t, o, d, D - d), s);
-        b->delta[i] = vsum(s);
+}
+
+/* What P and dS need of the queries, once for all chunks; of those past T P is 1 and dS 0, and their rows of q and dO are zeros. */
+INLINE void load_statistics(const yoke_dtype t, const struct backward *w, int64_t batch, int64_t head, const struct block *q, float *lse, float *correction,
+                            float *delta)
+{
+    const struct yoke_attention_backward_args *a = w->a;
+    memset(delta, 0, QUERIES * sizeof *delta);
+    row_sums(t, w, batch * a->T + q->t0, head, q->n, delta);
+    const float *natural = (const float *)a->lse + (batch * a->H + head) * a->T + q->t0;
+    for (int64_t i = 0; i < QUERIES; i++) {
+        const double exact = i < q->n ? 1.44269504088896340736 * (double)natural[i] : 0;
+        lse[i] = (float)exact;
+        correction[i] = isfinite(lse[i]) ? (float)(1 - 0.69314718055994530942 * (exact - (double)lse[i])) : 1;
     }
-    for (int64_t i = T; i < w->Tq; i++) b->lse[i] = 0, b->delta[i] = 0;
 }
 
 /* Rounded rows of a sum times a factor. */
@@ -168,35 +314,107 @@ INLINE void store_rows(const yoke_dtype t, const float *sum, int64_t Dp, float f
         for (int64_t d = 0; d < D; d += VL) vstore_n(t, at_mut(t, x, i * ld), d, D - d, vload(YOKE_F32, sum, i * Dp + d) * factor);
 }
 
-INLINE void backward_kv_head(const yoke_dtype t, const struct backward *w, int64_t batch, int64_t kv_head, struct buffers *b)
+/* The chunk's keys and values. */
+INLINE void load_chunk(const yoke_dtype t, const struct backward *w, struct buffers *b, int64_t batch, int64_t kv_head, int64_t chunk)
 {
     const struct yoke_attention_backward_args *a = w->a;
-    const int64_t T = a->T, D = a->D, Dp = w->Dp, row = batch * T;
-    const struct yokei_groups_of_heads groups = YOKEI_GROUPS_OF_HEADS(a);
-    widen_rows(t, at(t, a->k, row * a->ldk + kv_head * D), a->ldk, T, D, b->k, Dp, Dp);
-    widen_rows(t, at(t, a->v, row * a->ldv + kv_head * D), a->ldv, T, D, b->v, Dp, Dp);
-    for (float *const *x = (float *const[]){ b->k, b->v, NULL }; *x; x++)
-        memset(*x + T * Dp, 0, (size_t)((w->Tk - T) * Dp) * sizeof(float));
-    memset(b->dk, 0, (size_t)(w->Tk * Dp) * sizeof(float));
-    memset(b->dv, 0, (size_t)(w->Tk * Dp) * sizeof(float));
-    b->drop = (struct drop){ yokei_dropout(a->p, a->key), a->sample_start + batch, 0 };
-    for (int64_t head = yokei_first_head(groups, kv_head); head < yokei_first_head(groups, kv_head + 1); head++) {
-        b->drop.head = a->head_start + head;
-        load_head(t, w, b, batch, head);
-        b->special = a->causal && (has_special(b->k, T, Dp, Dp) || has_special(b->q, T, Dp, Dp) || has_special(b->d_o, T, Dp, Dp));
-        for (int64_t j0 = 0; j0 < T; j0 += KEYS)
-            for (int64_t t0 = a->causal ? j0 / QUERIES * QUERIES : 0; t0 < T; t0 += QUERIES) differentiate(t, w, b, j0, t0);
-        store_rows(t, b->dq, Dp, a->scale, T, D, at_mut(t, a->dq, row * a->lddq + head * D), a->lddq);
-    }
-    store_rows(t, b->dk, Dp, a->scale, T, D, at_mut(t, a->dk, row * a->lddk + kv_head * D), a->lddk);
-    store_rows(t, b->dv, Dp, b->drop.by.scale, T, D, at_mut(t, a->dv, row * a->lddv + kv_head * D), a->lddv);
+    const int64_t j0 = chunk * CHUNK_KEYS, n = YOKE_MIN(a->T - j0, CHUNK_KEYS), row = batch * a->T + j0;
+    const void *k = at(t, a->k, row * a->ldk + kv_head * a->D);
+    pack_left(t, k, a->ldk, n, a->D, b->k);
+    if (b->k_along != b->k) pack_along(t, k, a->ldk, n, a->D, w->Dp, b->k_along);
+    pack_left(t, at(t, a->v, row * a->ldv + kv_head * a->D), a->ldv, n, a->D, b->v);
 }
 
-static void backward_unit(const void *context, int64_t unit, int thread)
+/* A block of queries and their output gradients, both ways; rows past T are zeros. */
+INLINE void load_queries(const yoke_dtype t, const struct backward *w, struct buffers *b, const struct block *q, int64_t batch, int64_t head)
+{
+    const struct yoke_attention_backward_args *a = w->a;
+    const int64_t row = batch * a->T + q->t0;
+    const void *x = at(t, a->q, row * a->ldq + head * a->D), *d_o = at(t, a->d_o, row * a->lddo + head * a->D);
+    if (q->n < QUERIES) {
+        memset(b->q, 0, (size_t)(QUERIES * w->Dp) * sizeof(float));
+        memset(b->d_o, 0, (size_t)(QUERIES * w->Dp) * sizeof(float));
+    }
+    pack_along(t, x, a->ldq, q->n, a->D, w->Dp, b->q);
+    pack_along(t, d_o, a->lddo, q->n, a->D, w->Dp, b->d_o);
+    pack_across(t, x, a->ldq, q->n, a->D, b->qt);
+    pack_across(t, d_o, a->lddo, q->n, a->D, b->d_ot);
+}
+
+/* Scores to dq, dk and dv of one block of queries and one chunk. fresh: the first block that the chunk sees. */
+INLINE void backward_block(const yoke_dtype t, const struct backward *w, struct buffers *b, const struct block *q, int64_t batch, int64_t kv_head,
+                           int64_t chunk, bool fresh)
+{
+    const struct yoke_attention_backward_args *a = w->a;
+    const int64_t head = yokei_first_head(w->groups, kv_head) + q->head, seen = a->causal ? q->t0 + q->n : a->T;
+    const int64_t end = YOKE_MIN(seen, (chunk + 1) * CHUNK_KEYS);
+    load_queries(t, w, b, q, batch, head);
+    for (int64_t j0 = chunk * CHUNK_KEYS; j0 < end; j0 += KEYS) differentiate(t, w, b, q, batch, kv_head, j0, fresh);
+    if (end == seen) store_rows(t, q->dq, w->Dp, a->scale, q->n, a->D, at_mut(t, a->dq, (batch * a->T + q->t0) * a->lddq + head * a->D), a->lddq);
+}
+
+/*
+ * Threads that share a head: `done` counts a chunk's steps, which are the blocks of queries of all query heads, in one order for all
+ * chunks. A chunk does a step when the chunk before it has done it, so that each dq is summed in the order of the chunks. Slots are used
+ * again, so counts go on: a head begins with `base`, and its first chunk waits until all chunks of the head before it are at their ends.
+ * Units are taken in order and each waits only for earlier ones, which somebody works on.
+ */
+static void wait_for(const atomic_llong *done, int64_t count)
+{
+    for (int spins = 0; atomic_load_explicit(done, memory_order_acquire) < count; spins++)
+        if (spins > 64) sched_yield();
+}
+
+/* done NULL: one thread takes all chunks of the head. */
+INLINE void backward_chunk(const yoke_dtype t, const struct backward *w, struct buffers *b, int64_t batch, int64_t kv_head, int64_t chunk,
+                           atomic_llong *done, int64_t base)
+{
+    const struct yoke_attention_backward_args *a = w->a;
+    const int64_t first_head = yokei_first_head(w->groups, kv_head), n_heads = yokei_first_head(w->groups, kv_head + 1) - first_head;
+    const int64_t j0 = chunk * CHUNK_KEYS, n = YOKE_MIN(a->T - j0, CHUNK_KEYS), row = batch * a->T + j0;
+    b->drop = (struct drop){ yokei_dropout(a->p, a->key), a->sample_start + batch, 0 };
+    load_chunk(t, w, b, batch, kv_head, chunk);
+    if (done && chunk == 0)
+        for (int64_t c = 0; c < w->n_chunks; c++) wait_for(done + c, base);
+    for (int64_t head = 0; head < n_heads; head++)
+        for (int64_t i = w->n_blocks - 1; i >= (a->causal ? chunk * CHUNK_BLOCKS : 0); i--) {
+            const int64_t t0 = i * QUERIES, at = head * w->Tq + t0, step = base + (head + 1) * w->n_blocks - i;
+            const struct block q = { t0, YOKE_MIN(a->T - t0, QUERIES), head, b->lse + at, b->correction + at, b->delta + at,
+                                     b->dq + (w->n_chunks > 1 ? at * w->Dp : 0) };
+            b->drop.head = a->head_start + first_head + head;
+            if (chunk == 0) load_statistics(t, w, batch, first_head + head, &q, b->lse + at, b->correction + at, b->delta + at);
+            if (done && chunk > 0) wait_for(done + chunk - 1, step);
+            backward_block(t, w, b, &q, batch, kv_head, chunk, head == 0 && i == w->n_blocks - 1);
+            if (done) atomic_store_explicit(done + chunk, step, memory_order_release);
+        }
+    if (done) atomic_store_explicit(done + chunk, base + w->group * w->n_blocks, memory_order_release);
+    store_rows(t, b->dk, w->Dp, a->scale, n, a->D, at_mut(t, a->dk, row * a->lddk + kv_head * a->D), a->lddk);
+    store_rows(t, b->dv, w->Dp, b->drop.by.scale, n, a->D, at_mut(t, a->dv, row * a->lddv + kv_head * a->D), a->lddv);
+}
+
+static void chunk_of_any_type(const struct backward *w, struct buffers *b, int64_t head, int64_t chunk, atomic_llong *done, int64_t base)
+{
+    HOST_BY_TYPE(w->a->dtype, backward_chunk, w, b, head / w->a->Hkv, head % w->a->Hkv, chunk, done, base);
+}
+
+static void backward_head(const void *context, int64_t head, int thread)
 {
     const struct backward *w = context;
-    struct buffers b = place_buffers(w, thread);
-    HOST_BY_TYPE(w->a->dtype, backward_kv_head, w, unit / w->a->Hkv, unit % w->a->Hkv, &b);
+    struct buffers b = place_buffers(w, thread, thread);
+    for (int64_t chunk = 0; chunk < w->n_chunks; chunk++) chunk_of_any_type(w, &b, head, chunk, NULL, 0);
+}
+
+/* One thread's part where threads share heads. */
+static void backward_units(const void *context, int64_t unit, int thread)
+{
+    const struct backward *w = context;
+    const int64_t n_units = w->a->B * w->a->Hkv * w->n_chunks;
+    (void)unit;
+    for (int64_t i; (i = atomic_fetch_add(w->next, 1)) < n_units;) {
+        const int64_t head = i / w->n_chunks, slot = head % w->n_slots;
+        struct buffers b = place_buffers(w, thread, slot);
+        chunk_of_any_type(w, &b, head, i % w->n_chunks, w->done + slot * w->n_chunks, head / w->n_slots * w->group * w->n_blocks);
+    }
 }
 
 yoke_status HOST_NAME(host_attention_backward_can)(const yoke_device *device, const struct yoke_attention_backward_args *a,
@@ -205,21 +423,21 @@ yoke_status HOST_NAME(host_attention_backward_can)(const yoke_device *device, co
     YOKE_TRY(attention_check(YOKE_OP_attention_backward, a->dtype, a->T, a->D));
     const double pairs = (double)a->B * (double)a->H * (double)a->T * (double)a->T * (a->causal ? 0.5 : 1);
     const double elements = (double)a->B * (double)a->T * (double)a->D * (double)(4 * a->H + 4 * a->Hkv);
-    const size_t threads = (size_t)YOKE_MIN(host_n_threads(device), YOKE_MAX(1, a->B * a->Hkv));
-    return host_cost(cost, threads * thread_floats(a->T, a->D) * sizeof(float), 10 * pairs * (double)a->D,
-                     elements * (double)yoke_dtype_bytes(a->dtype));
+    const struct backward w = describe(device, a);
+    return host_cost(cost, scratch_bytes(&w), 10 * pairs * (double)a->D, elements * (double)yoke_dtype_bytes(a->dtype));
 }
 
 yoke_status HOST_NAME(host_attention_backward_run)(yoke_stream *stream, const struct yoke_attention_backward_args *a)
 {
-    struct backward w = { .a = a, .Dp = attention_padded(a->D), .thread_floats = thread_floats(a->T, a->D) };
-    struct yoke_cost cost;
+    struct backward w = describe(stream->device, a);
     void *scratch;
     if (!a->B || !a->T || !a->H) return YOKE_OK;
-    YOKE_TRY(HOST_NAME(host_attention_backward_can)(stream->device, a, &cost));
-    YOKE_TRY(yokei_scratch(stream, YOKE_OP_attention_backward, cost.scratch_bytes, &scratch));
-    w.scratch = scratch;
-    w.Tq = host_round_up(a->T, QUERIES), w.Tk = host_round_up(a->T, KEYS);
-    host_for_units(stream, a->B * a->Hkv, backward_unit, &w);
+    YOKE_TRY(attention_check(YOKE_OP_attention_backward, a->dtype, a->T, a->D));
+    YOKE_TRY(yokei_scratch(stream, YOKE_OP_attention_backward, scratch_bytes(&w), &scratch));
+    place_scratch(&w, scratch);
+    if (w.by_chunks)
+        host_for_units(stream, w.n_threads, backward_units, &w);
+    else
+        host_for_units(stream, a->B * a->Hkv, backward_head, &w);
     return YOKE_OK;
 }

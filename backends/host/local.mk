@@ -4,7 +4,7 @@ libyoke_la_SOURCES += \
 	backends/host/dispatch.c backends/host/onednn.c
 
 host_kernels = \
-	backends/host/vec.h backends/host/tile.h backends/host/tile_bf16.h backends/host/random.h backends/host/kernels.h backends/host/attention.h backends/host/isa.c \
+	backends/host/vec.h backends/host/tile.h backends/host/tile_bf16.h backends/host/random.h backends/host/kernels.h backends/host/attention.h backends/host/attention_blocks.h backends/host/isa.c \
 	backends/host/gemm.c backends/host/norm.c backends/host/act.c backends/host/attention.c \
 	backends/host/attention_backward.c backends/host/embed.c backends/host/loss.c backends/host/optim.c \
 	backends/host/cast.c backends/host/elementwise.c backends/host/rope.c

@@ -52,20 +52,25 @@ INLINE void tile(const int n_vectors, const enum tile_start start, int64_t k, co
         for (int j = 0; j < n_vectors; j++) vstore(YOKE_F32, c, i * ldc + j * VL, s[i][j]);
 }
 
+/* Vectors of the next tile where n are left: 4 are 2 and 2, as a tile of one vector has too few sums to hide their latency. */
+INLINE int64_t tile_width(int64_t n) { return n == 4 ? 2 : YOKE_MIN(n, TILE_N); }
+
 /** m rows (a multiple of TILE_M) by n_vectors vectors; start, ra and ca are best constants. */
 INLINE void product(const enum tile_start start, int64_t m, int64_t n_vectors, int64_t k, const float *a, int64_t ra, int64_t ca,
                     const float *b, int64_t ldb, float *c, int64_t ldc, const float *factor)
 {
-    for (int64_t j = 0; j < n_vectors; j += TILE_N)
+    for (int64_t j = 0, width; j < n_vectors; j += width) {
+        width = tile_width(n_vectors - j);
         for (int64_t i = 0; i < m; i += TILE_M) {
             const float *const ai = a + i * ra, *const bj = b + j * VL, *const fi = factor ? factor + i : NULL;
             float *const cij = c + i * ldc + j * VL;
-            switch (YOKE_MIN(n_vectors - j, TILE_N)) {
+            switch (width) {
             case 1: tile(1, start, k, ai, ra, ca, bj, ldb, cij, ldc, fi); break;
             case 2: tile(2, start, k, ai, ra, ca, bj, ldb, cij, ldc, fi); break;
             default: tile(3, start, k, ai, ra, ca, bj, ldb, cij, ldc, fi); break;
             }
         }
+    }
 }
 
 /** Rows of any storage type to f32 rows of ldt (zeros from `columns` to `padded`, a multiple of VL). */

@@ -83,18 +83,20 @@ INLINE void tile_bf16(const int n_vectors, const enum tile_start start, int64_t 
 INLINE void product_bf16(const enum tile_start start, int64_t m, int64_t n_vectors, int64_t k2, const uint16_t *a, int64_t ra, int64_t ca,
                          const uint32_t *b, int64_t ldb, float *c, int64_t ldc, const float *factor)
 {
-    for (int64_t j = 0; j < n_vectors; j += TILE_N)
+    for (int64_t j = 0, width; j < n_vectors; j += width) {
+        width = tile_width(n_vectors - j);
         for (int64_t i = 0; i < m; i += TILE_M) {
             const uint16_t *const ai = a + i * ra;
             const uint32_t *const bj = b + j * VL;
             const float *const fi = factor ? factor + i : NULL;
             float *const cij = c + i * ldc + j * VL;
-            switch (YOKE_MIN(n_vectors - j, TILE_N)) {
+            switch (width) {
             case 1: tile_bf16(1, start, k2, ai, ra, ca, bj, ldb, cij, ldc, fi); break;
             case 2: tile_bf16(2, start, k2, ai, ra, ca, bj, ldb, cij, ldc, fi); break;
             default: tile_bf16(3, start, k2, ai, ra, ca, bj, ldb, cij, ldc, fi); break;
             }
         }
+    }
 }
 
 /* Elements of two rows by turns: of their first halves (upper 0), or their second ones (16). */

@@ -71,6 +71,25 @@ ISSUE(attention_forward, SHAPE, QKV, .o = o->array[0], .ldo = HEADS * HEAD, .lse
 ISSUE(attention_backward, SHAPE, QKV, .o = in[0], .ldo = HEADS * HEAD, .d_o = in[0], .lddo = HEADS * HEAD, .lse = in[2], .dq = o->array[0],
       .lddq = HEADS * HEAD, .dk = o->array[1], .lddk = KV_HEADS * HEAD, .dv = o->array[2], .lddv = KV_HEADS * HEAD)
 
+/* So many keys that threads share a head: three heads are too few for two threads, or for five. */
+enum { LONG_TIME = 1021 };
+static yoke_status long_backward(yoke_device *device, yoke_stream *stream, struct yoke_cost *cost, yoke_dtype dtype, const struct outputs *o, bool causal)
+{
+    const struct yoke_attention_backward_args args = YOKE_ARGS(
+        attention_backward, .dtype = dtype, .causal = causal, .B = 1, .T = LONG_TIME, .H = HEADS, .Hkv = KV_HEADS, .D = HEAD, .scale = 0.2f, .p = 0.1f,
+        .key = 5, QKV, .o = in[0], .ldo = HEADS * HEAD, .d_o = in[0], .lddo = HEADS * HEAD, .lse = in[2], .dq = o->array[0], .lddq = HEADS * HEAD,
+        .dk = o->array[1], .lddk = KV_HEADS * HEAD, .dv = o->array[2], .lddv = KV_HEADS * HEAD);
+    return stream ? yoke_attention_backward(stream, &args) : yoke_attention_backward_can(device, &args, cost);
+}
+static yoke_status issue_long_backward(yoke_device *device, yoke_stream *stream, struct yoke_cost *cost, yoke_dtype dtype, const struct outputs *o)
+{
+    return long_backward(device, stream, cost, dtype, o, true);
+}
+static yoke_status issue_long_unmasked(yoke_device *device, yoke_stream *stream, struct yoke_cost *cost, yoke_dtype dtype, const struct outputs *o)
+{
+    return long_backward(device, stream, cost, dtype, o, false);
+}
+
 static const struct {
     const char *name;
     issue *issue;
@@ -87,6 +106,8 @@ static const struct {
     { "grad_norm", issue_grad_norm, true },
     { "attention_forward", issue_attention_forward, true },
     { "attention_backward", issue_attention_backward, true },
+    { "attention_backward of chunks", issue_long_backward, true },
+    { "attention_backward of chunks, unmasked", issue_long_unmasked, true },
 };
 
 static void open_with(int n_threads, yoke_device **device, yoke_stream **stream)

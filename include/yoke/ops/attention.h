@@ -31,7 +31,8 @@ extern "C" {
  * NaN:    a causal row depends on keys up to its own alone: NaN in a later key or value does not reach it.
  * Bound:  |O - ref| <= u |ref| + sum_j P_j ((u + gamma(2T + 8)) |v_j| + rho_j (|v_j| + |O|)) + gamma(2T + 8) |O| + eta sum_j |v_j|,
  *         with dropout |v_j| is s |v_j| of kept keys and 0 of the others, and 2 u32 |O| is added;
- *         rho_j = gamma(D + 2) |scale| |q||k_j| + u32 |s_j - max s| + 6 u32;  eta at least 2^-126 (flushed subnormals)
+ *         rho_j = gamma(D + 2) |scale| |q||k_j| + u32 |s_j - max s| + 6 u32;  eta at least 2^-126 (flushed subnormals);
+ *         in bf16 also, for each product x y that a sum takes, phi = 2^-126 (|x| + |y| + 1): matrix units take subnormals for 0
  *         |lse - ref| <= sum_j P_j rho_j + gamma(2T + 8) + 4 u32 |log l| + u32 |lse|,  l = sum exp(s - max s)
  * Source: Vaswani et al. 2017, arXiv:1706.03762; Dao et al. 2022, arXiv:2205.14135, algorithm 1; Ainslie et al. 2023, arXiv:2305.13245
  */
@@ -69,7 +70,7 @@ struct yoke_attention_forward_args {
  * Bound:  rho_j as forward, with lse for max s;  d = gamma(D + 1) (|dO||v_j| + |dO||O|);  R = T H / Hkv
  *         e = |dS| (rho + 3 u32) + |P| d,  then e + u (|dS| + e) + eta for its rounding;  and u |ref| for each result:
  *         with dropout |v_j| is as in forward, and so is |dO| in the line of dV
- *         dV: sum_t P (rho + u + gamma(R)) |dO|;  dQ: |scale| sum_j (e + gamma(T + 2) |dS|) |k_j|;  dK likewise over rows
+ *         dV: sum_t P (rho + u + gamma(R)) |dO|;  dQ: |scale| sum_j (e + gamma(T + 2) |dS|) |k_j|;  dK likewise over rows;  phi as forward
  * Source: Dao et al. 2022, arXiv:2205.14135, algorithm 4
  */
 struct yoke_attention_backward_args {
