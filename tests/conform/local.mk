@@ -16,7 +16,7 @@ YOKE_TESTS += tests/unit/conform
 check_PROGRAMS += tests/unit/attention_long
 tests_unit_attention_long_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_attention_long_LDADD = libconform.la libyoke.la $(CMOCKA_LIBS) -lm
-YOKE_TESTS += tests/unit/attention_long
+YOKE_TESTS += "OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 tests/unit/attention_long"
 check_PROGRAMS += tests/conform/report
 tests_conform_report_SOURCES = tests/conform/report.c cli/verify_child.c cli/verify_json.c cli/speed.c cli/child.c
 tests_conform_report_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(JANSSON_CFLAGS) $(MPICH_CFLAGS) $(YAML_CFLAGS)
