@@ -22,3 +22,10 @@ tests_conform_report_SOURCES = tests/conform/report.c cli/verify_child.c cli/ver
 tests_conform_report_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(JANSSON_CFLAGS) $(MPICH_CFLAGS) $(YAML_CFLAGS)
 tests_conform_report_LDADD = libconform.la libyoke-comm.la libyoke.la $(CMOCKA_LIBS) $(JANSSON_LIBS) $(MPICH_LIBS) $(YAML_LIBS) -lm
 YOKE_TESTS += tests/conform/report
+check_PROGRAMS += tests/conform/planted_kernels
+tests_conform_planted_kernels_LDADD = libconform.la libyoke.la
+YOKE_TESTS += "tests/conform/planted_kernels opencl:0"
+check_PROGRAMS += tests/conform/planted_host
+tests_conform_planted_host_CPPFLAGS = $(AM_CPPFLAGS) -DHOST_ISA=planted
+tests_conform_planted_host_LDADD = libconform.la libyoke.la -lm
+YOKE_TESTS += tests/conform/planted_host

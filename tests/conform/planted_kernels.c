@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Planted errors in the text of kernels on OpenCL, and in a kernel of the host: the conformance sweep must report each of
+ * them, and must pass the same case without it. A text that is to be changed must be there exactly where it is looked for,
+ * so a kernel that is written anew cannot turn a row into one that plants nothing. PoCL runs work-items one after the other
+ * between barriers, and puts barriers of its own around loops: those of the dialect that it hides that way are not planted.
+ *
+ *   planted_kernels SPEC      SPEC: a device that runs the texts in prelude/opencl.yk (opencl:0)
+ */
+#include "backends/gpu/driver.h"
+#include "conform/conform.h"
+#include "core/backend.h"
+#include "core/base/base.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What is done to the text behind `after` (which stands there once), up to the next kernel. */
+enum change {
+    REPLACE, /* find, which stands there once, by `by` */
+    REMOVE,  /* the nth `find` */
+    REMOVE_ALL,
+    RAISE,   /* the nth `find` to before the statement that it follows */
+};
+
+static const struct plant {
+    const char *name;
+    const char *family; /* of the .yk file; "": the prelude, in all programs */
+    const char *after;
+    enum change change;
+    const char *find, *by;
+    int nth;
+    const char *op, *dtype, *variant;
+    bool soak; /* only in the long run: what compiles longest */
+} plants[] = {
+    /* wrong rounding */
+    { "a conversion to bf16 that truncates", "", "yk_to_bf16_##s(V x)", REPLACE, "(u + 0x7fffu + ((u >> 16) & 1u)) >> 16", "u >> 16", 0, "add", "bf16", "l1w16" },
+    { "a conversion to bf16 that rounds ties up", "", "yk_to_bf16_##s(V x)", REPLACE, "0x7fffu + ((u >> 16) & 1u)", "0x8000u", 0, "cast", "f32", "l1w1" },
+    { "a conversion to f16 that rounds towards zero", "", "yk_store1_f16", REPLACE, "vstore_half_rte(x, 0, (__global half *)(p + i))",
+      "vstore_half_rtz(x, 0, (__global half *)(p + i))", 0, "add", "f16", "l1w1" },
+    /* dropped last column */
+    { "a row whose last column is not stored", "", "YK_FN void yk_storew_##S(YK_GLOBAL yk_##S *p, yk_long i, yk_long n, yk_vec v)                   \\", REPLACE,
+      "for (int j = 0; i + j < n; j++)", "for (int j = 0; i + j + 1 < n; j++)", 0, "layernorm_forward", "f32", "l1w16" },
+    { "a product whose last column is not stored", "gemm", "YK_KERNEL(gemm_team)", REPLACE, "n < N)", "n + 1 < N)", 0, "gemm", "f32", "team64" },
+    { "a sum over a row without its last column", "norm", "YK_KERNEL(layernorm_forward)", REPLACE, "beta ? C : 0)", "beta ? C - 1 : 0)", 0, "layernorm_forward", "f32", "l1w1" },
+    /* missing and misplaced barriers between the lanes of a team */
+    { "a barrier that is missing before lanes read each other's sums", "", "#define YK_DEFINE_TEAM", REMOVE, "barrier(CLK_LOCAL_MEM_FENCE);", NULL, 1, "layernorm_forward", "f32", "l32w1" },
+    { "a barrier that stands before lanes write their sums, not behind", "", "#define YK_DEFINE_TEAM", RAISE, "barrier(CLK_LOCAL_MEM_FENCE);", NULL, 1, "xent_forward", "f32", "l64w1" },
+    { "a product without barriers", "gemm", "YK_KERNEL(gemm_team)", REMOVE_ALL, "yk_barrier();", NULL, 0, "gemm", "f32", "team64" },
+    { "a barrier that is missing before a row's greatest score is read", "attention", "YK_KERNEL(attention_forward_team)", REMOVE, "yk_barrier();", NULL, 3, "attention_forward", "f32", "team", .soak = true },
+    { "a barrier that is missing before a row's sum is read", "attention", "YK_KERNEL(attention_forward_team)", REMOVE, "yk_barrier();", NULL, 6, "attention_forward", "f32", "team", .soak = true },
+    { "a barrier that is missing before queries are used", "attention", "YK_KERNEL(attention_dkv_team)", REMOVE, "yk_barrier();", NULL, 2, "attention_backward", "f32", "team" },
+    { "a barrier that stands before the queries are fetched, not behind", "attention", "YK_KERNEL(attention_dkv_team)", RAISE, "yk_barrier();", NULL, 2, "attention_backward", "f32", "team", .soak = true },
+    /* unmasked NaN */
+    { "masked values that are taken times 0", "attention", "YK_FN void attention_accumulate", REPLACE, "sign * (c - ROW(i)) >= bound", "sign * (c - ROW(i)) >= -(1 << 30)", 0,
+      "attention_forward", "f32", "team" },
+    { "masked values that are taken times 0, in registers", "attention", "YK_FN void attention_update", REPLACE, "sign * (k - i) >= bound", "sign * (k - i) >= -YK_KB", 0,
+      "attention_forward", "f32", "", .soak = true },
+    /* rotary pairs */
+    { "neighbouring channels turned together", "rope", "YK_KERNEL(rope)", REPLACE, "*first = x + n * ldx + h * D, *second = first + half_D;",
+      "*first = x + n * ldx + h * D + i, *second = first + 1;", 0, "rope", "f32", "l1w1" },
+    /* K/V heads */
+    { "query heads that read another K/V head, forward", "attention", "YK_KERNEL(attention_forward_team)", REPLACE, "hkv = (lead + h) / group", "hkv = ((lead + h) / group + 1) % Hkv", 0,
+      "attention_forward", "f32", "team" },
+    { "query heads that read K/V heads in turn, in dq", "attention", "YK_KERNEL(attention_dq_team)", REPLACE, "hkv = (lead + h) / group", "hkv = (lead + h) % Hkv", 0,
+      "attention_backward", "f32", "team", .soak = true },
+    { "a K/V head's gradient from query heads one further on", "attention", "YK_FN int attention_first_head", REPLACE, "head = kv * group - lead", "head = kv * group - lead + (kv > 0)", 0,
+      "attention_backward", "f32", "team" },
+    { "a K/V head's gradient from query heads one further on, in registers", "attention", "YK_FN int attention_first_head", REPLACE, "head = kv * group - lead",
+      "head = kv * group - lead + (kv > 0)", 0, "attention_backward", "f32", "", .soak = true },
+};
+
+/* ---- planting ---- */
+
+static const struct plant *planted;      /* NULL: sound texts */
+static const struct yokei_gpu_driver *driver;
+static int n_changed, n_missing;         /* programs that were changed; that lack the text to be changed */
+
+static const char *nth(const char *from, const char *end, const char *find, int n)
+{
+    for (const char *at = from; (at = strstr(at, find)) && at < end; at++)
+        if (n-- == 1) return at;
+    return NULL;
+}
+
+static int count(const char *from, const char *end, const char *find)
+{
+    int n = 0;
+    while (nth(from, end, find, n + 1)) n++;
+    return n;
+}
+
+/* Where the statement begins that ends before `at`. */
+static const char *statement_before(const char *from, const char *at)
+{
+    while (at > from && (isspace((unsigned char)at[-1]) || at[-1] == '\\')) at--;
+    if (at > from && (at[-1] == ';' || at[-1] == '}')) at--;
+    while (at > from && !strchr(";{}", at[-1])) at--;
+    return at;
+}
+
+/* The text with its error, malloc'ed; NULL where what is to be changed is not there, or not once. */
+static char *change_text(const struct plant *p, const char *text)
+{
+    const char *after = strstr(text, p->after), *end;
+    if (!after || strstr(after + 1, p->after)) return NULL;
+    end = strstr(after + strlen(p->after), "YK_KERNEL(");
+    if (!end) end = after + strlen(after);
+    const int n = count(after, end, p->find), first = p->change == REMOVE || p->change == RAISE ? p->nth : 1, last = p->change == REMOVE_ALL ? n : first;
+    if (n < last || n == 0 || (p->change == REPLACE && n != 1)) return NULL;
+    char *out = malloc(strlen(text) + (p->by ? strlen(p->by) : 0) + 2), *to = out;
+    const char *rest = text;
+    for (int i = first; out && i <= last; i++) {
+        const char *at = nth(after, end, p->find, i), *raised = p->change == RAISE ? statement_before(after, at) : at;
+        to += sprintf(to, "%.*s%s%.*s", (int)(raised - rest), rest, p->change == RAISE ? p->find : p->by ? p->by : "", (int)(at - raised), raised);
+        rest = at + strlen(p->find);
+    }
+    if (out) strcpy(to, rest);
+    return out;
+}
+
+static yoke_status build(yoke_device *device, const struct yokei_gpu_source *source, void **program_out)
+{
+    struct yokei_gpu_source wrong = *source;
+    if (!planted || (planted->family[0] && strcmp(planted->family, source->name))) return driver->build(device, source, program_out);
+    char *text = change_text(planted, planted->family[0] ? source->text : source->prelude);
+    if (!text) {
+        n_missing++;
+        return yoke_fail(YOKE_EINTERNAL, "planted kernels: '%s' does not stand %s behind '%s'; adapt the table to the kernel's new text", planted->find,
+                         planted->change == REPLACE ? "once" : "so often", planted->after);
+    }
+    *(planted->family[0] ? &wrong.text : &wrong.prelude) = text;
+    n_changed++;
+    const yoke_status status = driver->build(device, &wrong, program_out);
+    free(text);
+    return status;
+}
+
+static yoke_status open_planted(const char *spec, yoke_device **device_out)
+{
+    static struct yokei_gpu_driver wrapped;
+    YOKE_TRY(yoke_device_open(spec, NULL, device_out));
+    driver = yokei_gpu(*device_out)->driver;
+    wrapped = *driver;
+    wrapped.build = build;
+    yokei_gpu(*device_out)->driver = &wrapped;
+    (*device_out)->cache_dir[0] = '\0'; /* no wrong program stays behind */
+    return YOKE_OK;
+}
+
+/* ---- running ---- */
+
+struct outcome {
+    struct conform_line failed; /* op is NULL: none did */
+    char variant[64], text[1400];
+};
+
+static void keep(void *context, const struct conform_line *line)
+{
+    struct outcome *o = context;
+    if (line->verdict != CONFORM_FAIL || o->failed.op) return;
+    o->failed = *line;
+    yokei_text(o->variant, sizeof o->variant, "%s", line->variant);
+    conform_text(line, o->text, sizeof o->text);
+}
+
+static yoke_status sweep(yoke_device *device, const struct plant *p, int only_case, struct conform_summary *summary, struct outcome *o)
+{
+    struct conform_options options = CONFORM_OPTIONS_INIT;
+    options.op = p->op;
+    options.dtype = p->dtype;
+    options.variant = p->variant[0] ? p->variant : yoke_variant_name(device, p->op, 0);
+    options.only_case = only_case;
+    *o = (struct outcome){ .variant = "" };
+    return conform_run(device, &options, keep, o, summary);
+}
+
+/* NULL when the sweep reports the error as an error of numbers, and the sound kernel passes the case that it names. */
+static const char *judge(const char *spec, yoke_device *sound, const struct plant *p, char *text, size_t bytes)
+{
+    struct conform_summary with = { .n_fail = 0 }, without = { .n_fail = 0 };
+    struct outcome wrong, right;
+    yoke_device *device;
+    planted = p;
+    n_changed = n_missing = 0;
+    if (open_planted(spec, &device)) return yoke_last_error();
+    const yoke_status status = sweep(device, p, 0, &with, &wrong);
+    planted = NULL;
+    yoke_device_close(device);
+    yokei_text(text, bytes, "%s", wrong.text);
+    if (status) return yoke_last_error();
+    if (n_missing || !n_changed) return "nothing was planted";
+    if (!with.n_fail) return "the sweep passed all the same";
+    if (wrong.failed.status) return "the op ended with an error, which is not what was planted";
+    if (sweep(sound, p, wrong.failed.case_number, &without, &right)) return yoke_last_error();
+    return without.n_fail || without.n_pass != 1 ? "the sound kernel does not pass that case" : NULL;
+}
+
+static int n_tests, n_bad;
+
+static void report(const char *name, const char *why, const char *text)
+{
+    printf("%sok %d - caught: %s%s%s\n# %s\n", why ? "not " : "", ++n_tests, name, why ? ": " : "", why ? why : "", text);
+    fflush(stdout);
+    n_bad += why != NULL;
+}
+
+static void plant_all(const char *spec, yoke_device *sound)
+{
+    const char *soak = getenv("YOKE_SOAK");
+    char text[1400];
+    for (size_t i = 0; i < YOKE_COUNT(plants); i++) {
+        if (plants[i].soak && (!soak || !strcmp(soak, "0"))) continue;
+        text[0] = '\0';
+        const char *why = judge(spec, sound, &plants[i], text, sizeof text);
+        report(plants[i].name, why, text);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    yoke_device *sound;
+    const char *spec = argc > 1 ? argv[1] : "opencl:0";
+    const yoke_status status = yoke_device_open(spec, NULL, &sound);
+    if (status) {
+        printf("%sok 1 - planted kernels on %s%s%s\n1..1\n", status == YOKE_ENODEV ? "" : "not ", spec, status == YOKE_ENODEV ? " # SKIP " : ": ", yoke_last_error());
+        return status != YOKE_ENODEV;
+    }
+    plant_all(spec, sound);
+    yoke_device_close(sound);
+    printf("1..%d\n", n_tests);
+    return n_bad > 0;
+}
