@@ -1,5 +1,5 @@
 # Tests print TAP. Each folder's local.mk appends programs to check_PROGRAMS and commands to YOKE_TESTS;
-# tests/tap-run runs them one after the other and closes with "N passed, N failed".
+# tests/tap-run runs them, those of some folders side by side, and closes with "N passed, N failed".
 # A program without _SOURCES is made of the .c file of its own name.
 EXTRA_DIST += tests/tap-run tests/lsan.supp
 include tests/unit/local.mk

@@ -21,3 +21,5 @@ tests_unit_dropout_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_dropout_LDADD = $(UNIT_LDADD)
 tests_unit_checks_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_checks_LDADD = $(UNIT_LDADD)
+EXTRA_DIST += tests/unit/tap_run
+YOKE_TESTS += '$(top_srcdir)/tests/unit/tap_run $(abs_top_srcdir)/tests/tap-run'
