@@ -46,6 +46,7 @@ static const struct shape shapes[] = {
     { 1, 257, 64, 1, false, true, 1, 0, YOKE_EPILOGUE_BIAS },
     { 129, 1, 65, 1, false, false, PLAIN },
     { 5, 6, 2000, 1, false, true, PLAIN },
+    { 40, 70, 1100, 1, false, false, 1, 1, YOKE_EPILOGUE_NONE, .pad = 1 }, /* deeper than what a block of the kernels keeps */
     { 131, 260, 70, 1, false, false, -1.25f, 0, YOKE_EPILOGUE_NONE },
     { 0, 5, 7, 1, false, false, PLAIN },
     { 5, 0, 7, 1, false, true, 1, 1, YOKE_EPILOGUE_NONE },

@@ -5,26 +5,30 @@
  * tile: both operands are packed into panels in scratch (transposes undone, 16-bit types widened to f32, edges filled with
  *       zeros), then each team of one lane multiplies panels, MR x NR sums in its registers. For devices whose
  *       work-items are loops on a core.
+ * block: no scratch and one launch. A group of one lane packs the panels of B that it needs, and strips of A where it cannot
+ *       multiply its elements where they lie, into memory of its own. What is packed twice costs less than another launch.
  * team: a group of work-items shares blocks of A and B in local memory, each with TM x TN sums in registers. For GPUs.
  */
 #include "backends/gpu/families.h"
 
-/** One way to run a product. MR, NV: a tile of MR rows and NV vectors of W; else block and per-item sizes of a team. */
+/** One way to run a product. MR, NV: a tile of MR rows and NV vectors of W, panels: most of a block; else sizes of a team's
+ *  block and per item. */
 struct body {
     const char *name;
     bool tile, cpu_only;
-    int MR, NV, W;
+    int MR, NV, W, panels;
     int BM, BN, BK, TM, TN;
 };
 
 static const struct body bodies[] = {
+    { .name = "block8x32", .tile = true, .cpu_only = true, .MR = 8, .NV = 2, .W = 16, .panels = 4 },
     { .name = "tile12x32", .tile = true, .cpu_only = true, .MR = 12, .NV = 2, .W = 16 },
     { .name = "tile6x16", .tile = true, .cpu_only = true, .MR = 6, .NV = 1, .W = 16 },
     { .name = "team64", .BM = 64, .BN = 64, .BK = 16, .TM = 4, .TN = 4 },
     { .name = "team128", .BM = 128, .BN = 128, .BK = 16, .TM = 8, .TN = 8 },
     { .name = "tile4x4", .tile = true, .MR = 4, .NV = 4, .W = 1 },
 };
-enum { TILE12X32, TILE6X16, TEAM64, TEAM128, TILE4X4 };
+enum { BLOCK8X32, TILE12X32, TILE6X16, TEAM64, TEAM128, TILE4X4 };
 
 static bool offered(const struct body *body, const struct yokei_gpu_device *gpu)
 {
@@ -54,12 +58,20 @@ const char *yokei_gpu_gemm_variant(const yoke_device *device, int index)
     return body ? body->name : NULL;
 }
 
+/* Measured on PoCL: where packing each panel once beats a launch less. Columns of an f32 A that are 4 KiB apart share few sets of
+ * the caches, and a long product has each panel packed often. */
+static bool pack_once(const struct yoke_gemm_args *args)
+{
+    bool columns = args->dtype == YOKE_F32 && args->trans_a && args->lda >= 1024 && args->K > 512;
+    return columns || YOKE_MIN(YOKE_MIN(args->M, args->N), args->K) >= 1536;
+}
+
 static const struct body *choose(const yoke_device *device, const struct yoke_gemm_args *args)
 {
     const struct yokei_gpu_device *gpu = yokei_gpu(device);
     int otherwise = TILE4X4;
     if (gpu->is_cpu) {
-        otherwise = gpu->vector_floats >= 16 ? TILE12X32 : TILE6X16;
+        otherwise = gpu->vector_floats < 16 ? TILE6X16 : pack_once(args) ? TILE12X32 : BLOCK8X32;
     } else {
         /* A large block reads less; a small one gives every unit something to do. */
         int64_t blocks = ((args->M + 127) / 128) * ((args->N + 127) / 128) * args->batch;
@@ -78,6 +90,7 @@ static struct yokei_gpu_program program_of(const struct body *body, yoke_dtype d
         program.L = 1, program.W = body->W, program.G = body->W > 1 ? 1 : 32;
         program.defines[0] = (struct yokei_gpu_define){ "YK_MR", body->MR };
         program.defines[1] = (struct yokei_gpu_define){ "YK_NV", body->NV };
+        if (body->panels) program.defines[2] = (struct yokei_gpu_define){ "YK_PANELS", body->panels };
     } else {
         program.L = 32, program.W = 1, program.G = (body->BM / body->TM) * (body->BN / body->TN) / 32;
         program.defines[0] = (struct yokei_gpu_define){ "YK_BM", body->BM };
@@ -242,6 +255,58 @@ static yoke_status run_tile(yoke_stream *stream, const struct yoke_gemm_args *ar
     return YOKE_OK;
 }
 
+/* What a block keeps, as in gemm.yk: steps of k by panels of B, and vectors of sums where K is cut. */
+#define PANEL_DEPTH 256
+#define BLOCK_SUMS 1024
+#define STRIP 16
+
+/** How a product is cut into blocks; `in_place`: elements of A are multiplied where they lie. */
+struct blocks {
+    int64_t rows, panels, depth, across, groups;
+    bool in_place;
+};
+
+/*
+ * f32 elements of A that lie in rows cost nothing to broadcast from there, so blocks are narrow, which leaves many. Others are
+ * widened or turned first, a strip for all panels of a block: wide blocks do that less often.
+ */
+static struct blocks cut_blocks(const yoke_device *device, const struct body *body, const struct yoke_gemm_args *args)
+{
+    const int64_t NR = (int64_t)body->NV * body->W, panels_n = (args->N + NR - 1) / NR;
+    struct blocks cut = { .in_place = args->dtype == YOKE_F32 };
+    cut.panels = cut.in_place ? 1 : YOKE_MIN(body->panels, panels_n);
+    cut.depth = PANEL_DEPTH * body->panels / cut.panels / STRIP * STRIP;
+    cut.across = (panels_n + cut.panels - 1) / cut.panels;
+    int64_t most = cut.in_place ? 256 : 128;
+    if (args->K > cut.depth) most = YOKE_MIN(most, BLOCK_SUMS / (cut.panels * body->NV));
+    int64_t wanted = (cut.in_place ? 8 : 2) * (int64_t)yokei_gpu(device)->compute_units, blocks = cut.across * args->batch;
+    int64_t down = (wanted + blocks - 1) / blocks;
+    cut.rows = YOKE_MIN(most, YOKE_MAX(64, round_up((args->M + down - 1) / down, STRIP)));
+    cut.groups = (args->M + cut.rows - 1) / cut.rows * cut.across;
+    return cut;
+}
+
+static yoke_status run_block(yoke_stream *stream, const struct yoke_gemm_args *args, const struct body *body)
+{
+    struct yokei_gpu_program program = program_of(body, args->dtype, args->out_dtype);
+    const struct blocks cut = cut_blocks(stream->device, body, args);
+    int32_t trans = (args->trans_a ? 1 : 0) | (args->trans_b ? 2 : 0) | (cut.in_place ? 4 : 0);
+    for (int64_t batch = 0, n_batch; batch < args->batch; batch += n_batch) {
+        n_batch = YOKE_MIN(args->batch - batch, 32768);
+        YOKE_TRY(yokei_gpu_launch(
+            stream, &program, "gemm_block", cut.groups, 1, n_batch,
+            YOKEI_GPU_ARGS(ARG_P(at(args->a, batch * args->stride_a, args->dtype)), ARG_L(args->lda), ARG_L(args->stride_a),
+                           ARG_P(at(args->b, batch * args->stride_b, args->dtype)), ARG_L(args->ldb), ARG_L(args->stride_b),
+                           ARG_P(at(args->c, batch * args->stride_c, args->out_dtype)), ARG_L(args->ldc),
+                           ARG_L(args->stride_c), ARG_P(args->bias),
+                           ARG_P(at(args->aux, batch * args->stride_aux, args->out_dtype)), ARG_L(args->ldaux),
+                           ARG_L(args->stride_aux), ARG_L(args->M), ARG_L(args->N), ARG_L(args->K), ARG_I((int32_t)cut.rows),
+                           ARG_I((int32_t)cut.panels), ARG_I((int32_t)cut.depth), ARG_F(args->alpha), ARG_F(args->beta),
+                           ARG_I(flags_of(args)), ARG_I(trans))));
+    }
+    return YOKE_OK;
+}
+
 static yoke_status run_team(yoke_stream *stream, const struct yoke_gemm_args *args, const struct body *body)
 {
     struct yokei_gpu_program program = program_of(body, args->dtype, args->out_dtype);
@@ -273,7 +338,7 @@ static yoke_status gpu_gemm_can(const yoke_device *device, const struct yoke_gem
                          yoke_dtype_name(args->out_dtype), yoke_dtype_name(args->dtype), yoke_dtype_name(args->dtype));
     const struct body *body = choose(device, args);
     double products = (double)args->batch, in = (double)yoke_dtype_bytes(args->dtype);
-    if (body->tile) {
+    if (body->tile && !body->panels) {
         struct cut cut = cut_product(body, args);
         cost->scratch_bytes = sizeof(float) * (size_t)(cut.a_total + cut.b_total + cut.part_floats);
     }
@@ -289,6 +354,7 @@ static yoke_status gpu_gemm_run(yoke_stream *stream, const struct yoke_gemm_args
 {
     if (args->M == 0 || args->N == 0) return YOKE_OK;
     const struct body *body = choose(stream->device, args);
+    if (body->panels) return run_block(stream, args, body);
     return body->tile ? run_tile(stream, args, body) : run_team(stream, args, body);
 }
 
