@@ -138,7 +138,7 @@ static yoke_status run_zero(const struct yokei_machine *k)
 {
     const struct yokei_program *p = k->program;
     const struct yoke_layer_call call = plain_call(k);
-    for (int i = 0; i < p->n_zeroed; i++) YOKE_TRY(yokei_call_fill(&call, yoke_at(k->base, p->zeroed[i].offset), p->zeroed[i].bytes));
+    for (int i = 0; i < p->n_zeroed; i++) YOKE_TRY(yoke_call_zero(&call, yoke_at(k->base, p->zeroed[i].offset), p->zeroed[i].bytes));
     return YOKE_OK;
 }
 

@@ -137,7 +137,7 @@ yoke_status yoke_call_copy(const struct yoke_layer_call *call, void *target, con
     return yoke_observer_end(o, yoke_copy(call->stream, target, source, bytes));
 }
 
-yoke_status yokei_call_fill(const struct yoke_layer_call *call, void *target, size_t bytes)
+yoke_status yoke_call_zero(const struct yoke_layer_call *call, void *target, size_t bytes)
 {
     yoke_observer *o = call->observer;
     if (!o) return yoke_fill(call->stream, target, 0, bytes);

@@ -29,8 +29,6 @@ struct yoke_observer {
     void *profile_context;
 };
 
-/** Zeros into `bytes` of device memory, seen like an op of a layer. */
-yoke_status yokei_call_fill(const struct yoke_layer_call *call, void *target, size_t bytes);
 void yokei_observer_free(yoke_observer *observer);
 
 #endif

@@ -241,8 +241,9 @@ static inline void *yoke_part_field(const struct yoke_layer_call *call, size_t b
                                            yoke_observer_cost((call)->observer)))                                  \
          ? yoke_observer_end((call)->observer, yoke_##op((call)->stream, &YOKE_ARGS(op, __VA_ARGS__)))              \
          : yoke_observer_status((call)->observer))
-/** Copy on the device, in the same manner. */
+/** Copy on the device, in the same manner; and write zeros. */
 yoke_status yoke_call_copy(const struct yoke_layer_call *call, void *target, const void *source, size_t bytes);
+yoke_status yoke_call_zero(const struct yoke_layer_call *call, void *target, size_t bytes);
 /**
  * The collectives of the ranks that share the layer's tensors (call->tensor, call->shape->place); nothing to do for one rank, but that
  * gather and scatter_sum copy. Each must be issued by all of them in the same order. Sums are of `dtype`, rounded once.

@@ -452,7 +452,7 @@ static void memory_of_four(void **state)
     size_t bytes;
     assert_ok(yoke_model_gpt2(&c, &model));
     const yoke_layer *attention = layer_of(model, &yoke_layer_attention), *head = layer_of(model, &yoke_layer_head);
-    const size_t norm = ROWS * C * NARROW + 2 * ROWS * WIDE, outer = ROWS * C * NARROW;
+    const size_t norm = ROWS * C * NARROW, statistics = 2 * ROWS * WIDE, outer = ROWS * C * NARROW;
     const size_t expected[] = { norm + outer, norm + outer / RANKS, norm / RANKS + outer / RANKS };
     for (int k = 0; k < 3; k++) {
         shape.place = k ? &place : NULL;
@@ -460,7 +460,9 @@ static void memory_of_four(void **state)
         assert_ok(yoke_layer_bytes(attention, &shape, YOKE_F_TO_W, &bytes));
         assert_int_equal(bytes, expected[k]);
         assert_ok(yoke_layer_bytes(attention, &shape, YOKE_F_TO_B, &bytes));
-        assert_int_equal(bytes, (ROWS * 3 * C * NARROW + ROWS * 4 * WIDE) / (k ? RANKS : 1));
+        assert_int_equal(bytes, (ROWS * 3 * C * NARROW + ROWS * 4 * WIDE) / (k ? RANKS : 1) + statistics / (k == 2 ? RANKS : 1));
+        assert_ok(yoke_layer_bytes(attention, &shape, YOKE_B_TO_W, &bytes));
+        assert_int_equal(bytes, ROWS * 3 * C * NARROW / (k ? RANKS : 1) + 2 * C * WIDE + (k == 2 ? ROWS * C * NARROW : 0));
         int64_t rows, columns;
         yoke_layer_output(attention, &shape, &rows, &columns);
         assert_true(rows == (k == 2 ? ROWS / RANKS : ROWS) && columns == C);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The attention half of a GPT-2 block: y = x + proj(attention(qkv(norm(x)))).
- * W needs the norm's output, the attention's output, and the gradients of qkv and of the norm's output; B needs qkv and
+ * W needs the norm's output, the attention's output, and the gradient of qkv; B makes the gradients of the norm's own parameters, and needs qkv and
  * the log-sum-exp, from which attention's backward pass rebuilds its probabilities.
  */
 #include <math.h>
@@ -93,7 +93,7 @@ const struct yoke_layer_type yoke_layer_attention = {
     .size = sizeof(struct yoke_layer_type),
     .name = "attention",
     .config_bytes = sizeof(struct yoke_gpt2_config),
-    .input_until = YOKE_UNTIL_W,
+    .input_until = YOKE_UNTIL_B,
     .output_until = YOKE_UNTIL_F,
     .gradient_until = YOKE_UNTIL_W,
     .check = check,

@@ -18,7 +18,7 @@ void yokei_half_lay_out(const struct yokei_half_type *type, const yoke_layer *la
     const struct yoke_gpt2_config *c = layer->config;
     const int64_t C = c->n_embd;
     const yoke_dtype wide_dtype = yoke_dtype_wide(shape->dtype);
-    const size_t narrow = yoke_dtype_bytes(shape->dtype), wide = yoke_dtype_bytes(wide_dtype);
+    const size_t narrow = yoke_dtype_bytes(shape->dtype);
     int64_t width;
     const struct yoke_range units = yoke_place_range(shape->place, yokei_half_units(type, layer, &width));
     const int64_t features = (units.end - units.begin) * width;
@@ -29,11 +29,10 @@ void yokei_half_lay_out(const struct yokei_half_type *type, const yoke_layer *la
     h->out = (struct yokei_linear){ N, features, C };
     h->inner = yoke_part_field(call, bytes, YOKE_F_TO_B, N * h->in.out, narrow);
     h->ln = yoke_part_field(call, bytes, YOKE_F_TO_W, own * C, narrow);
-    void *mean = yoke_part_field(call, bytes, YOKE_F_TO_W, own, wide), *rstd = yoke_part_field(call, bytes, YOKE_F_TO_W, own, wide);
-    h->norm = (struct yokei_norm){ own, C, (float)c->layer_norm_epsilon, mean, rstd };
+    yokei_norm_lay_out(shape, call, own, C, c->layer_norm_epsilon, &h->norm, bytes);
     h->outer = yoke_part_field(call, bytes, YOKE_F_TO_W, N * h->out.in, narrow);
     h->dinner = yoke_part_field(call, bytes, YOKE_B_TO_W, N * h->in.out, narrow);
-    h->dln = yoke_part_field(call, bytes, YOKE_B_TO_W, own * C, narrow);
+    h->dln = yoke_part_field(call, bytes, YOKE_WORKSPACE, own * C, narrow);
     /* Gathered once for B and W; ln, which would have to be kept from F to W, is gathered twice. */
     h->dy = h->rows.is_cut ? yoke_part_field(call, bytes, YOKE_B_TO_W, N * C, narrow) : NULL;
     h->layer = layer;
@@ -144,6 +143,5 @@ yoke_status yokei_half_backward_weight(const struct yoke_layer_call *call, const
     YOKE_TRY(yokei_rows_all(call, &h->rows, h->ln, &ln));
     YOKE_TRY(yokei_linear_backward_weight(call, &h->in, ln, h->dinner, YOKEI_HALF_IN_WEIGHT));
     YOKE_TRY(yokei_bias_backward(call, h->in.N, h->in.out, h->dinner, g[YOKEI_HALF_IN_BIAS]));
-    return yokei_norm_backward_weight(call, &h->norm, h->dln, call->x, call->weights[YOKEI_HALF_GAMMA], g[YOKEI_HALF_GAMMA],
-                                      g[YOKEI_HALF_BETA]);
+    return yokei_norm_backward_weight(call, &h->norm, YOKEI_HALF_GAMMA, YOKEI_HALF_BETA);
 }

@@ -89,19 +89,26 @@ yoke_status yokei_linear_backward_weight(const struct yoke_layer_call *call, con
 /** dbias += column sums of dy [N, C] */
 yoke_status yokei_bias_backward(const struct yoke_layer_call *call, int64_t N, int64_t C, const void *dy, void *dbias);
 
+/** Gradient `index` of the call += part [n], wide, which B left: what it can make in the pass that it makes anyway. */
+yoke_status yokei_gradient_add(const struct yoke_layer_call *call, int index, const void *part, int64_t n);
+
 /* ---- linear.c: layer norm over the rows of x [N, C] ---- */
 struct yokei_norm {
     int64_t N, C;
     float eps;
-    void *mean, *rstd;
+    void *mean, *rstd; /* F to B */
+    void *dgamma;      /* B to W: gradients of gamma and beta [2, C], wide */
 };
+/** Add them to a layer's memory. */
+void yokei_norm_lay_out(const struct yoke_shape *shape, const struct yoke_layer_call *call, int64_t N, int64_t C, double eps,
+                        struct yokei_norm *n_out, size_t bytes[YOKE_N_PARTS]);
 yoke_status yokei_norm_forward(const struct yoke_layer_call *call, const struct yokei_norm *n, const void *x,
                                const void *gamma, const void *beta, void *y);
-/** dx = norm's input gradient [+ dresidual] */
+/** dx = norm's input gradient [+ dresidual]; gamma's and beta's come with it, for W */
 yoke_status yokei_norm_backward_input(const struct yoke_layer_call *call, const struct yokei_norm *n, const void *dy,
                                       const void *x, const void *gamma, const void *dresidual, void *dx);
-yoke_status yokei_norm_backward_weight(const struct yoke_layer_call *call, const struct yokei_norm *n, const void *dy,
-                                       const void *x, const void *gamma, void *dgamma, void *dbeta);
+/** Gradients `gamma` and `beta` of the call += what B left. */
+yoke_status yokei_norm_backward_weight(const struct yoke_layer_call *call, const struct yokei_norm *n, int gamma, int beta);
 
 /* ---- linear.c: y = x W^T with W [out, in], as Hugging Face's Llama stores it; columns of wider rows, ld apart ---- */
 struct yokei_projection {
@@ -140,8 +147,10 @@ struct yokei_llama_half {
     struct yokei_llama_in in[YOKEI_LLAMA_MOST_IN];
     float eps;
     void *inner;                /* F to B: the body's input [N, width], the results of `in` side by side */
-    void *ln, *rstd, *outer;    /* F to W: the norm's output [n_own, C] and statistics, the body's output [N, outer_width] */
-    void *dinner, *dln, *dy;    /* B to W: the gradients of inner and ln, and dy of all rows where it must be gathered */
+    void *rstd;                 /* F to B: the norm's statistics */
+    void *ln, *outer;           /* F to W: the norm's output [n_own, C], the body's output [N, outer_width] */
+    void *dinner, *dgamma, *dy; /* B to W: the gradients of inner and of the norm's gain, and dy of all rows where it must be gathered */
+    void *dln;                  /* workspace: the gradient of ln */
 };
 void yokei_llama_lay_out(const struct yokei_llama_type *type, const yoke_layer *layer, const struct yoke_shape *shape,
                          const struct yoke_layer_call *call, struct yokei_llama_half *half_out, size_t bytes[YOKE_N_PARTS]);
@@ -169,7 +178,8 @@ struct yokei_half {
     struct yokei_rows rows;
     void *inner;                /* F to B: the body's input [N, in.out] */
     void *ln, *outer;           /* F to W: the norm's output [n_own, C], the body's output [N, out.in] */
-    void *dinner, *dln, *dy;    /* B to W: the gradients of inner and ln, and dy of all rows where it must be gathered */
+    void *dinner, *dy;          /* B to W: the gradient of inner, and dy of all rows where it must be gathered */
+    void *dln;                  /* workspace: the gradient of ln */
     const yoke_layer *layer;
     float drop;                 /* probability that an element of `out` is dropped before it comes on x; 0: none */
     void *dropped;              /* B to W: dy of own rows as `out` sees it, without what was dropped; NULL: dy itself */

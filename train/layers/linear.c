@@ -56,6 +56,14 @@ yoke_status yokei_bias_backward(const struct yoke_layer_call *call, int64_t N, i
     return YOKE_CALL(call, bias_backward, .dtype = call->shape->dtype, .N = N, .C = C, .dy = dy, .ld = C, .dbias = dbias);
 }
 
+void yokei_norm_lay_out(const struct yoke_shape *shape, const struct yoke_layer_call *call, int64_t N, int64_t C, double eps,
+                        struct yokei_norm *n, size_t bytes[YOKE_N_PARTS])
+{
+    const size_t wide = yoke_dtype_bytes(yoke_dtype_wide(shape->dtype));
+    void *mean = yoke_part_field(call, bytes, YOKE_F_TO_B, N, wide), *rstd = yoke_part_field(call, bytes, YOKE_F_TO_B, N, wide);
+    *n = (struct yokei_norm){ N, C, (float)eps, mean, rstd, yoke_part_field(call, bytes, YOKE_B_TO_W, 2 * C, wide) };
+}
+
 yoke_status yokei_norm_forward(const struct yoke_layer_call *call, const struct yokei_norm *n, const void *x,
                                const void *gamma, const void *beta, void *y)
 {
@@ -64,26 +72,33 @@ yoke_status yokei_norm_forward(const struct yoke_layer_call *call, const struct 
                      .rstd = n->rstd);
 }
 
-static yoke_status norm_backward(const struct yoke_layer_call *call, const struct yokei_norm *n, const void *dy,
-                                 const void *x, const void *gamma, const void *dresidual, void *dx, void *dgamma,
-                                 void *dbeta)
+/* dgamma and dbeta side by side */
+static void *dbeta_of(const struct yoke_layer_call *call, const struct yokei_norm *n)
 {
-    return YOKE_CALL(call, layernorm_backward, .dtype = call->shape->dtype, .N = n->N, .C = n->C, .dy = dy,
-                     .lddy = n->C, .x = x, .ldx = n->C, .gamma = gamma, .mean = n->mean, .rstd = n->rstd,
-                     .dresidual = dresidual, .lddresidual = n->C, .dx = dx, .lddx = n->C, .dgamma = dgamma,
-                     .dbeta = dbeta);
+    return yoke_at(n->dgamma, (size_t)n->C * yoke_dtype_bytes(yoke_dtype_wide(call->shape->dtype)));
 }
 
+/* All gradients in one pass over dy and x, which W then needs no more. */
 yoke_status yokei_norm_backward_input(const struct yoke_layer_call *call, const struct yokei_norm *n, const void *dy,
                                       const void *x, const void *gamma, const void *dresidual, void *dx)
 {
-    return norm_backward(call, n, dy, x, gamma, dresidual, dx, NULL, NULL);
+    YOKE_TRY(yoke_call_zero(call, n->dgamma, 2 * (size_t)n->C * yoke_dtype_bytes(yoke_dtype_wide(call->shape->dtype))));
+    return YOKE_CALL(call, layernorm_backward, .dtype = call->shape->dtype, .N = n->N, .C = n->C, .dy = dy,
+                     .lddy = n->C, .x = x, .ldx = n->C, .gamma = gamma, .mean = n->mean, .rstd = n->rstd,
+                     .dresidual = dresidual, .lddresidual = n->C, .dx = dx, .lddx = n->C, .dgamma = n->dgamma,
+                     .dbeta = dbeta_of(call, n));
 }
 
-yoke_status yokei_norm_backward_weight(const struct yoke_layer_call *call, const struct yokei_norm *n, const void *dy,
-                                       const void *x, const void *gamma, void *dgamma, void *dbeta)
+yoke_status yokei_gradient_add(const struct yoke_layer_call *call, int index, const void *part, int64_t n)
 {
-    return norm_backward(call, n, dy, x, gamma, NULL, NULL, dgamma, dbeta);
+    void *gradient = call->gradients[index];
+    return YOKE_CALL(call, add, .dtype = yoke_dtype_wide(call->shape->dtype), .n = n, .x = gradient, .y = part, .z = gradient);
+}
+
+yoke_status yokei_norm_backward_weight(const struct yoke_layer_call *call, const struct yokei_norm *n, int gamma, int beta)
+{
+    YOKE_TRY(yokei_gradient_add(call, gamma, n->dgamma, n->C));
+    return yokei_gradient_add(call, beta, dbeta_of(call, n), n->C);
 }
 
 yoke_status yokei_project(const struct yoke_layer_call *call, const struct yokei_projection *l, const void *x, const void *weight, bool add,

@@ -25,10 +25,11 @@ void yokei_llama_lay_out(const struct yokei_llama_type *type, const yoke_layer *
     const int64_t N = h->rows.N, own = h->rows.n_own, C = h->rows.C;
     h->inner = yoke_part_field(call, bytes, YOKE_F_TO_B, N * h->width, narrow);
     h->ln = yoke_part_field(call, bytes, YOKE_F_TO_W, own * C, narrow);
-    h->rstd = yoke_part_field(call, bytes, YOKE_F_TO_W, own, yoke_dtype_bytes(wide));
+    h->rstd = yoke_part_field(call, bytes, YOKE_F_TO_B, own, yoke_dtype_bytes(wide));
     h->outer = yoke_part_field(call, bytes, YOKE_F_TO_W, N * h->outer_width, narrow);
     h->dinner = yoke_part_field(call, bytes, YOKE_B_TO_W, N * h->width, narrow);
-    h->dln = yoke_part_field(call, bytes, YOKE_B_TO_W, own * C, narrow);
+    h->dgamma = yoke_part_field(call, bytes, YOKE_B_TO_W, C, yoke_dtype_bytes(wide));
+    h->dln = yoke_part_field(call, bytes, YOKE_WORKSPACE, own * C, narrow);
     h->dy = h->rows.is_cut ? yoke_part_field(call, bytes, YOKE_B_TO_W, N * C, narrow) : NULL;
 }
 
@@ -130,12 +131,13 @@ yoke_status yokei_llama_backward_leave(const struct yoke_layer_call *call, const
     return yokei_project_backward_input(call, &out, dy_of(call, h), call->weights[1 + h->type->n_in], false, douter, call->shape->dtype);
 }
 
-static yoke_status norm_backward(const struct yoke_layer_call *call, const struct yokei_llama_half *h, void *dx, void *dgamma)
+static yoke_status norm_backward(const struct yoke_layer_call *call, const struct yokei_llama_half *h)
 {
     const int64_t C = h->rows.C;
+    YOKE_TRY(yoke_call_zero(call, h->dgamma, (size_t)C * yoke_dtype_bytes(yoke_dtype_wide(call->shape->dtype))));
     return YOKE_CALL(call, rmsnorm_backward, .dtype = call->shape->dtype, .N = h->rows.n_own, .C = C, .dy = h->dln, .lddy = C, .x = call->x,
-                     .ldx = C, .gamma = call->weights[0], .rstd = h->rstd, .dresidual = dx ? call->dy : NULL, .lddresidual = C, .dx = dx, .lddx = C,
-                     .dgamma = dgamma);
+                     .ldx = C, .gamma = call->weights[0], .rstd = h->rstd, .dresidual = call->dy, .lddresidual = C, .dx = call->dx, .lddx = C,
+                     .dgamma = h->dgamma);
 }
 
 yoke_status yokei_llama_backward_enter(const struct yoke_layer_call *call, const struct yokei_llama_half *h)
@@ -149,7 +151,7 @@ yoke_status yokei_llama_backward_enter(const struct yoke_layer_call *call, const
         column += l.out;
     }
     YOKE_TRY(yokei_rows_sum(call, &h->rows, h->dln));
-    return norm_backward(call, h, call->dx, NULL);
+    return norm_backward(call, h);
 }
 
 yoke_status yokei_llama_backward_weight(const struct yoke_layer_call *call, const struct yokei_llama_half *h)
@@ -167,5 +169,5 @@ yoke_status yokei_llama_backward_weight(const struct yoke_layer_call *call, cons
                                                used_rows(h, i, call->gradients[1 + i], yoke_dtype_wide(dtype))));
         column += l.out;
     }
-    return norm_backward(call, h, NULL, call->gradients[0]);
+    return yokei_gradient_add(call, 0, h->dgamma, h->rows.C);
 }

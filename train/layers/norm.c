@@ -2,29 +2,20 @@
 /* The layer norm in front of the head. */
 #include "train/layers/layers.h"
 
-struct fields {
-    int64_t N;         /* own rows */
-    void *mean, *rstd; /* F to W: [N] */
-};
-
-static void lay_out(const struct yoke_shape *shape, const struct yoke_layer_call *call, struct fields *f,
+static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape, const struct yoke_layer_call *call, struct yokei_norm *n,
                     size_t bytes[YOKE_N_PARTS])
 {
+    const struct yoke_gpt2_config *c = layer->config;
     const struct yoke_range own = yoke_place_rows(shape->place, shape->B * shape->T);
-    const int64_t N = own.end - own.begin;
-    size_t wide = yoke_dtype_bytes(yoke_dtype_wide(shape->dtype));
     for (int part = 0; part < YOKE_N_PARTS; part++) bytes[part] = 0;
-    f->N = N;
-    f->mean = yoke_part_field(call, bytes, YOKE_F_TO_W, N, wide);
-    f->rstd = yoke_part_field(call, bytes, YOKE_F_TO_W, N, wide);
+    yokei_norm_lay_out(shape, call, own.end - own.begin, c->n_embd, c->layer_norm_epsilon, n, bytes);
 }
 
 static size_t bytes_of(const yoke_layer *layer, const struct yoke_shape *shape, enum yoke_part part)
 {
-    struct fields f;
+    struct yokei_norm n;
     size_t bytes[YOKE_N_PARTS];
-    (void)layer;
-    lay_out(shape, NULL, &f, bytes);
+    lay_out(layer, shape, NULL, &n, bytes);
     return bytes[part];
 }
 
@@ -39,11 +30,10 @@ static bool parameter(const yoke_layer *layer, const struct yoke_place *place, i
 
 static struct yokei_norm norm_of(const yoke_layer *layer, const struct yoke_layer_call *call)
 {
-    const struct yoke_gpt2_config *c = layer->config;
-    struct fields f;
+    struct yokei_norm n;
     size_t bytes[YOKE_N_PARTS];
-    lay_out(call->shape, call, &f, bytes);
-    return (struct yokei_norm){ f.N, c->n_embd, (float)c->layer_norm_epsilon, f.mean, f.rstd };
+    lay_out(layer, call->shape, call, &n, bytes);
+    return n;
 }
 
 static yoke_status forward(const yoke_layer *layer, const struct yoke_layer_call *call)
@@ -61,17 +51,16 @@ static yoke_status backward_input(const yoke_layer *layer, const struct yoke_lay
 static yoke_status backward_weight(const yoke_layer *layer, const struct yoke_layer_call *call)
 {
     struct yokei_norm norm = norm_of(layer, call);
-    return yokei_norm_backward_weight(call, &norm, call->dy, call->x, call->weights[0], call->gradients[0],
-                                      call->gradients[1]);
+    return yokei_norm_backward_weight(call, &norm, 0, 1);
 }
 
 const struct yoke_layer_type yoke_layer_norm = {
     .size = sizeof(struct yoke_layer_type),
     .name = "norm",
     .config_bytes = sizeof(struct yoke_gpt2_config),
-    .input_until = YOKE_UNTIL_W,
+    .input_until = YOKE_UNTIL_B,
     .output_until = YOKE_UNTIL_F,
-    .gradient_until = YOKE_UNTIL_W,
+    .gradient_until = YOKE_UNTIL_B,
     .parameter = parameter,
     .bytes = bytes_of,
     .forward = forward,

@@ -4,7 +4,8 @@
 
 struct fields {
     int64_t N, C; /* own rows */
-    void *rstd;   /* F to W: [N] */
+    void *rstd;   /* F to B: [N] */
+    void *dgamma; /* B to W: [C] */
 };
 
 static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape, const struct yoke_layer_call *call, struct fields *f,
@@ -15,7 +16,8 @@ static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape, con
     for (int part = 0; part < YOKE_N_PARTS; part++) bytes[part] = 0;
     f->N = own.end - own.begin;
     f->C = c->hidden_size;
-    f->rstd = yoke_part_field(call, bytes, YOKE_F_TO_W, f->N, yoke_dtype_bytes(yoke_dtype_wide(shape->dtype)));
+    f->rstd = yoke_part_field(call, bytes, YOKE_F_TO_B, f->N, yoke_dtype_bytes(yoke_dtype_wide(shape->dtype)));
+    f->dgamma = yoke_part_field(call, bytes, YOKE_B_TO_W, f->C, yoke_dtype_bytes(yoke_dtype_wide(shape->dtype)));
 }
 
 YOKEI_BYTES_OF
@@ -39,26 +41,31 @@ static yoke_status forward(const yoke_layer *layer, const struct yoke_layer_call
                      .eps = (float)c->rms_norm_eps, .y = call->y, .ldy = f.C, .rstd = f.rstd);
 }
 
-static yoke_status backward(const yoke_layer *layer, const struct yoke_layer_call *call, void *dx, void *dgamma)
+static yoke_status backward_input(const yoke_layer *layer, const struct yoke_layer_call *call)
 {
     struct fields f;
     size_t bytes[YOKE_N_PARTS];
     lay_out(layer, call->shape, call, &f, bytes);
+    YOKE_TRY(yoke_call_zero(call, f.dgamma, (size_t)f.C * yoke_dtype_bytes(yoke_dtype_wide(call->shape->dtype))));
     return YOKE_CALL(call, rmsnorm_backward, .dtype = call->shape->dtype, .N = f.N, .C = f.C, .dy = call->dy, .lddy = f.C, .x = call->x, .ldx = f.C,
-                     .gamma = call->weights[0], .rstd = f.rstd, .dx = dx, .lddx = f.C, .dgamma = dgamma);
+                     .gamma = call->weights[0], .rstd = f.rstd, .dx = call->dx, .lddx = f.C, .dgamma = f.dgamma);
 }
 
-static yoke_status backward_input(const yoke_layer *layer, const struct yoke_layer_call *call) { return backward(layer, call, call->dx, NULL); }
-
-static yoke_status backward_weight(const yoke_layer *layer, const struct yoke_layer_call *call) { return backward(layer, call, NULL, call->gradients[0]); }
+static yoke_status backward_weight(const yoke_layer *layer, const struct yoke_layer_call *call)
+{
+    struct fields f;
+    size_t bytes[YOKE_N_PARTS];
+    lay_out(layer, call->shape, call, &f, bytes);
+    return yokei_gradient_add(call, 0, f.dgamma, f.C);
+}
 
 const struct yoke_layer_type yoke_layer_rmsnorm = {
     .size = sizeof(struct yoke_layer_type),
     .name = "norm",
     .config_bytes = sizeof(struct yoke_llama_config),
-    .input_until = YOKE_UNTIL_W,
+    .input_until = YOKE_UNTIL_B,
     .output_until = YOKE_UNTIL_F,
-    .gradient_until = YOKE_UNTIL_W,
+    .gradient_until = YOKE_UNTIL_B,
     .parameter = parameter,
     .bytes = bytes_of,
     .forward = forward,
