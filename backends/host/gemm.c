@@ -1,145 +1,240 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host: matrix products by f32 panels, and the bias gradient. Maths, types and bounds: include/yoke/ops/gemm.h
+ * Host: matrix products by packed panels, and the bias gradient. Maths, types and bounds: include/yoke/ops/gemm.h
  *
- * The result is cut into chunks of at most CHUNK_M x CHUNK_N, one thread each. A thread goes through K in pieces of
- * CHUNK_K: it widens B's piece into panels of TILE_N vectors (they stay in the L2 cache), then A's piece in blocks of
- * BLOCK_M rows, multiplies them tile by tile and adds to f32 sums, which the epilogue reads at the end. Each element's
- * sum runs over K in one order, whatever the chunks are.
+ * The result is cut into blocks, one thread each. A thread goes through K in chunks: it packs the block's rows of A into
+ * strips (they stay in the L2 cache), then for each panel of B packs it and multiplies it by all strips, tile by tile.
+ * What follows the product is done to a tile as long as its sums are in the L1 cache; between chunks of K the sums
+ * wait in C where that is f32, else in scratch. The words that are multiplied are f32, to which 16-bit types are
+ * widened, or pairs of bf16 where the CPU multiplies these (tile_bf16.h).
+ *
+ * Each element's sum runs over K in chunks of a length that follows from K alone, each from zero in the order of K: neither
+ * blocks nor threads change a bit.
  */
+#include "backends/host/gemm_tile.h"
 #include "backends/host/kernels.h"
-#include "backends/host/tile.h"
 
 #define PROTOTYPES(op) YOKE_OP_FUNCTIONS(host, op)
 YOKE_GEMM_OPS(PROTOTYPES)
 #define ENTRY(op) YOKE_OP_ENTRY(host, op)
 const struct yoke_gemm_ops HOST_NAME(host_gemm_ops) = { YOKE_GEMM_OPS(ENTRY) };
 
-enum { PANEL_N = TILE_N * VL, CHUNK_M = 256, CHUNK_N = 288, CHUNK_K = 256, BLOCK_M = 64, LEAST_CHUNK_M = 32, LEAST_CHUNK_N = 96 };
+/* A's strips of a block fill half of a L2 cache of 1 MiB. */
+enum { BLOCK_STRIPS = 264 / STRIP_M, BLOCK_M = BLOCK_STRIPS * STRIP_M, BLOCK_N = 32 * PANEL_N };
+enum { A_FLOATS = BLOCK_STRIPS * STRIP_STRIDE, B_FLOATS = CHUNK_K * PANEL_N, TILE_FLOATS = STRIP_M * VL };
 
 struct gemm {
     const struct yoke_gemm_args *a;
-    int64_t chunk_m, chunk_n, m_chunks, n_chunks;
-    float *scratch; /* per thread: sums [CHUNK_M][CHUNK_N], B's panels [CHUNK_K][CHUNK_N], A's block */
-};
-enum {
-    SUMS_FLOATS = CHUNK_M * CHUNK_N,
-    B_FLOATS = CHUNK_K * CHUNK_N,
-    A_FLOATS = BLOCK_M * CHUNK_K,
-    THREAD_FLOATS = SUMS_FLOATS + B_FLOATS + A_FLOATS
+    bool pairs;
+    int64_t words, chunk_k, n_chunks;           /* of K */
+    int64_t block_m, block_n, m_blocks, n_blocks;
+    int64_t sums_floats, thread_floats;         /* scratch: sums [block_m][block_n] where C cannot hold them, strips, a panel, a tile */
+    float *scratch;
 };
 
-/* One chunk: where it lies, and its sums. */
-struct chunk {
-    int64_t batch, m0, n0, m, n, n_vectors;
-    float *sums, *b, *block;
+/* One block, and the chunk of K that it is at. */
+struct block {
+    const struct gemm *g;
+    const struct yoke_gemm_args *a;
+    int64_t batch, m0, n0, m, n;
+    int64_t k0, k; /* words */
+    bool first, last;
+    float *strips, *panel, *tile, *sums; /* sums NULL: in C */
 };
 
-/* B[k0 : k0 + k, n0 : n0 + n] into panels [PANEL_N columns][k rows], zero past the last column. */
-INLINE void pack_b(const yoke_dtype t, const struct yoke_gemm_args *a, const struct chunk *c, int64_t k0, int64_t k)
+INLINE void pack_a(const yoke_dtype t, const bool pairs, const struct block *b)
 {
-    const void *b = at(t, a->b, c->batch * a->stride_b);
-    for (int64_t j = 0; j < c->n; j += PANEL_N) {
-        const int64_t n = YOKE_MIN(c->n - j, PANEL_N), padded = host_round_up(n, VL), j0 = c->n0 + j;
-        float *panel = c->b + j * CHUNK_K; /* [k][PANEL_N] */
-        if (!a->trans_b) {
-            widen_rows(t, at(t, b, k0 * a->ldb + j0), a->ldb, k, n, panel, PANEL_N, padded);
-            continue;
-        }
-        if (padded > n)
-            for (int64_t p = 0; p < k; p++) vstore(YOKE_F32, panel, p * PANEL_N + padded - VL, (vf){ 0 });
-        widen_transposed(t, at(t, b, j0 * a->ldb + k0), a->ldb, n, k, panel, PANEL_N);
-    }
+    const struct yoke_gemm_args *a = b->a;
+    const int64_t n = elements(pairs, a->K, b->k0, b->k), k0 = pairs ? 2 * b->k0 : b->k0;
+    const void *base = at(t, a->a, b->batch * a->stride_a);
+    if (a->trans_a)
+        pack_columns(t, pairs, at(t, base, k0 * a->lda + b->m0), a->lda, b->m, n, b->strips);
+    else
+        pack_rows(t, pairs, at(t, base, b->m0 * a->lda + k0), a->lda, b->m, n, b->strips);
 }
 
-/* BLOCK_M rows of A by CHUNK_K: row-major, or column-major where A is transposed. Rows past the last are zero. */
-INLINE void pack_a(const yoke_dtype t, const struct yoke_gemm_args *a, const struct chunk *c, int64_t i0, int64_t m, int64_t k0, int64_t k)
+INLINE void pack_b(const yoke_dtype t, const bool pairs, const struct block *b, int64_t j, int64_t n, int64_t width)
 {
-    const void *base = at(t, a->a, c->batch * a->stride_a);
-    const int64_t row = c->m0 + i0, padded = host_round_up(m, TILE_M);
-    if (a->trans_a) {
-        widen_rows(t, at(t, base, k0 * a->lda + row), a->lda, k, m, c->block, BLOCK_M, host_round_up(m, VL));
-        return;
-    }
-    widen_rows(t, at(t, base, row * a->lda + k0), a->lda, m, k, c->block, CHUNK_K, k);
-    for (int64_t i = m; i < padded; i++) memset(c->block + i * CHUNK_K, 0, (size_t)k * sizeof(float));
+    const struct yoke_gemm_args *a = b->a;
+    const int64_t n_elements = elements(pairs, a->K, b->k0, b->k), k0 = pairs ? 2 * b->k0 : b->k0;
+    const void *base = at(t, a->b, b->batch * a->stride_b);
+    if (a->trans_b)
+        pack_panel_transposed(t, pairs, at(t, base, (b->n0 + j) * a->ldb + k0), a->ldb, n, width, n_elements, b->panel);
+    else
+        pack_panel(t, pairs, at(t, base, k0 * a->ldb + b->n0 + j), a->ldb, n, width, n_elements, b->panel);
 }
 
-static void multiply_panels(const struct yoke_gemm_args *a, const struct chunk *c, int64_t i0, int64_t m, int64_t k, bool first)
+/* alpha A B + beta C, + what earlier chunks made; the last one adds the bias and computes GELU. */
+INLINE void finish(const yoke_dtype t, const struct block *b, int64_t i, int64_t rows, int64_t j, int64_t n, int64_t width)
 {
-    const int64_t padded = host_round_up(m, TILE_M), ldc = CHUNK_N;
-    for (int64_t j = 0; j < c->n_vectors; j += TILE_N) {
-        const int64_t n = YOKE_MIN(c->n_vectors - j, TILE_N);
-        const float *panel = c->b + j * VL * CHUNK_K;
-        float *sums = c->sums + i0 * ldc + j * VL;
-        if (a->trans_a && first)
-            product(TILE_ZERO, padded, n, k, c->block, 1, BLOCK_M, panel, PANEL_N, sums, ldc, NULL);
-        else if (a->trans_a)
-            product(TILE_ADD, padded, n, k, c->block, 1, BLOCK_M, panel, PANEL_N, sums, ldc, NULL);
-        else if (first)
-            product(TILE_ZERO, padded, n, k, c->block, CHUNK_K, 1, panel, PANEL_N, sums, ldc, NULL);
-        else
-            product(TILE_ADD, padded, n, k, c->block, CHUNK_K, 1, panel, PANEL_N, sums, ldc, NULL);
-    }
-}
-
-INLINE void epilogue(const yoke_dtype t, const struct yoke_gemm_args *a, const struct chunk *k)
-{
-    const bool bias = a->epilogue != YOKE_EPILOGUE_NONE, with_gelu = a->epilogue == YOKE_EPILOGUE_BIAS_GELU;
-    for (int64_t i = 0; i < k->m; i++) {
-        void *c = at_mut(t, a->c, k->batch * a->stride_c + (k->m0 + i) * a->ldc + k->n0);
-        void *aux = a->aux ? at_mut(t, a->aux, k->batch * a->stride_aux + (k->m0 + i) * a->ldaux + k->n0) : NULL;
-        VECTOR_LOOP(j, left, 0, k->n, {
-            vf v = vload(YOKE_F32, k->sums, i * CHUNK_N + j) * a->alpha;
-            if (a->beta != 0) v = vfma(vset(a->beta), vload_n(t, c, j, left), v);
-            if (bias) v += vload_n(YOKE_F32, a->bias, k->n0 + j, left);
+    const struct yoke_gemm_args *a = b->a;
+    const bool bias = b->last && a->epilogue != YOKE_EPILOGUE_NONE, with_gelu = b->last && a->epilogue == YOKE_EPILOGUE_BIAS_GELU;
+    const bool reads_c = b->first && a->beta != 0;
+    for (int64_t r = 0; r < rows; r++) {
+        void *c = at_mut(t, a->c, b->batch * a->stride_c + (b->m0 + i + r) * a->ldc + b->n0 + j);
+        void *aux = with_gelu && a->aux ? at_mut(t, a->aux, b->batch * a->stride_aux + (b->m0 + i + r) * a->ldaux + b->n0 + j) : NULL;
+        float *sums = b->sums ? b->sums + (i + r) * b->g->block_n + j : c;
+        const float *tile = b->tile + r * width;
+        VECTOR_LOOP(p, left, 0, n, {
+            vf v = vload(YOKE_F32, tile, p) * a->alpha;
+            if (reads_c) v = vfma(vset(a->beta), vload_n(t, c, p, left), v);
+            if (!b->first) v += vload_n(YOKE_F32, sums, p, left);
+            if (!b->last) {
+                vstore_n(YOKE_F32, sums, p, left, v);
+                continue;
+            }
+            if (bias) v += vload_n(YOKE_F32, a->bias, b->n0 + j + p, left);
             if (with_gelu) {
                 v = vround(t, v);
-                if (aux) vstore_n(t, aux, j, left, v);
+                if (aux) vstore_n(t, aux, p, left, v);
                 v = gelu(v);
             }
-            vstore_n(t, c, j, left, v);
+            vstore_n(t, c, p, left, v);
         });
     }
 }
+
+/* The same where nothing follows the product. */
+INLINE void finish_plain(const yoke_dtype t, const struct block *b, int64_t i, int64_t rows, int64_t j, int64_t n, int64_t width)
+{
+    const struct yoke_gemm_args *a = b->a;
+    char *c = at_mut(t, a->c, b->batch * a->stride_c + (b->m0 + i) * a->ldc + b->n0 + j);
+    const size_t ldc = (size_t)a->ldc * type_bytes(t);
+    const float *tile = b->tile;
+    if (a->beta == 0)
+        for (int64_t r = 0; r < rows; r++, tile += width, c += ldc)
+            VECTOR_LOOP(p, left, 0, n, vstore_n(t, c, p, left, vload(YOKE_F32, tile, p)););
+    else
+        for (int64_t r = 0; r < rows; r++, tile += width, c += ldc)
+            VECTOR_LOOP(p, left, 0, n, vstore_n(t, c, p, left, vfma(vset(a->beta), vload_n(t, c, p, left), vload(YOKE_F32, tile, p))););
+}
+
+INLINE void finish_tile(const yoke_dtype t, const struct block *b, int64_t i, int64_t rows, int64_t j, int64_t n, int64_t width)
+{
+    if (b->first && b->last && b->a->alpha == 1 && b->a->epilogue == YOKE_EPILOGUE_NONE)
+        finish_plain(t, b, i, rows, j, n, width);
+    else
+        finish(t, b, i, rows, j, n, width);
+}
+
+/* C's lines come while the tile is multiplied. */
+INLINE void fetch_tile(const struct block *b, int64_t i, int64_t rows, int64_t j, int64_t n)
+{
+    const struct yoke_gemm_args *a = b->a;
+    const int64_t bytes = (int64_t)yoke_dtype_bytes(a->out_dtype), line = 64;
+    for (int64_t r = 0; r < rows; r++) {
+        const char *c = (const char *)a->c + (b->batch * a->stride_c + (b->m0 + i + r) * a->ldc + b->n0 + j) * bytes;
+        for (int64_t p = 0; p < n * bytes; p += line) __builtin_prefetch(c + p, 1);
+    }
+}
+
+INLINE void multiply_tiles(const bool pairs, const int n_vectors, const struct block *b, int64_t j, int64_t n)
+{
+    const int64_t width = n_vectors * VL, step = tile_rows(n_vectors);
+    for (int64_t i = 0; i < b->m; i += step) {
+        const float *strip = b->strips + i / STRIP_M * STRIP_STRIDE;
+        const int64_t rows = YOKE_MIN(step, b->m - i);
+        fetch_tile(b, i, rows, j, n);
+        if (b->a->trans_a)
+            tile_words(pairs, n_vectors, b->k, strip + i % STRIP_M, 1, STRIP_M, b->panel, b->tile);
+        else
+            tile_words(pairs, n_vectors, b->k, strip + i % STRIP_M * STRIP_LD, STRIP_LD, 1, b->panel, b->tile);
+        HOST_BY_TYPE(b->a->out_dtype, finish_tile, b, i, rows, j, n, width);
+    }
+}
+
+/* A panel by all strips. */
+INLINE void multiply_panel(const bool pairs, const struct block *b, int64_t j, int64_t n, int64_t n_vectors)
+{
+    switch (n_vectors) {
+    case 1: multiply_tiles(pairs, 1, b, j, n); break;
+    case 2: multiply_tiles(pairs, 2, b, j, n); break;
+    default: multiply_tiles(pairs, 3, b, j, n); break;
+    }
+}
+
+/* Panels of three vectors; of four that are left two and two. */
+static int64_t panel_vectors(int64_t left)
+{
+    const int64_t n = host_ceil_div(left, VL);
+    return n == 4 ? 2 : YOKE_MIN(n, TILE_N);
+}
+
+INLINE void multiply_chunk(const yoke_dtype t, const bool pairs, const struct block *b)
+{
+    pack_a(t, pairs, b);
+    for (int64_t j = 0; j < b->n;) {
+        const int64_t n_vectors = panel_vectors(b->n - j), n = YOKE_MIN(n_vectors * VL, b->n - j);
+        pack_b(t, pairs, b, j, n, n_vectors * VL);
+        multiply_panel(pairs, b, j, n, n_vectors);
+        j += n;
+    }
+}
+
+static void chunk_f32(const struct block *b) { multiply_chunk(YOKE_F32, false, b); }
+static void chunk_f16(const struct block *b) { multiply_chunk(YOKE_F16, false, b); }
+#ifdef HOST_BF16
+enum { BF16_PAIRS = true };
+#else
+enum { BF16_PAIRS = false };
+#endif
+static void chunk_bf16(const struct block *b) { multiply_chunk(YOKE_BF16, BF16_PAIRS, b); }
 
 static void gemm_unit(const void *context, int64_t unit, int thread)
 {
     const struct gemm *g = context;
     const struct yoke_gemm_args *a = g->a;
-    struct chunk c = { .batch = unit / (g->m_chunks * g->n_chunks), .sums = g->scratch + (int64_t)thread * THREAD_FLOATS };
-    c.m0 = unit / g->n_chunks % g->m_chunks * g->chunk_m, c.n0 = unit % g->n_chunks * g->chunk_n;
-    c.m = YOKE_MIN(g->chunk_m, a->M - c.m0), c.n = YOKE_MIN(g->chunk_n, a->N - c.n0);
-    c.n_vectors = host_ceil_div(c.n, VL);
-    c.b = c.sums + SUMS_FLOATS, c.block = c.b + B_FLOATS;
-    if (!a->K) memset(c.sums, 0, (size_t)(c.m * CHUNK_N) * sizeof *c.sums);
-    for (int64_t k0 = 0; k0 < a->K; k0 += CHUNK_K) {
-        const int64_t k = YOKE_MIN(a->K - k0, CHUNK_K);
-        HOST_BY_TYPE(a->dtype, pack_b, a, &c, k0, k);
-        for (int64_t i = 0; i < c.m; i += BLOCK_M) {
-            const int64_t m = YOKE_MIN(c.m - i, BLOCK_M);
-            HOST_BY_TYPE(a->dtype, pack_a, a, &c, i, m, k0, k);
-            multiply_panels(a, &c, i, m, k, k0 == 0);
+    float *scratch = g->scratch + thread * g->thread_floats;
+    struct block b = { .g = g, .a = a, .batch = unit / (g->m_blocks * g->n_blocks), .sums = g->sums_floats ? scratch : NULL };
+    b.strips = scratch + g->sums_floats, b.panel = b.strips + A_FLOATS, b.tile = b.panel + B_FLOATS;
+    b.m0 = unit / g->n_blocks % g->m_blocks * g->block_m, b.n0 = unit % g->n_blocks * g->block_n;
+    b.m = YOKE_MIN(g->block_m, a->M - b.m0), b.n = YOKE_MIN(g->block_n, a->N - b.n0);
+    for (int64_t i = 0; i < g->n_chunks; i++) {
+        b.k0 = i * g->chunk_k, b.k = YOKE_MIN(g->chunk_k, g->words - b.k0);
+        b.first = i == 0, b.last = i == g->n_chunks - 1;
+        switch (a->dtype) {
+        case YOKE_F16: chunk_f16(&b); break;
+        case YOKE_BF16: chunk_bf16(&b); break;
+        default: chunk_f32(&b); break;
         }
     }
-    HOST_BY_TYPE(a->out_dtype, epilogue, a, &c);
 }
 
-/* Chunks as large as pay, but enough of them for all threads. */
-static void choose_chunks(struct gemm *g, int n_threads)
+/* What a cut costs, for a word of K: each pair of a strip's and a panel's vectors, and packing, on the busiest thread. */
+static int64_t cut_cost(const struct gemm *g, int64_t block_m, int64_t block_n, int n_threads)
+{
+    enum { PACKING = 4 }; /* of a vector, as long as so many multiplications */
+    const int64_t units = g->a->batch * host_ceil_div(g->a->M, block_m) * host_ceil_div(g->a->N, block_n);
+    const int64_t vectors = host_ceil_div(block_n, VL), rows = host_round_up(block_m, TILE_M);
+    return host_ceil_div(units, n_threads) * (rows * vectors + PACKING * (vectors + rows / VL));
+}
+
+/* Blocks that fit the caches, at least one for each thread, and of these the cheapest. */
+static void choose_blocks(struct gemm *g, int n_threads)
 {
     const struct yoke_gemm_args *a = g->a;
-    g->chunk_m = CHUNK_M, g->chunk_n = CHUNK_N;
-    for (;;) {
-        g->m_chunks = host_ceil_div(a->M, g->chunk_m), g->n_chunks = host_ceil_div(a->N, g->chunk_n);
-        if (n_threads == 1 || a->batch * g->m_chunks * g->n_chunks >= 3 * (int64_t)n_threads) return;
-        if (g->chunk_n > LEAST_CHUNK_N)
-            g->chunk_n = LEAST_CHUNK_N;
-        else if (g->chunk_m > LEAST_CHUNK_M)
-            g->chunk_m /= 2;
-        else
-            return;
-    }
+    const int64_t m_least = host_ceil_div(a->M, BLOCK_M), n_least = host_ceil_div(a->N, BLOCK_N);
+    int64_t best = INT64_MAX;
+    for (int64_t extra = 0; extra < n_threads; extra++)
+        for (int rounds = 1; rounds <= 3; rounds++) {
+            const int64_t m_blocks = m_least + extra, n_blocks = YOKE_MAX(n_least, host_ceil_div(rounds * (int64_t)n_threads, a->batch * m_blocks));
+            const int64_t block_m = YOKE_MIN(host_round_up(host_ceil_div(a->M, m_blocks), TILE_M), BLOCK_M);
+            const int64_t block_n = host_round_up(host_ceil_div(a->N, n_blocks), VL);
+            const int64_t cost = cut_cost(g, block_m, block_n, n_threads);
+            if (cost < best) best = cost, g->block_m = block_m, g->block_n = block_n;
+        }
+    g->m_blocks = host_ceil_div(a->M, g->block_m), g->n_blocks = host_ceil_div(a->N, g->block_n);
+}
+
+static void plan(struct gemm *g, const struct yoke_gemm_args *a, int n_threads)
+{
+    *g = (struct gemm){ .a = a, .pairs = BF16_PAIRS && a->dtype == YOKE_BF16 };
+    g->words = g->pairs ? (a->K + 1) / 2 : a->K;
+    g->n_chunks = YOKE_MAX(1, host_ceil_div(g->words, CHUNK_K));
+    g->chunk_k = host_round_up(host_ceil_div(g->words, g->n_chunks), VL);
+    choose_blocks(g, n_threads);
+    g->sums_floats = g->n_chunks > 1 && a->out_dtype != YOKE_F32 ? host_round_up(g->block_m * g->block_n, VL) : 0;
+    g->thread_floats = g->sums_floats + A_FLOATS + B_FLOATS + TILE_FLOATS;
 }
 
 static yoke_status host_gemm_can(const yoke_device *device, const struct yoke_gemm_args *a, struct yoke_cost *cost)
@@ -148,20 +243,22 @@ static yoke_status host_gemm_can(const yoke_device *device, const struct yoke_ge
     YOKE_TRY(host_check_type(YOKE_OP_gemm, "out_dtype", a->out_dtype));
     const double M = (double)a->M, N = (double)a->N, K = (double)a->K, batch = (double)a->batch;
     const double in_bytes = (double)yoke_dtype_bytes(a->dtype), out_bytes = (double)yoke_dtype_bytes(a->out_dtype);
-    return host_cost(cost, (size_t)host_n_threads(device) * THREAD_FLOATS * sizeof(float), 2 * batch * M * N * K,
+    struct gemm g = { .thread_floats = 0 };
+    if (a->M && a->N) plan(&g, a, host_n_threads(device));
+    return host_cost(cost, (size_t)host_n_threads(device) * (size_t)g.thread_floats * sizeof(float), 2 * batch * M * N * K,
                      batch * ((M * K + K * N) * in_bytes + M * N * out_bytes * (a->beta != 0 ? 2 : 1)));
 }
 
 static yoke_status host_gemm_run(yoke_stream *stream, const struct yoke_gemm_args *a)
 {
     const int n_threads = host_n_threads(stream->device);
-    struct gemm g = { .a = a };
+    struct gemm g;
     void *scratch;
     if (!a->M || !a->N) return YOKE_OK;
-    YOKE_TRY(yokei_scratch(stream, YOKE_OP_gemm, (size_t)n_threads * THREAD_FLOATS * sizeof(float), &scratch));
+    plan(&g, a, n_threads);
+    YOKE_TRY(yokei_scratch(stream, YOKE_OP_gemm, (size_t)n_threads * (size_t)g.thread_floats * sizeof(float), &scratch));
     g.scratch = scratch;
-    choose_chunks(&g, n_threads);
-    host_for_units(stream, a->batch * g.m_chunks * g.n_chunks, gemm_unit, &g);
+    host_for_units(stream, a->batch * g.m_blocks * g.n_blocks, gemm_unit, &g);
     return YOKE_OK;
 }
 

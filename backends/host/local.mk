@@ -5,6 +5,7 @@ libyoke_la_SOURCES += \
 
 host_kernels = \
 	backends/host/vec.h backends/host/tile.h backends/host/tile_bf16.h backends/host/random.h backends/host/kernels.h backends/host/attention.h backends/host/attention_blocks.h backends/host/isa.c \
+	backends/host/gemm_tile.h \
 	backends/host/gemm.c backends/host/norm.c backends/host/act.c backends/host/attention.c \
 	backends/host/attention_backward.c backends/host/embed.c backends/host/loss.c backends/host/optim.c \
 	backends/host/cast.c backends/host/elementwise.c backends/host/rope.c
@@ -29,7 +30,9 @@ libhost_avx512bf16_la_CFLAGS = $(AM_CFLAGS) $(avx512_flags) -mavx512bf16
 libyoke_la_LIBADD += libhost-avx2.la libhost-avx512.la libhost-avx512bf16.la
 endif
 
-noinst_PROGRAMS += bench/host_ops
+noinst_PROGRAMS += bench/host_ops bench/host_gemm
+bench_host_gemm_SOURCES = bench/host_gemm.c
+bench_host_gemm_LDADD = libyoke.la
 bench_host_ops_SOURCES = bench/host_ops.c
 bench_host_ops_LDADD = libyoke.la
 
