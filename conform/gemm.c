@@ -48,6 +48,12 @@ static const struct shape shapes[] = {
     { 5, 6, 2000, 1, false, true, PLAIN },
     { 40, 70, 1100, 1, false, false, 1, 1, YOKE_EPILOGUE_NONE, .pad = 1 }, /* deeper than what a block of the kernels keeps */
     { 131, 260, 70, 1, false, false, -1.25f, 0, YOKE_EPILOGUE_NONE },
+    /* beyond one chunk of K, block of rows and strip; rows a page apart */
+    { 26, 50, 1090, 1, false, false, 1, 0.5f, YOKE_EPILOGUE_BIAS_GELU, .aux = true },
+    { 27, 33, 1031, 1, true, true, -0.5f, 1, YOKE_EPILOGUE_BIAS },
+    { 9, 65, 2048, 1, false, true, 1, 1, YOKE_EPILOGUE_NONE, .wide = true },
+    { 290, 17, 70, 2, false, false, PLAIN, .pad = 6 },
+    { 275, 37, 71, 1, true, false, 1, 1, YOKE_EPILOGUE_NONE, .wide = true },
     { 0, 5, 7, 1, false, false, PLAIN },
     { 5, 0, 7, 1, false, true, 1, 1, YOKE_EPILOGUE_NONE },
     { 6, 7, 0, 1, false, false, PLAIN, .pad = 2 },

@@ -70,6 +70,16 @@ DISPATCH(gemm, bias_backward, dtype)
 /* Instruction sets of gemm's variants come after oneDNN, where that is there. */
 static int gemm_first_isa(const struct host_device *d) { return d->onednn ? 1 : 0; }
 
+/*
+ * Where the CPU has AVX-512 the own panels are as fast as oneDNN 2.6 or faster (bench/results/gemm-host.txt), for bf16 only
+ * with AVX512-BF16, without which they widen it. Elsewhere oneDNN is asked first.
+ */
+static bool own_is_fast(const struct host_device *d, yoke_dtype dtype)
+{
+    const struct host_isa *best = d->isas[0];
+    return dtype == YOKE_BF16 ? best->bf16 : best->avx512;
+}
+
 /* NULL: oneDNN. */
 static const struct host_isa *gemm_choice(const yoke_device *device, const struct yoke_gemm_args *args)
 {
@@ -77,7 +87,7 @@ static const struct host_isa *gemm_choice(const yoke_device *device, const struc
     const int first = gemm_first_isa(d);
     const double size = (double)args->M * (double)args->N * (double)args->K;
     int variant = yokei_variant(device, YOKE_OP_gemm, args->dtype, size, -1);
-    if (variant < 0) variant = d->onednn && host_onednn_offers(device, args) ? 0 : first;
+    if (variant < 0) variant = d->onednn && !own_is_fast(d, args->dtype) && host_onednn_offers(device, args) ? 0 : first;
     return variant < first ? NULL : d->isas[variant - first];
 }
 

@@ -25,7 +25,7 @@ enum { A_FLOATS = BLOCK_STRIPS * STRIP_STRIDE, B_FLOATS = CHUNK_K * PANEL_N, TIL
 
 struct gemm {
     const struct yoke_gemm_args *a;
-    bool pairs;
+    bool pairs, direct;                         /* words are pairs; A's rows are read where they lie */
     int64_t words, chunk_k, n_chunks;           /* of K */
     int64_t block_m, block_n, m_blocks, n_blocks;
     int64_t sums_floats, thread_floats;         /* scratch: sums [block_m][block_n] where C cannot hold them, strips, a panel, a tile */
@@ -37,7 +37,8 @@ struct block {
     const struct gemm *g;
     const struct yoke_gemm_args *a;
     int64_t batch, m0, n0, m, n;
-    int64_t k0, k; /* words */
+    int64_t direct_m; /* so many rows of A are not packed */
+    int64_t k0, k;    /* words */
     bool first, last;
     float *strips, *panel, *tile, *sums; /* sums NULL: in C */
 };
@@ -50,7 +51,7 @@ INLINE void pack_a(const yoke_dtype t, const bool pairs, const struct block *b)
     if (a->trans_a)
         pack_columns(t, pairs, at(t, base, k0 * a->lda + b->m0), a->lda, b->m, n, b->strips);
     else
-        pack_rows(t, pairs, at(t, base, b->m0 * a->lda + k0), a->lda, b->m, n, b->strips);
+        pack_rows(t, pairs, at(t, base, (b->m0 + b->direct_m) * a->lda + k0), a->lda, b->m - b->direct_m, n, b->strips);
 }
 
 INLINE void pack_b(const yoke_dtype t, const bool pairs, const struct block *b, int64_t j, int64_t n, int64_t width)
@@ -94,24 +95,24 @@ INLINE void finish(const yoke_dtype t, const struct block *b, int64_t i, int64_t
     }
 }
 
-/* The same where nothing follows the product. */
+/* The same where C is the product, or is added to it. */
 INLINE void finish_plain(const yoke_dtype t, const struct block *b, int64_t i, int64_t rows, int64_t j, int64_t n, int64_t width)
 {
     const struct yoke_gemm_args *a = b->a;
     char *c = at_mut(t, a->c, b->batch * a->stride_c + (b->m0 + i) * a->ldc + b->n0 + j);
     const size_t ldc = (size_t)a->ldc * type_bytes(t);
-    const float *tile = b->tile;
-    if (a->beta == 0)
+    const float *tile = b->tile, factor = b->first ? a->beta : 1;
+    if (factor == 0)
         for (int64_t r = 0; r < rows; r++, tile += width, c += ldc)
             VECTOR_LOOP(p, left, 0, n, vstore_n(t, c, p, left, vload(YOKE_F32, tile, p)););
     else
         for (int64_t r = 0; r < rows; r++, tile += width, c += ldc)
-            VECTOR_LOOP(p, left, 0, n, vstore_n(t, c, p, left, vfma(vset(a->beta), vload_n(t, c, p, left), vload(YOKE_F32, tile, p))););
+            VECTOR_LOOP(p, left, 0, n, vstore_n(t, c, p, left, vfma(vset(factor), vload_n(t, c, p, left), vload(YOKE_F32, tile, p))););
 }
 
 INLINE void finish_tile(const yoke_dtype t, const struct block *b, int64_t i, int64_t rows, int64_t j, int64_t n, int64_t width)
 {
-    if (b->first && b->last && b->a->alpha == 1 && b->a->epilogue == YOKE_EPILOGUE_NONE)
+    if (b->a->alpha == 1 && !b->sums && !(b->last && b->a->epilogue != YOKE_EPILOGUE_NONE))
         finish_plain(t, b, i, rows, j, n, width);
     else
         finish(t, b, i, rows, j, n, width);
@@ -131,14 +132,20 @@ INLINE void fetch_tile(const struct block *b, int64_t i, int64_t rows, int64_t j
 INLINE void multiply_tiles(const bool pairs, const int n_vectors, const struct block *b, int64_t j, int64_t n)
 {
     const int64_t width = n_vectors * VL, step = tile_rows(n_vectors);
+    enum { WORD = sizeof(float) };
+    const struct yoke_gemm_args *a = b->a;
+    const int64_t lda = a->lda * (int64_t)(pairs ? sizeof(uint16_t) : sizeof(float));
+    const char *direct = (const char *)a->a + b->batch * a->stride_a * (lda / a->lda) + b->m0 * lda + b->k0 * WORD;
     for (int64_t i = 0; i < b->m; i += step) {
-        const float *strip = b->strips + i / STRIP_M * STRIP_STRIDE;
+        const char *strip = (const char *)(b->strips + (i - b->direct_m) / STRIP_M * STRIP_STRIDE);
         const int64_t rows = YOKE_MIN(step, b->m - i);
-        fetch_tile(b, i, rows, j, n);
-        if (b->a->trans_a)
-            tile_words(pairs, n_vectors, b->k, strip + i % STRIP_M, 1, STRIP_M, b->panel, b->tile);
+        if (!b->first || a->beta != 0) fetch_tile(b, i, rows, j, n);
+        if (i < b->direct_m)
+            tile_words(pairs, n_vectors, b->k, direct + i * lda, lda, WORD, b->panel, b->tile);
+        else if (b->a->trans_a)
+            tile_words(pairs, n_vectors, b->k, strip + i % STRIP_M * WORD, WORD, STRIP_M * WORD, b->panel, b->tile);
         else
-            tile_words(pairs, n_vectors, b->k, strip + i % STRIP_M * STRIP_LD, STRIP_LD, 1, b->panel, b->tile);
+            tile_words(pairs, n_vectors, b->k, strip + i % STRIP_M * STRIP_LD * WORD, STRIP_LD * WORD, WORD, b->panel, b->tile);
         HOST_BY_TYPE(b->a->out_dtype, finish_tile, b, i, rows, j, n, width);
     }
 }
@@ -189,6 +196,7 @@ static void gemm_unit(const void *context, int64_t unit, int thread)
     b.strips = scratch + g->sums_floats, b.panel = b.strips + A_FLOATS, b.tile = b.panel + B_FLOATS;
     b.m0 = unit / g->n_blocks % g->m_blocks * g->block_m, b.n0 = unit % g->n_blocks * g->block_n;
     b.m = YOKE_MIN(g->block_m, a->M - b.m0), b.n = YOKE_MIN(g->block_n, a->N - b.n0);
+    b.direct_m = g->direct ? b.m - b.m % STRIP_M : 0;
     for (int64_t i = 0; i < g->n_chunks; i++) {
         b.k0 = i * g->chunk_k, b.k = YOKE_MIN(g->chunk_k, g->words - b.k0);
         b.first = i == 0, b.last = i == g->n_chunks - 1;
@@ -206,7 +214,7 @@ static int64_t cut_cost(const struct gemm *g, int64_t block_m, int64_t block_n, 
     enum { PACKING = 4 }; /* of a vector, as long as so many multiplications */
     const int64_t units = g->a->batch * host_ceil_div(g->a->M, block_m) * host_ceil_div(g->a->N, block_n);
     const int64_t vectors = host_ceil_div(block_n, VL), rows = host_round_up(block_m, TILE_M);
-    return host_ceil_div(units, n_threads) * (rows * vectors + PACKING * (vectors + rows / VL));
+    return host_ceil_div(units, n_threads) * (rows * vectors + PACKING * (vectors + (g->direct ? 0 : rows / VL)));
 }
 
 /* Blocks that fit the caches, at least one for each thread, and of these the cheapest. */
@@ -229,6 +237,8 @@ static void choose_blocks(struct gemm *g, int n_threads)
 static void plan(struct gemm *g, const struct yoke_gemm_args *a, int n_threads)
 {
     *g = (struct gemm){ .a = a, .pairs = BF16_PAIRS && a->dtype == YOKE_BF16 };
+    /* Rows that are a multiple of a page apart would lie in few sets of the caches. An odd K ends with half a pair. */
+    g->direct = !a->trans_a && (a->dtype == YOKE_F32 || (g->pairs && a->K % 2 == 0)) && a->lda * (int64_t)yoke_dtype_bytes(a->dtype) % 4096 != 0;
     g->words = g->pairs ? (a->K + 1) / 2 : a->K;
     g->n_chunks = YOKE_MAX(1, host_ceil_div(g->words, CHUNK_K));
     g->chunk_k = host_round_up(host_ceil_div(g->words, g->n_chunks), VL);

@@ -15,17 +15,19 @@ enum { STRIP_M = TILE_M * TILE_N, PANEL_N = TILE_N * VL };
 /** Rows of a tile of so many vectors; they divide STRIP_M. */
 INLINE int tile_rows(const int64_t n_vectors) { return n_vectors >= 3 ? TILE_M : n_vectors == 2 ? STRIP_M / 2 : STRIP_M; }
 
-INLINE vf multiply_words(const bool pairs, vf s, const float *a, vf row)
+INLINE vf multiply_words(const bool pairs, vf s, const void *a, vf row)
 {
 #ifdef HOST_BF16
-    if (pairs) return vdot(s, broadcast_pair((const uint16_t *)(const void *)a), (vu)row);
+    if (pairs) return vdot(s, broadcast_pair(a), (vu)row);
 #endif
     (void)pairs;
-    return vfma(vset(*a), row, s);
+    float x;
+    memcpy(&x, a, sizeof x);
+    return vfma(vset(x), row, s);
 }
 
-/** out[i, :] = sum over p < k of A(i, p) b[p, :], A(i, p) = a[i ra + p ca]; b and out are rows of n_vectors vectors. */
-INLINE void tile_words(const bool pairs, const int n_vectors, int64_t k, const float *a, const int64_t ra, const int64_t ca, const float *b, float *out)
+/** out[i, :] = sum over p < k of A(i, p) b[p, :], A(i, p) at a + i ra + p ca bytes; b and out are rows of n_vectors vectors. */
+INLINE void tile_words(const bool pairs, const int n_vectors, int64_t k, const char *a, const int64_t ra, const int64_t ca, const float *b, float *out)
 {
     const int rows = tile_rows(n_vectors);
     vf s[STRIP_M];

@@ -15,7 +15,7 @@
 /** The families of one instruction set. */
 struct host_isa {
     const char *name;
-    bool bf16; /* has products of bf16, does not widen it */
+    bool avx512, bf16; /* the latter: has products of bf16, does not widen it */
     const struct yoke_gemm_ops *gemm;
     const struct yoke_norm_ops *norm;
     const struct yoke_act_ops *act;

@@ -5,6 +5,9 @@
 extern const struct host_isa HOST_NAME(host_isa);
 const struct host_isa HOST_NAME(host_isa) = {
     .name = HOST_TEXT(HOST_ISA),
+#ifdef HOST_AVX512
+    .avx512 = true,
+#endif
 #ifdef HOST_BF16
     .bf16 = true,
 #endif

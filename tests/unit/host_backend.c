@@ -226,6 +226,7 @@ static void products_are_bounded(void **state)
         close_both(device, stream);
         skip();
     }
+    assert_ok(yoke_variant_force(device, "gemm", "onednn"));
     for (int i = 1; i <= YOKEI_HOST_PRODUCTS + 30; i++) multiply_and_check(device, stream, i, 5, 3);
     yokei_host_products(device, &held, &evicted);
     assert_int_equal(held, YOKEI_HOST_PRODUCTS);
