@@ -21,14 +21,15 @@ const struct yoke_gemm_ops HOST_NAME(host_gemm_ops) = { YOKE_GEMM_OPS(ENTRY) };
 
 /* A's strips of a block fill half of a L2 cache of 1 MiB. */
 enum { BLOCK_STRIPS = 264 / STRIP_M, BLOCK_M = BLOCK_STRIPS * STRIP_M, BLOCK_N = 32 * PANEL_N };
-enum { A_FLOATS = BLOCK_STRIPS * STRIP_STRIDE, B_FLOATS = CHUNK_K * PANEL_N, TILE_FLOATS = STRIP_M * VL };
+enum { TILE_FLOATS = STRIP_M * VL };
 
 struct gemm {
     const struct yoke_gemm_args *a;
     bool pairs, direct;                         /* words are pairs; A's rows are read where they lie */
     int64_t words, chunk_k, n_chunks;           /* of K */
     int64_t block_m, block_n, m_blocks, n_blocks;
-    int64_t sums_floats, thread_floats;         /* scratch: sums [block_m][block_n] where C cannot hold them, strips, a panel, a tile */
+    int64_t strip_stride;
+    int64_t sums_floats, strips_floats, thread_floats; /* scratch: sums [block_m][block_n] where C cannot hold them, strips, a tile, a panel */
     float *scratch;
 };
 
@@ -49,9 +50,10 @@ INLINE void pack_a(const yoke_dtype t, const bool pairs, const struct block *b)
     const int64_t n = elements(pairs, a->K, b->k0, b->k), k0 = pairs ? 2 * b->k0 : b->k0;
     const void *base = at(t, a->a, b->batch * a->stride_a);
     if (a->trans_a)
-        pack_columns(t, pairs, at(t, base, k0 * a->lda + b->m0), a->lda, b->m, n, b->strips);
+        pack_columns(t, pairs, at(t, base, k0 * a->lda + b->m0), a->lda, b->m, n, b->strips, b->g->strip_stride);
     else
-        pack_rows(t, pairs, at(t, base, (b->m0 + b->direct_m) * a->lda + k0), a->lda, b->m - b->direct_m, n, b->strips);
+        pack_rows(t, pairs, at(t, base, (b->m0 + b->direct_m) * a->lda + k0), a->lda, b->m - b->direct_m, n, b->strips,
+                  b->g->strip_stride);
 }
 
 INLINE void pack_b(const yoke_dtype t, const bool pairs, const struct block *b, int64_t j, int64_t n, int64_t width)
@@ -137,7 +139,7 @@ INLINE void multiply_tiles(const bool pairs, const int n_vectors, const struct b
     const int64_t lda = a->lda * (int64_t)(pairs ? sizeof(uint16_t) : sizeof(float));
     const char *direct = (const char *)a->a + b->batch * a->stride_a * (lda / a->lda) + b->m0 * lda + b->k0 * WORD;
     for (int64_t i = 0; i < b->m; i += step) {
-        const char *strip = (const char *)(b->strips + (i - b->direct_m) / STRIP_M * STRIP_STRIDE);
+        const char *strip = (const char *)(b->strips + (i - b->direct_m) / STRIP_M * b->g->strip_stride);
         const int64_t rows = YOKE_MIN(step, b->m - i);
         if (!b->first || a->beta != 0) fetch_tile(b, i, rows, j, n);
         if (i < b->direct_m)
@@ -193,7 +195,7 @@ static void gemm_unit(const void *context, int64_t unit, int thread)
     const struct yoke_gemm_args *a = g->a;
     float *scratch = g->scratch + thread * g->thread_floats;
     struct block b = { .g = g, .a = a, .batch = unit / (g->m_blocks * g->n_blocks), .sums = g->sums_floats ? scratch : NULL };
-    b.strips = scratch + g->sums_floats, b.panel = b.strips + A_FLOATS, b.tile = b.panel + B_FLOATS;
+    b.strips = scratch + g->sums_floats, b.tile = b.strips + g->strips_floats, b.panel = b.tile + TILE_FLOATS;
     b.m0 = unit / g->n_blocks % g->m_blocks * g->block_m, b.n0 = unit % g->n_blocks * g->block_n;
     b.m = YOKE_MIN(g->block_m, a->M - b.m0), b.n = YOKE_MIN(g->block_n, a->N - b.n0);
     b.direct_m = g->direct ? b.m - b.m % STRIP_M : 0;
@@ -244,7 +246,9 @@ static void plan(struct gemm *g, const struct yoke_gemm_args *a, int n_threads)
     g->chunk_k = host_round_up(host_ceil_div(g->words, g->n_chunks), VL);
     choose_blocks(g, n_threads);
     g->sums_floats = g->n_chunks > 1 && a->out_dtype != YOKE_F32 ? host_round_up(g->block_m * g->block_n, VL) : 0;
-    g->thread_floats = g->sums_floats + A_FLOATS + B_FLOATS + TILE_FLOATS;
+    g->strip_stride = strip_stride(a->trans_a, g->chunk_k);
+    g->strips_floats = g->strip_stride * (g->direct ? 1 : host_ceil_div(g->block_m, STRIP_M));
+    g->thread_floats = g->sums_floats + g->strips_floats + TILE_FLOATS + g->chunk_k * PANEL_N;
 }
 
 static yoke_status host_gemm_can(const yoke_device *device, const struct yoke_gemm_args *a, struct yoke_cost *cost)

@@ -47,19 +47,21 @@ INLINE void tile_words(const bool pairs, const int n_vectors, int64_t k, const c
 }
 
 /* ---- packing ---- */
-/* Strips of A: rows as they are, each STRIP_LD words from the next; or, of a transposed A, [words of K][STRIP_M]. The next strip
- * begins `stride` words later, never a multiple of 4 KiB: sixteen strips are written by turns. */
-enum { CHUNK_K = 512, STRIP_LD = CHUNK_K + VL, STRIP_STRIDE = STRIP_M * STRIP_LD };
+/* Strips of A: rows as they are, each STRIP_LD words from the next; or, of a transposed A, [words of K][STRIP_M]. */
+enum { CHUNK_K = 512, STRIP_LD = CHUNK_K + VL };
+
+/** Words from one strip to the next: never a multiple of 4 KiB, since those of a transposed A are written by turns. */
+INLINE int64_t strip_stride(bool transposed, int64_t chunk_k) { return STRIP_M * (transposed ? chunk_k : STRIP_LD) + 2 * VL; }
 
 /* Elements of K in k words from word k0 on. */
 INLINE int64_t elements(const bool pairs, int64_t K, int64_t k0, int64_t k) { return pairs ? YOKE_MIN(K - 2 * k0, 2 * k) : k; }
 
 /** Rows of A, [m][k words], into strips; the last strip is filled up with rows of zeros. `a` begins at the first word. */
-INLINE void pack_rows(const yoke_dtype t, const bool pairs, const void *a, int64_t lda, int64_t m, int64_t n_elements, float *strips)
+INLINE void pack_rows(const yoke_dtype t, const bool pairs, const void *a, int64_t lda, int64_t m, int64_t n_elements, float *strips, int64_t stride)
 {
     for (int64_t i = 0; i < m; i++) {
         const void *row = at(t, a, i * lda);
-        float *target = strips + i / STRIP_M * STRIP_STRIDE + i % STRIP_M * STRIP_LD;
+        float *target = strips + i / STRIP_M * stride + i % STRIP_M * STRIP_LD;
 #ifdef HOST_BF16
         if (pairs) {
             for (int64_t p = 0; p < n_elements; p += 2 * VL)
@@ -70,7 +72,7 @@ INLINE void pack_rows(const yoke_dtype t, const bool pairs, const void *a, int64
         VECTOR_LOOP(p, n, 0, n_elements, vstore(YOKE_F32, target, p, vload_n(t, row, p, n)););
     }
     for (int64_t i = m; i < host_round_up(m, STRIP_M); i++)
-        memset(strips + i / STRIP_M * STRIP_STRIDE + i % STRIP_M * STRIP_LD, 0, STRIP_LD * sizeof(float));
+        memset(strips + i / STRIP_M * stride + i % STRIP_M * STRIP_LD, 0, STRIP_LD * sizeof(float));
     (void)pairs;
 }
 
@@ -93,13 +95,13 @@ INLINE void pack_word(const yoke_dtype t, const bool pairs, const void *even, co
 }
 
 /** The same of a transposed A, stored [elements][m]. */
-INLINE void pack_columns(const yoke_dtype t, const bool pairs, const void *a, int64_t lda, int64_t m, int64_t n_elements, float *strips)
+INLINE void pack_columns(const yoke_dtype t, const bool pairs, const void *a, int64_t lda, int64_t m, int64_t n_elements, float *strips, int64_t stride)
 {
     enum { TOGETHER = 8 }; /* words of K that go to one strip while their rows are in the cache */
     const int64_t step = pairs ? 2 : 1, words = host_ceil_div(n_elements, step);
     for (int64_t p0 = 0; p0 < words; p0 += TOGETHER)
         for (int64_t i = 0; i < m; i += STRIP_M) {
-            float *target = strips + i / STRIP_M * STRIP_STRIDE;
+            float *target = strips + i / STRIP_M * stride;
             for (int64_t p = p0; p < YOKE_MIN(p0 + TOGETHER, words); p++) {
                 const void *even = at(t, a, p * step * lda + i), *odd = pairs && 2 * p + 1 < n_elements ? at(t, a, (2 * p + 1) * lda + i) : NULL;
                 if (m - i >= STRIP_M)
