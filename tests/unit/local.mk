@@ -23,3 +23,8 @@ tests_unit_checks_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_checks_LDADD = $(UNIT_LDADD)
 EXTRA_DIST += tests/unit/tap_run
 YOKE_TESTS += '$(top_srcdir)/tests/unit/tap_run $(abs_top_srcdir)/tests/tap-run'
+check_PROGRAMS += tests/unit/gpu_formulas
+# Vectors wider than the build's, and the dialect's own pragmas.
+tests_unit_gpu_formulas_CFLAGS = $(AM_CFLAGS) -Wno-psabi -Wno-unknown-pragmas
+tests_unit_gpu_formulas_LDADD = -lm
+YOKE_TESTS += tests/unit/gpu_formulas
