@@ -14,7 +14,7 @@
  * Backward. p = exp(s - lse): rho = ds + u32 |s - lse| + 8 u32. With R = rows that see key j, over all heads of the group:
  *   dV:  sum p (rho + u + gamma(R)) |do| + eta sum |do|
  *   dP = do.v, delta = do.o:  gamma(D+1) (|do|.|v| + |do|.|o|) =: ddp
- *   dS = p (dP - delta):  e = |dS| (rho + 3 u32) + p ddp;  rounded to the stored type: e + u (|dS| + e) + eta
+ *   dS = p (dP - delta):  e = |dS| (rho + 3 u32) + p ddp + 2^-126 |dP - delta|;  rounded to the stored type: e + u (|dS| + e) + eta
  *   dQ:  |scale| sum_j (e_j |k| + gamma(T+2) |dS| |k|);  dK: |scale| sum_rows (e |q| + gamma(R+2) |dS| |q|)
  * With dropout dV has m p for p, and dP m dP: so do their errors; s adds a rounding to each, of which the margins hold enough.
  * each rounded once. eta is at least 2^-126, since exp and bf16 matrix units may flush subnormal numbers.
@@ -360,6 +360,7 @@ static void backward_key_bound(struct trial *t, const struct shape *s, const str
     }
     const double dS = fabs(p * (dp - delta));
     double e = dS * (rho + 3 * u32) + p * (gamma32((double)s->D + 1) * dp_size + lost + d_delta);
+    e += flush32 * fabs(dp - delta); /* exp may have flushed p */
     e += u * (dS + e) + fmax(1, 1 / scale) * eta;
     for (int64_t d = 0; d < s->D; d++) {
         const double q = fabs(exact_at(t, s, Q, r->b, r->t, r->h, d)), k = fabs(exact_at(t, s, K, r->b, j, r->hkv, d));

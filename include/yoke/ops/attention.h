@@ -68,7 +68,7 @@ struct yoke_attention_forward_args {
  * Writes: dq, dk, dv overwritten. No aliases (dq, dk, dv may be the three parts of one matrix).
  * Errors: YOKE_EINVAL (shape, alias), YOKE_EUNSUPPORTED (type, D), YOKE_ENOMEM (scratch)
  * Bound:  rho_j as forward, with lse for max s;  d = gamma(D + 1) (|dO||v_j| + |dO||O|);  R = T H / Hkv
- *         e = |dS| (rho + 3 u32) + |P| d,  then e + u (|dS| + e) + eta for its rounding;  and u |ref| for each result:
+ *         e = |dS| (rho + 3 u32) + |P| d + 2^-126 |dP - delta|,  then e + u (|dS| + e) + eta for its rounding;  and u |ref| for each result:
  *         with dropout |v_j| is as in forward, and so is |dO| in the line of dV
  *         dV: sum_t P (rho + u + gamma(R)) |dO|;  dQ: |scale| sum_j (e + gamma(T + 2) |dS|) |k_j|;  dK likewise over rows;  phi as forward
  * Source: Dao et al. 2022, arXiv:2205.14135, algorithm 4
