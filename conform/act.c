@@ -37,6 +37,7 @@ static const struct shape shapes[] = {
 
 static struct shape shape_of(const struct trial *t)
 {
+    if (t->dims) return (struct shape){ .n = t->dims[0], .scale = 1 };
     if ((size_t)t->index < YOKE_COUNT(shapes)) return shapes[t->index];
     return (struct shape){ .n = 1 + trial_random(t, "n", 0, 5000), .scale = 4 };
 }
@@ -194,6 +195,7 @@ static const struct rows rows_list[] = {
 
 static struct rows rows_of(const struct trial *t)
 {
+    if (t->dims) return (struct rows){ .N = t->dims[0], .F = t->dims[1], .fused = true };
     if ((size_t)t->index < YOKE_COUNT(rows_list)) return rows_list[t->index];
     return (struct rows){ .N = 1 + trial_random(t, "N", 0, 30), .F = 1 + trial_random(t, "F", 0, 300), .pad = trial_random(t, "pad", 0, 9),
                           .fused = trial_random(t, "fused", 0, 2) };

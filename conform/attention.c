@@ -75,7 +75,10 @@ static const struct shape shapes[] = {
 static struct shape shape_of(const struct trial *t)
 {
     struct shape s;
-    if ((size_t)t->index < YOKE_COUNT(shapes)) {
+    if (t->dims) {
+        s = (struct shape){ .B = t->dims[0], .T = t->dims[1], .H = t->dims[2], .Hkv = t->dims[2] / t->dims[3], .D = t->dims[4], .causal = true,
+                            .packed = true, .size = 1 };
+    } else if ((size_t)t->index < YOKE_COUNT(shapes)) {
         s = shapes[t->index];
     } else {
         const int64_t Hkv = 1 + trial_random(t, "Hkv", 0, 3);
@@ -319,6 +322,11 @@ static void attention_backward_setup(struct trial *t)
     trial_fill(t, DO, 1);
     declare(t, &s, DQ, OUT, false);
     if (t->status) return;
+    if (t->timed) {
+        trial_fill(t, O, 0.1);
+        trial_constant(t, LSE, log((double)s.T) + 0.5); /* of scores of standard deviation 1 */
+        return;
+    }
     for (int id = Q; id <= V; id++)
         for (int64_t i = 0; t->tensor[id].present && i < t->tensor[id].extent; i++) t->tensor[id].exact[i] = trial_get(t, id, i);
     for_rows(t, forward_row);

@@ -40,7 +40,7 @@ static yoke_status run_device(struct trial *t)
     return yoke_stream_sync(t->device.stream);
 }
 
-static yoke_status allocate(struct trial *t)
+yoke_status trial_allocate(struct trial *t)
 {
     for (int id = 0; id < CONFORM_MAX_TENSORS; id++) {
         struct tensor *x = &t->tensor[id];
@@ -49,7 +49,7 @@ static yoke_status allocate(struct trial *t)
     return YOKE_OK;
 }
 
-static void release(struct trial *t)
+void trial_release(struct trial *t)
 {
     for (int id = 0; id < CONFORM_MAX_TENSORS; id++) {
         struct tensor *x = &t->tensor[id];
@@ -244,7 +244,7 @@ yoke_status trial_run(struct trial *t, struct finding *out)
     t->status = YOKE_OK;
     t->row->setup(t);
     YOKE_TRY_GOTO(t->status, release_tensors);
-    YOKE_TRY_GOTO(allocate(t), release_tensors);
+    YOKE_TRY_GOTO(trial_allocate(t), release_tensors);
     YOKE_TRY_GOTO(t->row->call(t, &t->device, &cost), release_tensors);
     YOKE_TRY_GOTO(yoke_stream_reserve(t->device.stream, cost.scratch_bytes), release_tensors);
     YOKE_TRY_GOTO(run_oracle(t), release_tensors);
@@ -255,6 +255,6 @@ yoke_status trial_run(struct trial *t, struct finding *out)
     YOKE_TRY_GOTO(check_repeatable(t, &f), release_tensors);
     *out = f;
 release_tensors:
-    release(t);
+    trial_release(t);
     return status;
 }

@@ -24,6 +24,7 @@ static const struct shape shapes[] = {
 
 static struct shape shape_of(const struct trial *t)
 {
+    if (t->dims) return (struct shape){ .n = t->dims[0], .alpha = 0.7f };
     if ((size_t)t->index < YOKE_COUNT(shapes)) return shapes[t->index];
     return (struct shape){ .n = 1 + trial_random(t, "n", 0, 9000), .alpha = 0.01f * (float)(1 + trial_random(t, "alpha", 0, 500)) };
 }
@@ -120,6 +121,7 @@ static const struct piece pieces[] = {
 
 static struct piece piece_of(const struct trial *t)
 {
+    if (t->dims) return (struct piece){ .N = t->dims[0], .C = t->dims[1], .T = 64, .p = 0.1f, .residual = true };
     if ((size_t)t->index < YOKE_COUNT(pieces)) return pieces[t->index];
     return (struct piece){ .N = 1 + trial_random(t, "N", 0, 40), .C = 1 + trial_random(t, "C", 0, 300), .T = 1 + trial_random(t, "T", 0, 20),
                            .first_row = trial_random(t, "row", 0, 30), .channel = trial_random(t, "channel", 0, 200), .pad = trial_random(t, "pad", 0, 9),

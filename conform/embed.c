@@ -48,6 +48,7 @@ static const struct shape shapes[] = {
 
 static struct shape shape_of(const struct trial *t)
 {
+    if (t->dims) return (struct shape){ .N = t->dims[0] * t->dims[1], .T = t->dims[1], .C = t->dims[2], .V = t->dims[3] };
     if ((size_t)t->index < YOKE_COUNT(shapes)) return shapes[t->index];
     const int64_t T = 1 + trial_random(t, "T", 0, 60);
     return (struct shape){ .N = T * (1 + trial_random(t, "B", 0, 5)), .T = T, .C = 1 + trial_random(t, "C", 0, 200), .V = 1 + trial_random(t, "V", 0, 400),

@@ -67,6 +67,10 @@ static const struct shape shapes[] = {
 
 static struct shape shape_of(const struct trial *t)
 {
+    if (t->dims) /* as a linear layer forward (with bias), its input's gradient (NT), and its weight's (TN, f32 += ) */
+        return (struct shape){ .M = t->dims[0], .N = t->dims[1], .K = t->dims[2], .batch = t->dims[3], .ta = t->dims[4] != 0, .tb = t->dims[5] != 0,
+                               .alpha = 1, .beta = t->dims[4] ? 1 : 0, .wide = t->dims[4] != 0,
+                               .epilogue = t->dims[4] || t->dims[5] ? YOKE_EPILOGUE_NONE : YOKE_EPILOGUE_BIAS };
     if ((size_t)t->index < YOKE_COUNT(shapes)) return shapes[t->index];
     static const float factors[] = { 0, 0, 1, 0.25f };
     return (struct shape){ .M = 1 + trial_random(t, "M", 0, 150), .N = 1 + trial_random(t, "N", 0, 150), .K = 1 + trial_random(t, "K", 0, 200),
@@ -213,6 +217,7 @@ enum { DY, DBIAS };
 
 static struct columns columns_of(const struct trial *t)
 {
+    if (t->dims) return (struct columns){ .N = t->dims[0], .C = t->dims[1] };
     if ((size_t)t->index < YOKE_COUNT(columns)) return columns[t->index];
     return (struct columns){ .N = 1 + trial_random(t, "N", 0, 300), .C = 1 + trial_random(t, "C", 0, 300), .pad = trial_random(t, "pad", 0, 9) };
 }

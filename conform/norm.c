@@ -51,6 +51,7 @@ static const struct shape shapes[] = {
 
 static struct shape shape_of(const struct trial *t)
 {
+    if (t->dims) return (struct shape){ .N = t->dims[0], .C = t->dims[1] };
     if ((size_t)t->index < YOKE_COUNT(shapes)) return shapes[t->index];
     return (struct shape){ .N = 1 + trial_random(t, "N", 0, 40), .C = 1 + trial_random(t, "C", 0, 900),
                            .pad = trial_random(t, "pad", 0, 9), .residual = trial_random(t, "residual", 0, 2) };
@@ -170,8 +171,12 @@ static void layernorm_backward_setup(struct trial *t)
     trial_flavoured(t, DY, 1, 10);
     t->flavour = s.flavour;
     if (s.residual) trial_fill(t, DRESIDUAL, 1);
-    for (int64_t n = 0; n < s.N; n++) {
-        double x[1100]; /* no shape has more channels */
+    if (t->timed) { /* standard normal rows */
+        trial_constant(t, MEAN, 0);
+        trial_constant(t, RSTD, 1);
+    }
+    for (int64_t n = 0; n < s.N && !t->timed; n++) {
+        double *x = t->tensor[X].exact; /* room for a row; the oracle's view comes later */
         for (int64_t c = 0; c < s.C; c++) x[c] = trial_get(t, X, n * t->tensor[X].ld + c);
         const struct statistics z = statistics_of(x, s.C);
         trial_set(t, MEAN, n, z.mean);
@@ -300,8 +305,9 @@ static void rmsnorm_backward_setup(struct trial *t)
     trial_flavoured(t, DY, 1, 10);
     t->flavour = s.flavour;
     if (s.residual) trial_fill(t, DRESIDUAL, 1);
-    for (int64_t n = 0; n < s.N; n++) {
-        double x[1100]; /* no shape has more channels */
+    if (t->timed) trial_constant(t, RSTD, 1); /* of standard normal rows */
+    for (int64_t n = 0; n < s.N && !t->timed; n++) {
+        double *x = t->tensor[X].exact; /* room for a row; the oracle's view comes later */
         for (int64_t c = 0; c < s.C; c++) x[c] = trial_get(t, X, n * t->tensor[X].ld + c);
         trial_set(t, RSTD, n, rstd_of(x, s.C));
     }

@@ -48,6 +48,7 @@ static const struct shape shapes[] = {
 
 static struct shape shape_of(const struct trial *t)
 {
+    if (t->dims) return (struct shape){ .n = t->dims[0], .step = 10, .lr = 1e-3f, .decay = 0.1f, .grad_scale = 1, .copy = COPY_BF16, .block = 1024 };
     if ((size_t)t->index < YOKE_COUNT(shapes)) return shapes[t->index];
     return (struct shape){ .n = 1 + trial_random(t, "n", 0, 9000), .step = 1 + trial_random(t, "step", 0, 300), .lr = 0.01f, .decay = 0.1f,
                            .grad_scale = 0.25f, .copy = t->index % 2 ? COPY_BF16 : COPY_F16 };

@@ -32,6 +32,7 @@ static const struct shape shapes[] = {
 
 static struct shape shape_of(const struct trial *t)
 {
+    if (t->dims) return (struct shape){ .N = t->dims[0] * t->dims[1], .T = t->dims[1], .H = t->dims[2], .D = t->dims[3], .theta = 10000 };
     if ((size_t)t->index < YOKE_COUNT(shapes)) return shapes[t->index];
     return (struct shape){ .N = 1 + trial_random(t, "N", 0, 60), .T = 1 + trial_random(t, "T", 0, 40), .H = 1 + trial_random(t, "H", 0, 5),
                            .D = 2 + 2 * trial_random(t, "D", 0, 60), .position = trial_random(t, "position", 0, 5000),

@@ -70,6 +70,9 @@ struct trial {
     struct tensor tensor[CONFORM_MAX_TENSORS];
     char words[128]; /* the case in words */
     yoke_status status; /* of setup: out of memory */
+    const int64_t *dims; /* not NULL: this shape, by the names of conform_sizes, instead of a case of the row's */
+    bool timed;          /* the shape is only timed: no oracle, no images of results, inputs that repeat */
+    bool dry;            /* timed, and without memory: for the extents, and what `can` answers */
 };
 
 struct conform_row {
@@ -129,6 +132,8 @@ static inline int64_t trial_shard(int64_t V, int64_t P, int64_t p)
 {
     return p == P ? V : p == 0 ? 0 : p == 1 ? 5 : p == 2 ? 6 : 6 + (p - 2) * (V - 6) / (P - 2);
 }
+/** What a timed backward pass takes for the results of a forward pass that nobody has computed: every element `value`. */
+void trial_constant(struct trial *t, int id, double value);
 /** Uniform in [0, n), by (seed, op, case, what, index): the generator of shapes and tokens. */
 int64_t trial_random(const struct trial *t, const char *what, int64_t index, int64_t n);
 
@@ -168,5 +173,8 @@ struct finding {
 };
 /** Set up, run on both sides, compare, run again. YOKE_EUNSUPPORTED: the device does not offer the case. */
 yoke_status trial_run(struct trial *t, struct finding *out);
+/** The tensors' memory on the device; and all that setup and this have allocated. */
+yoke_status trial_allocate(struct trial *t);
+void trial_release(struct trial *t);
 
 #endif

@@ -154,8 +154,18 @@ struct yoke_event {
 
 /* ---- services of core for backends ---- */
 
-/** Index of the variant to run `op` with: the forced one, else the tuned one for this type and size, else `otherwise`. */
+/**
+ * Index of the variant to run `op` with: the forced one, else the tuned one for this type, size and edge, else `otherwise`.
+ * size: gemm's M N K batch, attention's B T H D, of the others the elements. edge: gemm's least of M, N and K, attention's T;
+ * yokei_variant, for the others, passes 0. A tuned choice may be one that does not offer this very call: see what is forced.
+ */
+int yokei_variant_at(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, double size, double edge, int otherwise);
 int yokei_variant(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, double size, int otherwise);
+/** Whether yoke_variant_force holds: then the call runs by that variant, or is refused. */
+bool yokei_variant_is_forced(const yoke_device *device, enum yoke_op_id op);
+/** Both measures of a product. */
+#define YOKEI_GEMM_SIZE(a) ((double)(a)->M * (double)(a)->N * (double)(a)->K * (double)(a)->batch)
+#define YOKEI_GEMM_EDGE(a) ((double)YOKE_MIN((a)->M, YOKE_MIN((a)->N, (a)->K)))
 
 /** Which K/V head the query heads of attention's arguments read, both counted from the first that is here. */
 struct yokei_groups_of_heads {

@@ -70,8 +70,7 @@ static yoke_status open_device(const struct yoke_backend *backend, int index, co
     choose_cache_dir(device, config);
     yoke_status status;
     YOKE_TRY_GOTO(backend->device->open(device, index, native), free_device);
-    const char *tune = config && config->tune_file ? config->tune_file : getenv("YOKE_TUNE_FILE");
-    YOKE_TRY_GOTO(yokei_tuning_create(device, tune && *tune ? tune : NULL), close_device);
+    YOKE_TRY_GOTO(yokei_tuning_create(device, config ? config->tune_file : NULL), close_device);
     *device_out = device;
     return YOKE_OK;
 close_device:

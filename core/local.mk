@@ -3,7 +3,7 @@ pkgconfig_DATA += core/libyoke.pc
 EXTRA_DIST += core/libyoke.map
 # backends/*/local.mk append their sources and convenience libraries.
 libyoke_la_SOURCES = \
-	core/backend.h core/registry.h core/registry.c core/discover.c core/device.c core/memory.c core/stream.c core/eager.c core/tune.c core/tune.h \
+	core/backend.h core/registry.h core/registry.c core/discover.c core/device.c core/memory.c core/stream.c core/eager.c core/tune.h core/tune.c core/tune_file.c core/tune_find.c \
 	core/base/base.h core/base/status.c core/base/log.c core/base/dtype.c core/base/philox.c core/base/turns.c core/base/exact.h core/base/exact.c core/base/file.c core/base/disk.c \
 	core/base/dl.c core/base/topology.c core/base/host.c core/base/wait.c core/base/text.c \
 	core/ops/check.h core/ops/check.c core/ops/names.c core/ops/gemm.c core/ops/norm.c core/ops/act.c core/ops/attention.c \

@@ -75,7 +75,9 @@ const char *yokei_gpu_attention_variant(const yoke_device *device, enum yoke_op_
     return body ? body->name : NULL;
 }
 
-static const struct body *choose(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, double size)
+/* Which body: by B T H D and T, see yokei_variant_at. */
+#define CHOOSE(device, op, a) choose(device, YOKE_OP_##op, (a)->dtype, (double)(a)->B * (double)(a)->T * (double)(a)->H * (double)(a)->D, (double)(a)->T)
+static const struct body *choose(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, double size, double T)
 {
     const struct yokei_gpu_device *gpu = yokei_gpu(device);
     int otherwise = TILE4X4;
@@ -83,7 +85,7 @@ static const struct body *choose(const yoke_device *device, enum yoke_op_id op, 
         otherwise = gpu->vector_floats >= 16 ? TILE12X32 : TILE6X16;
     else if (offered(&bodies[TEAM], gpu))
         otherwise = TEAM;
-    const struct body *body = body_at(device, yokei_variant(device, op, dtype, size, index_of(device, otherwise)));
+    const struct body *body = body_at(device, yokei_variant_at(device, op, dtype, size, T, index_of(device, otherwise)));
     return body ? body : &bodies[otherwise]; /* a tuning file may name what this device lacks */
 }
 
@@ -214,7 +216,7 @@ static yoke_status gpu_attention_forward_can(const yoke_device *device, const st
     cost->flops = 4.0 * scores * (double)args->D;
     cost->bytes = in * (double)args->B * (double)args->T * (double)args->D * 2.0 * ((double)args->H + (double)args->Hkv);
     if (args->B && args->T && args->H && args->D) {
-        const struct body *body = choose(device, YOKE_OP_attention_forward, args->dtype, cost->flops);
+        const struct body *body = CHOOSE(device, attention_forward, args);
         cost->scratch_bytes = sizeof(float) * (size_t)forward_shape(body, args).floats;
     }
     return YOKE_OK;
@@ -263,8 +265,7 @@ static yoke_status forward_team(yoke_stream *stream, const struct yoke_attention
 static yoke_status gpu_attention_forward_run(yoke_stream *stream, const struct yoke_attention_forward_args *args)
 {
     if (!args->B || !args->T || !args->H || !args->D) return YOKE_OK;
-    double flops = 4.0 * score_count(args->B, args->T, args->H, args->causal) * (double)args->D;
-    const struct body *body = choose(stream->device, YOKE_OP_attention_forward, args->dtype, flops);
+    const struct body *body = CHOOSE(stream->device, attention_forward, args);
     return body->tile ? forward_tile(stream, args, body) : forward_team(stream, args);
 }
 
@@ -286,7 +287,7 @@ static yoke_status gpu_attention_backward_can(const yoke_device *device, const s
     cost->flops = 10.0 * scores * (double)args->D;
     cost->bytes = in * (double)args->B * (double)args->T * (double)args->D * 4.0 * ((double)args->H + (double)args->Hkv);
     if (args->B && args->T && args->H && args->D) {
-        const struct body *body = choose(device, YOKE_OP_attention_backward, args->dtype, cost->flops);
+        const struct body *body = CHOOSE(device, attention_backward, args);
         cost->scratch_bytes = sizeof(float) * (size_t)backward_shape(body, args).floats;
     }
     return YOKE_OK;
@@ -374,8 +375,7 @@ static yoke_status backward_team(yoke_stream *stream, const struct yoke_attentio
 static yoke_status gpu_attention_backward_run(yoke_stream *stream, const struct yoke_attention_backward_args *args)
 {
     if (!args->B || !args->T || !args->H || !args->D) return YOKE_OK;
-    double flops = 10.0 * score_count(args->B, args->T, args->H, args->causal) * (double)args->D;
-    const struct body *body = choose(stream->device, YOKE_OP_attention_backward, args->dtype, flops);
+    const struct body *body = CHOOSE(stream->device, attention_backward, args);
     return body->tile ? backward_tile(stream, args, body) : backward_team(stream, args, body);
 }
 

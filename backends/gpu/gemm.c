@@ -78,8 +78,8 @@ static const struct body *choose(const yoke_device *device, const struct yoke_ge
         if (offered(&bodies[TEAM64], gpu)) otherwise = TEAM64;
         if (offered(&bodies[TEAM128], gpu) && blocks >= 2 * gpu->compute_units) otherwise = TEAM128;
     }
-    double size = 2.0 * (double)args->M * (double)args->N * (double)args->K * (double)args->batch;
-    const struct body *body = body_at(device, yokei_variant(device, YOKE_OP_gemm, args->dtype, size, index_of(device, otherwise)));
+    const int index = index_of(device, otherwise);
+    const struct body *body = body_at(device, yokei_variant_at(device, YOKE_OP_gemm, args->dtype, YOKEI_GEMM_SIZE(args), YOKEI_GEMM_EDGE(args), index));
     return body ? body : &bodies[otherwise]; /* a tuning file may name what this device lacks */
 }
 

@@ -5,7 +5,7 @@
  */
 #include "backends/host/host.h"
 
-/* The measure by which tuning files choose: gemm's M N K, elsewhere elements. */
+/* The measure by which tuning files choose; gemm's stands in backend.h. */
 #define SIZE_bias_backward(a) ((double)(a)->N * (double)(a)->C)
 #define SIZE_layernorm_forward(a) ((double)(a)->N * (double)(a)->C)
 #define SIZE_layernorm_backward(a) ((double)(a)->N * (double)(a)->C)
@@ -32,30 +32,33 @@
 #define SIZE_scale(a) ((double)(a)->n)
 #define SIZE_dropout(a) ((double)(a)->N * (double)(a)->C)
 
+#define NO_EDGE(a) 0
+#define SEQUENCE(a) ((double)(a)->T)
+
 /* An op without a choice but the instruction set's; `type` is the member that holds its type. */
-#define DISPATCH(family, op, type)                                                                                      \
+#define DISPATCH(family, op, type, edge)                                                                                \
     static yoke_status host_##op##_can(const yoke_device *device, const struct yoke_##op##_args *args, struct yoke_cost *cost) \
     {                                                                                                                   \
-        const int variant = yokei_variant(device, YOKE_OP_##op, args->type, SIZE_##op(args), 0);                        \
+        const int variant = yokei_variant_at(device, YOKE_OP_##op, args->type, SIZE_##op(args), edge(args), 0);         \
         return host_device(device)->isas[variant]->family->op.can(device, args, cost);                                  \
     }                                                                                                                   \
     static yoke_status host_##op##_run(yoke_stream *stream, const struct yoke_##op##_args *args)                        \
     {                                                                                                                   \
-        const int variant = yokei_variant(stream->device, YOKE_OP_##op, args->type, SIZE_##op(args), 0);                \
+        const int variant = yokei_variant_at(stream->device, YOKE_OP_##op, args->type, SIZE_##op(args), edge(args), 0); \
         const struct host_isa *isa = host_device(stream->device)->isas[variant];                                        \
         YOKE_TRY(isa->family->op.can(stream->device, args, NULL));                                                      \
         return isa->family->op.run(stream, args);                                                                       \
     }
 
-#define NORM(op) DISPATCH(norm, op, dtype)
-#define ACT(op) DISPATCH(act, op, dtype)
-#define ATTENTION(op) DISPATCH(attention, op, dtype)
-#define EMBED(op) DISPATCH(embed, op, dtype)
-#define LOSS(op) DISPATCH(loss, op, dtype)
-#define OPTIM(op) DISPATCH(optim, op, dtype)
-#define CAST(op) DISPATCH(cast, op, from)
-#define ELEMENTWISE(op) DISPATCH(elementwise, op, dtype)
-#define ROPE(op) DISPATCH(rope, op, dtype)
+#define NORM(op) DISPATCH(norm, op, dtype, NO_EDGE)
+#define ACT(op) DISPATCH(act, op, dtype, NO_EDGE)
+#define ATTENTION(op) DISPATCH(attention, op, dtype, SEQUENCE)
+#define EMBED(op) DISPATCH(embed, op, dtype, NO_EDGE)
+#define LOSS(op) DISPATCH(loss, op, dtype, NO_EDGE)
+#define OPTIM(op) DISPATCH(optim, op, dtype, NO_EDGE)
+#define CAST(op) DISPATCH(cast, op, from, NO_EDGE)
+#define ELEMENTWISE(op) DISPATCH(elementwise, op, dtype, NO_EDGE)
+#define ROPE(op) DISPATCH(rope, op, dtype, NO_EDGE)
 YOKE_NORM_OPS(NORM)
 YOKE_ACT_OPS(ACT)
 YOKE_ATTENTION_OPS(ATTENTION)
@@ -65,7 +68,7 @@ YOKE_OPTIM_OPS(OPTIM)
 YOKE_CAST_OPS(CAST)
 YOKE_ELEMENTWISE_OPS(ELEMENTWISE)
 YOKE_ROPE_OPS(ROPE)
-DISPATCH(gemm, bias_backward, dtype)
+DISPATCH(gemm, bias_backward, dtype, NO_EDGE)
 
 /* Instruction sets of gemm's variants come after oneDNN, where that is there. */
 static int gemm_first_isa(const struct host_device *d) { return d->onednn ? 1 : 0; }
@@ -85,9 +88,10 @@ static const struct host_isa *gemm_choice(const yoke_device *device, const struc
 {
     const struct host_device *d = host_device(device);
     const int first = gemm_first_isa(d);
-    const double size = (double)args->M * (double)args->N * (double)args->K;
-    int variant = yokei_variant(device, YOKE_OP_gemm, args->dtype, size, -1);
-    if (variant < 0) variant = d->onednn && !own_is_fast(d, args->dtype) && host_onednn_offers(device, args) ? 0 : first;
+    const bool library = d->onednn && !own_is_fast(d, args->dtype) && host_onednn_offers(device, args);
+    int variant = yokei_variant_at(device, YOKE_OP_gemm, args->dtype, YOKEI_GEMM_SIZE(args), YOKEI_GEMM_EDGE(args), library ? 0 : first);
+    if (variant < first && !library && !yokei_variant_is_forced(device, YOKE_OP_gemm) && !host_onednn_offers(device, args))
+        variant = first; /* a file chose the library for products like this one */
     return variant < first ? NULL : d->isas[variant - first];
 }
 

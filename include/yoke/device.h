@@ -59,7 +59,7 @@ struct yoke_device_config {
     size_t size;
     int n_threads;          /* host: OpenMP threads of the calling thread's teams; 0 = as OpenMP was set up */
     const char *cache_dir;  /* compiled programs; default $YOKE_CACHE_DIR, $XDG_CACHE_HOME/yoke, $HOME/.cache/yoke */
-    const char *tune_file;  /* chosen variants; default the one shipped for this kind of device */
+    const char *tune_file;  /* chosen variants (docs/TUNING.md); default $YOKE_TUNE_FILE, the user's, the one shipped for such devices; "off": none */
 };
 #define YOKE_DEVICE_CONFIG_INIT { sizeof(struct yoke_device_config), 0, NULL, NULL }
 

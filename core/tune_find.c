@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which tuning file holds for a device: one that was named, the user's, the shipped one that matches, or none. */
+#include "core/tune.h"
+#include "core/base/base.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_BYTES = 1 << 20, MOST_SHIPPED = 256 };
+
+void yokei_tuning_user_file(const yoke_device *device, char *out, size_t bytes)
+{
+    const char *base = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    char name[2 * sizeof device->info.name];
+    size_t n = 0;
+    for (const char *c = device->info.name; *c; c++) /* one dash for whatever no file name should hold */
+        if (isalnum((unsigned char)*c) || *c == '.' || *c == '_') name[n++] = *c;
+        else if (n && name[n - 1] != '-') name[n++] = '-';
+    name[n] = 0;
+    out[0] = 0;
+    if (base && *base == '/') yokei_text(out, bytes, "%s/yoke/tuning/%s-%s.tune", base, device->backend->name, name);
+    else if (home && *home) yokei_text(out, bytes, "%s/.config/yoke/tuning/%s-%s.tune", home, device->backend->name, name);
+}
+
+void yokei_tuning_shipped_folder(char *out, size_t bytes)
+{
+    const char *given = getenv("YOKE_DATA_DIR");
+    Dl_info here;
+    if (given && *given) {
+        yokei_text(out, bytes, "%s/tuning", given);
+        return;
+    }
+    yokei_text(out, bytes, "%s/tuning", YOKE_DATADIR);
+    /* libtool's own folder: this library was built there and is not installed. */
+    if (!dladdr((void *)(uintptr_t)&yokei_tuning_shipped_folder, &here) || !here.dli_fname) return;
+    const char *end = strstr(here.dli_fname, "/.libs/");
+    char built[1024] = "";
+    if (end) yokei_text(built, sizeof built, "%.*s/core/tuning", (int)(end - here.dli_fname), here.dli_fname);
+    if (yokei_is_folder(built)) yokei_text(out, bytes, "%s", built);
+}
+
+static void forget(struct yokei_tuning *t)
+{
+    free(t->choices);
+    t->choices = NULL;
+    t->n = 0;
+    t->source = (struct yokei_tuning_source){ .kind = YOKEI_TUNING_RULES };
+}
+
+static yoke_status read_as(const yoke_device *device, const char *file, enum yokei_tuning_kind kind, struct yokei_tuning *t)
+{
+    void *text = NULL;
+    size_t bytes;
+    yoke_status status = yokei_file_read(file, MOST_BYTES, &text, &bytes);
+    if (!status) status = yokei_tuning_parse(device, t, file, text, kind == YOKEI_TUNING_GIVEN);
+    free(text);
+    t->source.kind = kind;
+    yokei_text(t->source.file, sizeof t->source.file, "%s", file);
+    if (status) forget(t);
+    return status;
+}
+
+/* A file that nobody named: what is wrong with it is said, and it is as if it were not there. */
+static yoke_status try_file(const yoke_device *device, const char *file, enum yokei_tuning_kind kind, struct yokei_tuning *t)
+{
+    const yoke_status status = read_as(device, file, kind, t);
+    if (status == YOKE_ENOMEM) return status;
+    if (status && (status != YOKE_ENODEV || kind == YOKEI_TUNING_USER))
+        yoke_log(YOKE_LOG_WARN, "%s: the tuning file is left out: %s", device->info.spec, yoke_last_error());
+    if (!status && t->source.n_skipped)
+        yoke_log(YOKE_LOG_WARN, "%s: %d of %d lines of %s name variants that this device lacks; there the built-in rule holds. yoke tune measures anew",
+                 device->info.spec, t->source.n_skipped, (int)t->n, file);
+    return YOKE_OK;
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+/* The shipped files of the device's backend in the order of their names: the first that matches. */
+static yoke_status find_shipped(const yoke_device *device, struct yokei_tuning *t)
+{
+    char folder[1024], *names[MOST_SHIPPED], prefix[40];
+    int n = 0;
+    yoke_status status = YOKE_OK;
+    yokei_tuning_shipped_folder(folder, sizeof folder);
+    yokei_text(prefix, sizeof prefix, "%s-", device->backend->name);
+    DIR *dir = opendir(folder);
+    for (struct dirent *e; dir && n < MOST_SHIPPED && (e = readdir(dir));) {
+        const size_t length = strlen(e->d_name);
+        if (strncmp(e->d_name, prefix, strlen(prefix)) || length < 5 || strcmp(e->d_name + length - 5, ".tune")) continue;
+        if ((names[n] = strdup(e->d_name))) n++;
+    }
+    if (dir) closedir(dir);
+    qsort(names, (size_t)n, sizeof *names, by_name);
+    for (int i = 0; i < n; i++) {
+        char path[1400];
+        yokei_text(path, sizeof path, "%s/%s", folder, names[i]);
+        if (!status && t->source.kind == YOKEI_TUNING_RULES) status = try_file(device, path, YOKEI_TUNING_SHIPPED, t);
+        free(names[i]);
+    }
+    return status;
+}
+
+yoke_status yokei_tuning_find(const yoke_device *device, const char *file, struct yokei_tuning *tuning)
+{
+    char user[1024];
+    if (!file) file = getenv("YOKE_TUNE_FILE");
+    if (file && !strcmp(file, "off")) return YOKE_OK;
+    if (file && *file) {
+        const yoke_status status = read_as(device, file, YOKEI_TUNING_GIVEN, tuning);
+        return status == YOKE_ENODEV ? yoke_fail_context(YOKE_ECONFIG, "tuning") : status;
+    }
+    yokei_tuning_user_file(device, user, sizeof user);
+    if (user[0] && !access(user, F_OK)) YOKE_TRY(try_file(device, user, YOKEI_TUNING_USER, tuning));
+    return tuning->source.kind == YOKEI_TUNING_RULES ? find_shipped(device, tuning) : YOKE_OK;
+}
