@@ -18,6 +18,8 @@ struct cli_speed {
     char error[256]; /* why nothing was measured */
 };
 void cli_measure_device(const char *spec, struct cli_speed *out);
+/** Square products of growing size until one takes long enough: the best rate, in operations per second, and its size. */
+yoke_status cli_best_product(yoke_device *device, yoke_stream *stream, yoke_dtype dtype, double *rate_out, int *size_out);
 
 /** Versions of the libraries that Yoke uses, found or not, in words. */
 struct cli_library {

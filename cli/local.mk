@@ -7,6 +7,8 @@ yoke_SOURCES = \
 	cli/bench_collectives.h cli/bench_collectives.c cli/bench_data.c cli/bench_mpi.c cli/bench_sides.c cli/bench_limit.c cli/bench_table.c \
 	cli/bench_gemm.h cli/bench_gemm.c cli/gemm_check.c cli/peak.c cli/rivals.c cli/rival_clblast.c \
 	cli/train.c cli/train_plan.h cli/train_plan.c cli/plan.c cli/parity.c cli/ckpt.c cli/ckpt_diff.c cli/schedule.h cli/schedule.c cli/schedule_text.c cli/schedule_moment.c cli/schedule_draw.c cli/trace.h cli/trace.c cli/trace_text.c cli/trace_json.c
+yoke_SOURCES += cli/kernels.h cli/kernels.c cli/tune.h cli/tune.c cli/tune_measure.c cli/tune_choose.c \
+	cli/bench_kernels.h cli/bench_kernels.c cli/bench_kernels_table.c cli/bench_peaks.c
 yoke_SOURCES += cli/sample.c cli/tokenize.c
 yoke_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS)
 yoke_LDADD = libconform.la libyoke-train.la libyoke-comm.la libyoke.la $(MPICH_LIBS) $(YAML_LIBS) $(JANSSON_LIBS)
@@ -14,6 +16,7 @@ yoke_LDADD = libconform.la libyoke-train.la libyoke-comm.la libyoke.la $(MPICH_L
 # Manual pages and completion are written by the program from its tables.
 YOKE_MAN_PAGES = cli/man/yoke.1 cli/man/yoke-info.1 cli/man/yoke-run.1 cli/man/yoke-verify.1 cli/man/yoke-bench-gemm.1 cli/man/yoke-bench-collectives.1 cli/man/yoke-bench-allreduce.1 cli/man/yoke-train.1 cli/man/yoke-plan.1 cli/man/yoke-parity.1 cli/man/yoke-trace.1 cli/man/yoke-schedule-show.1 cli/man/yoke-schedule-check.1 \
 	cli/man/yoke-ckpt-ls.1 cli/man/yoke-ckpt-show.1 cli/man/yoke-ckpt-verify.1 cli/man/yoke-ckpt-diff.1 cli/man/yoke-ckpt-convert.1
+YOKE_MAN_PAGES += cli/man/yoke-tune.1 cli/man/yoke-bench-kernels.1
 YOKE_MAN_PAGES += cli/man/yoke-sample.1 cli/man/yoke-tokenize.1
 nodist_man_MANS += $(YOKE_MAN_PAGES)
 completiondir = $(datadir)/bash-completion/completions

@@ -9,8 +9,9 @@
 #include "core/base/base.h"
 
 #define COLLECTIVES (CLI_BENCH_COLLECTIVES | CLI_BENCH_ALLREDUCE)
-#define BENCH (CLI_BENCH_GEMM | COLLECTIVES)
-#define RESULTS (CLI_INFO | CLI_VERIFY | CLI_TRACE | CLI_SCHEDULE_SHOW | BENCH | CLI_CKPT_LS | CLI_CKPT_SHOW | CLI_CKPT_VERIFY | CLI_CKPT_DIFF)
+#define BENCH (CLI_BENCH_GEMM | CLI_BENCH_KERNELS | COLLECTIVES)
+#define KERNELS (CLI_TUNE | CLI_BENCH_KERNELS)
+#define RESULTS (CLI_TUNE | CLI_INFO | CLI_VERIFY | CLI_TRACE | CLI_SCHEDULE_SHOW | BENCH | CLI_CKPT_LS | CLI_CKPT_SHOW | CLI_CKPT_VERIFY | CLI_CKPT_DIFF)
 #define DTYPES "f32|bf16|f16"
 
 const struct cli_option cli_option_table[] = {
@@ -77,7 +78,7 @@ const struct cli_option cli_option_table[] = {
     { "tied", CLI_SCHEDULE_CHECK, CLI_FLAG, .help = "The first and the last stage share parameters; default: where the file has TIED" },
 
     /* ---- verify, bench ---- */
-    { "device", CLI_VERIFY | BENCH | CLI_TRAIN | CLI_PARITY | CLI_SAMPLE, CLI_TEXT, .value = "host", .metavar = "SPEC",
+    { "device", CLI_VERIFY | CLI_TUNE | BENCH | CLI_TRAIN | CLI_PARITY | CLI_SAMPLE, CLI_TEXT, .value = "host", .metavar = "SPEC",
       .help = "Device to use: host, opencl:0, cuda:1, hip:0, reference" },
     { "op", CLI_VERIFY, CLI_TEXT, .metavar = "WORD", .help = "Only this op, such as layernorm_backward, or family, such as norm" },
     { "dtype", CLI_VERIFY, CLI_CHOICE, .choices = DTYPES "|f64", .help = "Only this data type" },
@@ -119,7 +120,18 @@ const struct cli_option cli_option_table[] = {
       .help = "Samples of each side at most, taken in turn, of at least 2 ms each" },
     { "budget-seconds", COLLECTIVES, CLI_TIME, .value = "1s", .least = 0.001, .most = 1e6,
       .help = "Time for each side of a line: slow calls are sampled less often, at least 3 times, or once if they take longer than this" },
-    { "threads", CLI_BENCH_GEMM, CLI_INT, .least = 1, .most = 4096,
+    { "op", KERNELS, CLI_LIST, .metavar = "WORD,...", .help = "Only these ops, such as layernorm_backward, and families, such as norm" },
+    { "dtype", KERNELS, CLI_LIST, .choices = DTYPES, .help = "Only these data types" },
+    { "size", KERNELS, CLI_LIST, .metavar = "WORD|'N=512 C=768',...",
+      .help = "Sizes: tiny, micro, 124m (shapes of GPT-2s of these names), or dimensions; what is not named is as in 124m" },
+    { "seconds", CLI_TUNE, CLI_TIME, .value = "120s", .least = 0.01, .most = 1e6,
+      .help = "Time for the measurements in turn, dealt to all sizes; compiling, a first look and conformance come on top" },
+    { "out", CLI_TUNE, CLI_TEXT, .no_key = true, .metavar = "FILE", .help = "Write this file; default: the user's for this device, which is used from then on" },
+    { "dry-run", CLI_TUNE, CLI_FLAG, .help = "Measure and print, but write no file" },
+    { "match", CLI_TUNE, CLI_LIST, .metavar = "FIELD=PATTERN,...",
+      .help = "Write a file for all devices whose name, driver and features (see yoke info) match, not for this one alone" },
+    { "budget-seconds", CLI_BENCH_KERNELS, CLI_TIME, .value = "0.2s", .least = 0.001, .most = 1e6, .help = "Time for each line, 5 rounds at least" },
+    { "threads", CLI_BENCH_GEMM | KERNELS, CLI_INT, .least = 1, .most = 4096,
       .help = "Threads of every side on host and PoCL; default: one per core of this process" },
     { "output", BENCH, CLI_CHOICE, 'o', .value = "md", .choices = "md|json|csv", .help = "How results are printed" },
     { "json", RESULTS | CLI_TRAIN | CLI_PLAN | CLI_PARITY | CLI_SAMPLE | CLI_TOKENIZE, CLI_FLAG, .help = "Results as JSON on stdout" },

@@ -41,6 +41,8 @@ enum cli_verb_bit {
     CLI_PARITY = 1 << 24,
     CLI_SAMPLE = 1 << 22,
     CLI_TOKENIZE = 1 << 23,
+    CLI_TUNE = 1 << 25,
+    CLI_BENCH_KERNELS = 1 << 26,
     CLI_HIDDEN = CLI_RANK | CLI_MANUAL | CLI_HELLO, /* verbs that are not listed */
     CLI_LIBRARY = 1 << 30, /* no option: a variable that the libraries read, listed so that typing errors are found */
     CLI_EVERY = CLI_LIBRARY - 1,

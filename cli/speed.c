@@ -78,7 +78,7 @@ static yoke_status time_product(yoke_stream *stream, const struct yoke_gemm_args
 }
 
 /* Products of growing size until one takes long enough; the best rate. */
-static yoke_status measure_type(yoke_device *device, yoke_stream *stream, yoke_dtype dtype, double *rate_out, int *size_out)
+yoke_status cli_best_product(yoke_device *device, yoke_stream *stream, yoke_dtype dtype, double *rate_out, int *size_out)
 {
     size_t bytes = (size_t)LARGEST * LARGEST * yoke_dtype_bytes(dtype);
     void *m[3] = { NULL };
@@ -115,7 +115,7 @@ static void work(const void *argument, void *result)
         return;
     }
     for (int t = 0; t < CLI_N_SPEED_TYPES; t++)
-        if (measure_type(device, stream, cli_speed_types[t], &out->gemm[t], &out->gemm_size[t]))
+        if (cli_best_product(device, stream, cli_speed_types[t], &out->gemm[t], &out->gemm_size[t]))
             yokei_text(out->reason[t], sizeof out->reason[t], "%s", yoke_last_error());
 }
 

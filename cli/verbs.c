@@ -51,6 +51,39 @@ const struct cli_verb cli_verb_table[] = {
                      "--hang-seconds is a line that fails with that reason, and the sweep goes on behind it.\n\n"
                      "Exit code 17 when anything failed, 12 without the device, 2 for a name that does not exist.",
       .run = cli_verify },
+    { "tune", CLI_TUNE, .summary = "Measure the variants of a device's operations, and choose by that from then on",
+      .example = "yoke tune --device opencl:0                       # all operations and types, into the user's file\n"
+                 "yoke tune --device host --op gemm --dry-run       # library or own panels? only show it\n"
+                 "# a file for all like devices, in parts\n"
+                 "yoke tune --device opencl:0 --op gemm,attention --out cpu.tune --match 'driver=*PoCL*,features=cpu vector-16 *'",
+      .description =
+          "For each operation, type and size: a first look at every variant; those that may win are held to the reference with its hard inputs (as by yoke "
+          "verify), and one that fails is named and never stored; the others are measured in turn with what runs by the built-in rule. A variant is chosen where "
+          "it is 5 % faster, in the medians of rounds, over all shapes of a class, and slower at none of them. Of operations that sum rows up the choice does not "
+          "depend on how many rows there are.\n\n"
+          "On a host only products have a choice that is measured (oneDNN or own panels): the other variants are instruction sets, and the best is taken. --op "
+          "names them all the same.\n\n"
+          "Nothing is ever measured inside a run: choices come from a file or from built-in rules. Which file: YOKE_TUNE_FILE (off: none), else the user's, "
+          "$XDG_CONFIG_HOME/yoke/tuning/ or ~/.config/yoke/tuning/, else one that is shipped and matches the device. yoke info names it. Lines of other "
+          "operations and types stay as they are in a file that is written again. The format is explained in docs/TUNING.md.\n\n"
+          "JSON: schema (1), version, device, file, written, choices, refused, rows [{op, dtype, size, dims, variant, verdict (default, chosen, not faster, slow, "
+          "refused, not offered), seconds, times_default, reason}], text (the file).",
+      .run = cli_tune },
+    { "bench kernels", CLI_BENCH_KERNELS, .summary = "Measure every operation of a device, checked, beside its limit",
+      .example = "yoke bench kernels --device host\n"
+                 "yoke bench kernels --device opencl:0 --op norm,gemm --dtype bf16 -o csv\n"
+                 "yoke bench kernels --op layernorm_backward --size 'N=4096 C=1024,N=512 C=1024'",
+      .description =
+          "A line for each operation, type and size: the median time, GFLOP/s and GB/s of the operations and the least bytes that it states, and %limit: the share "
+          "of the time that no implementation goes below, the larger of operations / peak and bytes / rate, both measured in the same run. On CPUs the peak is that "
+          "of the vector units and the rate that of triads of all threads over as many bytes (in turn with the line; small ones stay in caches); elsewhere those "
+          "of the best product and of copies inside the device. `by` says which of the two decides.\n\n"
+          "Each line is held to the float64 reference first, by the bounds of yoke verify, at its own shape; at a shorter one (fewer rows, marked *) where that would "
+          "take long. error/bound above 1 is WRONG: such a line has no speed, and the exit code is 17. The variant is the one that ran; YOKE_TUNE_FILE=off shows the "
+          "built-in rules.\n\n"
+          "JSON: schema (1), version, device, threads, peak_flop_per_s {by type}, rows [{op, dtype, size, dims, variant, seconds, least, most, flop_per_s, "
+          "bytes_per_s, limit_seconds, limited_by (memory, arithmetic), error_over_bound, checked (the shape)}, or reason instead of the speed].",
+      .run = cli_bench_kernels },
     { "bench gemm", CLI_BENCH_GEMM, .summary = "Measure matrix products, with the known libraries beside them",
       .example = "yoke bench gemm --device host --sizes 512,1024 --dtypes f32,bf16\n"
                  "yoke bench gemm --device opencl:0 -o csv",
