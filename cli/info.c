@@ -63,12 +63,15 @@ static void print_speed(const struct cli_speed *s)
 static void print_device(const struct yoke_device_info *d, const struct cli_speed *s)
 {
     char memory[32], stored[64];
+    struct cli_choices choices;
     printf("  %-10s %s\n", d->spec, d->name);
     if (d->driver[0]) printf("             %s\n", d->driver);
     printf("             %s, %d compute units%s, types %s\n", bytes_of(d->memory_bytes, memory, sizeof memory), d->compute_units,
            d->host_visible ? ", memory seen by the host" : "", types_of(d->storage, stored, sizeof stored));
     printf("             bf16 %s; f16 %s\n", half_of(d, YOKE_BF16), half_of(d, YOKE_F16));
     if (d->features[0]) printf("             %s\n", d->features);
+    cli_choices_of(d->spec, &choices);
+    printf("             variants by %s\n", choices.text);
     if (s) print_speed(s);
 }
 
@@ -115,6 +118,12 @@ static json_t *device_json(const struct yoke_device_info *d, const struct cli_sp
                             d->name, "driver", d->driver, "memory_bytes", (json_int_t)d->memory_bytes, "max_alloc_bytes",
                             (json_int_t)d->max_alloc_bytes, "compute_units", d->compute_units, "host_visible", d->host_visible,
                             "storage", types_json(d->storage), "arithmetic", types_json(d->arithmetic), "features", d->features);
+    struct cli_choices c;
+    cli_choices_of(d->spec, &c);
+    if (out)
+        json_object_set_new(out, "tuning", c.error[0] ? json_pack("{s:s}", "error", c.error)
+                                                      : json_pack("{s:s, s:s, s:s, s:i, s:i, s:b}", "kind", c.kind, "file", c.file, "made", c.made,
+                                                                  "choices", c.n_choices, "skipped", c.n_skipped, "other_variants", c.other_variants));
     if (out && s) json_object_set_new(out, "speed", speed_json(s));
     return out ? out : json_pack("{s:s, s:s}", "spec", d->spec, "error", "the driver's texts are not UTF-8");
 }

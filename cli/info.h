@@ -21,6 +21,17 @@ void cli_measure_device(const char *spec, struct cli_speed *out);
 /** Square products of growing size until one takes long enough: the best rate, in operations per second, and its size. */
 yoke_status cli_best_product(yoke_device *device, yoke_stream *stream, yoke_dtype dtype, double *rate_out, int *size_out);
 
+/** Which tuning file holds for a device, in words and for scripts; asked in a child process. */
+struct cli_choices {
+    char text[1400];    /* "shipped /…/opencl-cpu.tune, 12 lines" */
+    char kind[16];      /* rules, given, user, shipped */
+    char file[1024], made[256];
+    int n_choices, n_skipped;
+    bool other_variants;
+    char error[256];
+};
+void cli_choices_of(const char *spec, struct cli_choices *out);
+
 /** Versions of the libraries that Yoke uses, found or not, in words. */
 struct cli_library {
     char name[24];

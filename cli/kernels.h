@@ -44,8 +44,9 @@ enum { KERNELS_LEAST_ROUNDS = 5, KERNELS_MOST_ROUNDS = 31 };
  * `times` has room for KERNELS_MOST_ROUNDS; *rounds_out gets how many there were.
  */
 yoke_status kernels_measure(struct kernels_side *sides, int n_sides, double budget, int *rounds_out);
-/** The median of x[i] / y[i]: both sides of a round were measured within moments. */
+/** The median of x[i] / y[i]: both sides of a round were measured within moments. And the ratio of the least of each: what else runs only adds. */
 double kernels_ratio(const double *x, const double *y, int n);
+double kernels_least_ratio(const double *x, const double *y, int n);
 
 /** "12.3 us" */
 void kernels_time_text(double seconds, char *out, size_t bytes);

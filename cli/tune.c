@@ -22,6 +22,7 @@ struct tuner {
     json_t *rows;
     int n_choices, n_refused, n_measured;
     double seconds; /* for each size of an op and type */
+    int threads;
 };
 
 /* On a host all variants but gemm's are instruction sets, of which the best is known: to measure them is to look for noise. */
@@ -162,8 +163,8 @@ static yoke_status compose(struct tuner *t, char **text_out)
     FILE *to = open_memstream(text_out, &bytes);
     if (!to) return yoke_fail(YOKE_ENOMEM, "tune: no memory");
     fputs(head, to);
-    fprintf(to, "# measured on %s, %lld thread(s); a time's factor is how many times as fast it is as the default\n", yoke_device_info(t->device)->name,
-            (long long)cli_int(o, "threads"));
+    fprintf(to, "# measured on %s, %d thread(s); a time's factor is how many times as fast it is as the default\n", yoke_device_info(t->device)->name,
+            t->threads);
     for (int op = 0; op < YOKE_N_OPS; op++)
         for (int d = 0; d < YOKE_N_DTYPES; d++)
             if (t->lines[op][d]) fputs(t->lines[op][d], to);
@@ -229,7 +230,8 @@ yoke_status cli_tune(const struct cli_context *context)
     YOKE_TRY(yokei_topology(&topology));
     YOKE_TRY(kernels_select(context->options, &t.selection));
     YOKE_TRY(kernels_check_sizes(context->options, &t.selection));
-    cli_with_threads(cli_is_set(context->options, "threads") ? (int)cli_int(context->options, "threads") : topology.n_cores);
+    t.threads = cli_is_set(context->options, "threads") ? (int)cli_int(context->options, "threads") : topology.n_cores;
+    cli_with_threads(t.threads);
     config.tune_file = "off"; /* what is measured is beside the built-in rules */
     YOKE_TRY(yoke_device_open(cli_text(context->options, "device"), &config, &t.device));
     t.rows = json_array();

@@ -7,8 +7,13 @@
 
 #include "cli/kernels.h"
 
-/* A variant takes the default's place where it takes 1 / TUNE_MARGIN of its time, over the shapes of a class, and is at none of them slower than TUNE_LOSS. */
+/*
+ * A variant takes the default's place where it is TUNE_MARGIN times as fast, by the medians of rounds, on the mean over the shapes
+ * of a class, and TUNE_BEST times by the best of rounds, to which nothing else that runs has added; at none of the shapes it may
+ * fall below TUNE_LOSS.
+ */
 #define TUNE_MARGIN 1.05
+#define TUNE_BEST 1.02
 #define TUNE_LOSS 0.97
 enum { TUNE_MOST_VARIANTS = 32 };
 
@@ -31,6 +36,7 @@ struct tune_row {
     enum tune_verdict verdict;
     double seconds; /* median; of TUNE_SLOW the first look; 0: not measured */
     double ratio;   /* times as fast as the default, the median over rounds; 0: not measured */
+    double best;    /* and by the best of rounds */
     char why[200];  /* of TUNE_REFUSED */
 };
 

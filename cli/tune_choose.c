@@ -26,10 +26,10 @@ static bool same_class(const struct tune_matrix *m, int a, int b)
     return class_edge(m, a) == class_edge(m, b) && class_size(m, a) == class_size(m, b);
 }
 
-/* The factor by which variant v is faster over the class of size s; 0: not at all of its sizes, or at some too slow. */
+/* The factor by which variant v is faster over the class of size s; 0: not at all of its sizes, at some too slow, or not for sure. */
 static double gain(const struct tune_matrix *m, int s, int v)
 {
-    double product = 1;
+    double product = 1, best = 1;
     int n = 0;
     for (int i = 0; i < m->n_sizes; i++) {
         if (!m->point[i].offered || !same_class(m, s, i)) continue;
@@ -37,9 +37,10 @@ static double gain(const struct tune_matrix *m, int s, int v)
         const double ratio = row->verdict == TUNE_DEFAULT || row->verdict == TUNE_KEPT_OUT || row->verdict == TUNE_CHOSEN ? row->ratio : 0;
         if (!(ratio >= TUNE_LOSS)) return 0;
         product *= ratio;
+        best *= row->best;
         n++;
     }
-    return n ? pow(product, 1.0 / n) : 0;
+    return n && pow(best, 1.0 / n) >= TUNE_BEST ? pow(product, 1.0 / n) : 0;
 }
 
 void tune_choose(struct tune_matrix *m)
@@ -94,7 +95,7 @@ static void comment(const struct tune_matrix *m, int s, FILE *to)
     const char *comma = "";
     for (int v = 0; v < m->n_variants; v++) {
         const struct tune_row *row = &m->cell[s][v];
-        if (row->verdict == TUNE_ABSENT) continue;
+        if (row->verdict == TUNE_ABSENT || (row->verdict == TUNE_SLOW && row->seconds == 0)) continue;
         kernels_time_text(row->seconds, time, sizeof time);
         if (row->verdict == TUNE_REFUSED) fprintf(to, "%s %s refused", comma, row->variant);
         else if (row->verdict == TUNE_DEFAULT) fprintf(to, "%s %s %s (default)", comma, row->variant, time);

@@ -8,8 +8,11 @@
 #include "core/base/base.h"
 #include "core/tune.h"
 
-/* In a first look a variant that takes so many times as long as the default is out of the race. */
-static const double HOPELESS = 1.5;
+/*
+ * In a first look a variant that takes so many times as long as the default is out of the race; and one that did so by far is not
+ * even looked at at the next greater size: it may take minutes there.
+ */
+static const double HOPELESS = 1.5, BY_FAR = 8;
 
 /* One variant of an open problem. */
 struct runner {
@@ -67,8 +70,13 @@ static yoke_status look_at_default(struct tune_matrix *m, int s, struct runner *
 static yoke_status look_at_variant(struct tune_matrix *m, int s, int v, struct runner *r)
 {
     struct tune_row *row = &m->cell[s][v];
+    const struct tune_row *before = s ? &m->cell[s - 1][v] : row;
     bool offered;
     r->variant = m->variants[v];
+    if (before->verdict == TUNE_SLOW && (before->seconds == 0 || before->seconds > BY_FAR * m->point[s - 1].seconds)) {
+        row->verdict = TUNE_SLOW;
+        return YOKE_OK;
+    }
     YOKE_TRY(ready(r, &offered));
     if (!offered) return YOKE_OK; /* TUNE_ABSENT stands there */
     const yoke_status status = look(r, &row->seconds);
@@ -89,7 +97,7 @@ static yoke_status look_at_size(struct tune_matrix *m, int s, yoke_device *devic
     for (int v = 0; v < m->n_variants && !status; v++) {
         m->cell[s][v] = (struct tune_row){ .op = m->op, .dtype = m->dtype, .size = &m->sizes[s], .variant = m->variants[v], .verdict = TUNE_ABSENT };
         if (!m->point[s].offered) continue;
-        if (v == m->point[s].by_rule) m->cell[s][v].verdict = TUNE_DEFAULT, m->cell[s][v].seconds = m->point[s].seconds, m->cell[s][v].ratio = 1;
+        if (v == m->point[s].by_rule) m->cell[s][v].verdict = TUNE_DEFAULT, m->cell[s][v].seconds = m->point[s].seconds, m->cell[s][v].ratio = m->cell[s][v].best = 1;
         else status = look_at_variant(m, s, v, &r);
     }
     yoke_variant_force(device, r.op, NULL);
@@ -160,6 +168,7 @@ static yoke_status measure_size(struct tune_matrix *m, int s, yoke_device *devic
     for (int i = 1; i < n && !status; i++) {
         rows[i]->seconds = sides[i].median;
         rows[i]->ratio = kernels_ratio(times[0], times[i], rounds);
+        rows[i]->best = kernels_least_ratio(times[0], times[i], rounds);
     }
     if (!status) m->point[s].seconds = sides[0].median;
     if (!status && m->point[s].by_rule >= 0) m->cell[s][m->point[s].by_rule].seconds = sides[0].median;

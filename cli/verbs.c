@@ -55,7 +55,7 @@ const struct cli_verb cli_verb_table[] = {
       .example = "yoke tune --device opencl:0                       # all operations and types, into the user's file\n"
                  "yoke tune --device host --op gemm --dry-run       # library or own panels? only show it\n"
                  "# a file for all like devices, in parts\n"
-                 "yoke tune --device opencl:0 --op gemm,attention --out cpu.tune --match 'driver=*PoCL*,features=cpu vector-16 *'",
+                 "yoke tune --device opencl:0 --op gemm,attention --out cpu.tune --match 'driver=*PoCL*,features=cpu *vector=16*'",
       .description =
           "For each operation, type and size: a first look at every variant; those that may win are held to the reference with its hard inputs (as by yoke "
           "verify), and one that fails is named and never stored; the others are measured in turn with what runs by the built-in rule. A variant is chosen where "

@@ -1,6 +1,9 @@
 lib_LTLIBRARIES += libyoke.la
 pkgconfig_DATA += core/libyoke.pc
 EXTRA_DIST += core/libyoke.map
+# Tuning files for kinds of devices: see docs/TUNING.md.
+tuningdir = $(pkgdatadir)/tuning
+dist_tuning_DATA = core/tuning/opencl-pocl-vector16.tune
 # backends/*/local.mk append their sources and convenience libraries.
 libyoke_la_SOURCES = \
 	core/backend.h core/registry.h core/registry.c core/discover.c core/device.c core/memory.c core/stream.c core/eager.c core/tune.h core/tune.c core/tune_file.c core/tune_find.c \

@@ -41,9 +41,9 @@ struct yokei_tuning {
 };
 
 /**
- * Find and read the tuning file of a device that was opened: `file`, else $YOKE_TUNE_FILE ("off": none), else the user's,
- * else the shipped one that matches the device. Of a file that was named here everything that is wrong is an error,
- * YOKE_ECONFIG; else it is a warning and the line, or the file, is left out.
+ * Find and read the tuning file of a device that was opened: `file`, else the first of $YOKE_TUNE_FILE that is of its backend,
+ * else the user's, else the shipped one that matches the device; "off" for either of the first two: none. Of a file that was
+ * named everything that is wrong is an error, YOKE_ECONFIG; else it is a warning and the line, or the file, is left out.
  */
 yoke_status yokei_tuning_create(yoke_device *device, const char *file);
 void yokei_tuning_destroy(yoke_device *device);
@@ -61,7 +61,8 @@ int yokei_op_named(const char *name);
 void yokei_variants_version(const yoke_device *device, char out[17]);
 /**
  * Read `text` (changed on the way) as the file called `name`. Writes tuning->choices and source. With `strict` unknown
- * variants are errors. YOKE_ENODEV: made for another device; YOKE_ECONFIG: anything else that is wrong.
+ * variants are errors. YOKE_EUNSUPPORTED: made for another backend; YOKE_ENODEV: for another
+ * device; YOKE_ECONFIG: anything else that is wrong.
  */
 yoke_status yokei_tuning_parse(const yoke_device *device, struct yokei_tuning *tuning, const char *name, char *text, bool strict);
 /** The lines that a file for this very device begins with, or, with `matches` (FIELD=PATTERN, ended by NULL), for all that match. */

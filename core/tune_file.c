@@ -76,8 +76,9 @@ static yoke_status parse_first(const struct reader *r, const char *text)
     if (version != YOKEI_TUNING_VERSION)
         return yoke_fail(YOKE_ECONFIG, "%s:%d: a tuning file of version %d, this Yoke reads version %d; run yoke tune again", r->file, r->line,
                          version, YOKEI_TUNING_VERSION);
-    if (strcmp(backend, r->device->backend->name) || fnmatch(text + taken, r->device->info.name, 0))
-        return yoke_fail(YOKE_ENODEV, "%s:%d: made for %s, this device is %s %s", r->file, r->line, text + strlen(MAGIC) + 3,
+    const bool other = strcmp(backend, r->device->backend->name) != 0;
+    if (other || fnmatch(text + taken, r->device->info.name, 0))
+        return yoke_fail(other ? YOKE_EUNSUPPORTED : YOKE_ENODEV, "%s:%d: made for %s, this device is %s %s", r->file, r->line, text + strlen(MAGIC) + 3,
                          r->device->backend->name, r->device->info.name);
     return YOKE_OK;
 }

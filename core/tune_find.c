@@ -70,11 +70,27 @@ static yoke_status try_file(const yoke_device *device, const char *file, enum yo
 {
     const yoke_status status = read_as(device, file, kind, t);
     if (status == YOKE_ENOMEM) return status;
-    if (status && (status != YOKE_ENODEV || kind == YOKEI_TUNING_USER))
+    const bool other = status == YOKE_ENODEV || status == YOKE_EUNSUPPORTED;
+    if (status && (!other || kind == YOKEI_TUNING_USER))
         yoke_log(YOKE_LOG_WARN, "%s: the tuning file is left out: %s", device->info.spec, yoke_last_error());
     if (!status && t->source.n_skipped)
         yoke_log(YOKE_LOG_WARN, "%s: %d of %d lines of %s name variants that this device lacks; there the built-in rule holds. yoke tune measures anew",
                  device->info.spec, t->source.n_skipped, (int)t->n, file);
+    return YOKE_OK;
+}
+
+/* "a.tune:b.tune": the ranks of a job read one variable and have several kinds of devices. */
+static yoke_status find_listed(const yoke_device *device, const char *list, struct yokei_tuning *t)
+{
+    yoke_status status = YOKE_OK;
+    for (const char *p = list; *p && t->source.kind == YOKEI_TUNING_RULES; p += *p == ':') {
+        char path[1024];
+        const size_t n = strcspn(p, ":");
+        yokei_text(path, sizeof path, "%.*s", (int)n, p);
+        p += n;
+        if (n) status = read_as(device, path, YOKEI_TUNING_GIVEN, t);
+        if (status && status != YOKE_EUNSUPPORTED) return status == YOKE_ENODEV ? yoke_fail_context(YOKE_ECONFIG, "YOKE_TUNE_FILE") : status;
+    }
     return YOKE_OK;
 }
 
@@ -108,12 +124,14 @@ static yoke_status find_shipped(const yoke_device *device, struct yokei_tuning *
 yoke_status yokei_tuning_find(const yoke_device *device, const char *file, struct yokei_tuning *tuning)
 {
     char user[1024];
-    if (!file) file = getenv("YOKE_TUNE_FILE");
-    if (file && !strcmp(file, "off")) return YOKE_OK;
+    const char *list = getenv("YOKE_TUNE_FILE");
+    if (file ? !strcmp(file, "off") : list && !strcmp(list, "off")) return YOKE_OK;
     if (file && *file) {
         const yoke_status status = read_as(device, file, YOKEI_TUNING_GIVEN, tuning);
-        return status == YOKE_ENODEV ? yoke_fail_context(YOKE_ECONFIG, "tuning") : status;
+        return status == YOKE_ENODEV || status == YOKE_EUNSUPPORTED ? yoke_fail_context(YOKE_ECONFIG, "tuning") : status;
     }
+    if (!file && list) YOKE_TRY(find_listed(device, list, tuning));
+    if (tuning->source.kind != YOKEI_TUNING_RULES) return YOKE_OK;
     yokei_tuning_user_file(device, user, sizeof user);
     if (user[0] && !access(user, F_OK)) YOKE_TRY(try_file(device, user, YOKEI_TUNING_USER, tuning));
     return tuning->source.kind == YOKEI_TUNING_RULES ? find_shipped(device, tuning) : YOKE_OK;
