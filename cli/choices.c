@@ -11,7 +11,8 @@
 
 static void say(const struct yokei_tuning_source *s, char *out, size_t bytes)
 {
-    static const char *const whose[] = { [YOKEI_TUNING_GIVEN] = "the file given by YOKE_TUNE_FILE,", [YOKEI_TUNING_USER] = "your file", [YOKEI_TUNING_SHIPPED] = "the shipped file" };
+    static const char *const whose[] = { [YOKEI_TUNING_GIVEN] = "the file given by YOKE_TUNE_FILE,", [YOKEI_TUNING_USER] = "your file",
+                                         [YOKEI_TUNING_SHIPPED] = "the shipped file" };
     if (s->kind == YOKEI_TUNING_RULES) {
         yokei_text(out, bytes, "built-in rules");
         return;
@@ -24,7 +25,8 @@ static void say(const struct yokei_tuning_source *s, char *out, size_t bytes)
 
 static void work(const void *argument, void *result)
 {
-    static const char *const kinds[] = { [YOKEI_TUNING_RULES] = "rules", [YOKEI_TUNING_GIVEN] = "given", [YOKEI_TUNING_USER] = "user", [YOKEI_TUNING_SHIPPED] = "shipped" };
+    static const char *const kinds[] = { [YOKEI_TUNING_RULES] = "rules", [YOKEI_TUNING_GIVEN] = "given", [YOKEI_TUNING_USER] = "user",
+                                         [YOKEI_TUNING_SHIPPED] = "shipped" };
     struct cli_choices *out = result;
     yoke_device *device;
     if (yoke_device_open(argument, NULL, &device)) {

@@ -10,7 +10,10 @@ yoke_status yokei_tuning_create(yoke_device *device, const char *file)
 {
     struct yokei_tuning *t = calloc(1, sizeof *t);
     if (!t) return yoke_fail(YOKE_ENOMEM, "tuning: no memory");
-    for (int op = 0; op < YOKE_N_OPS; op++) t->forced[op] = t->asked[op].variant = -1;
+    for (int op = 0; op < YOKE_N_OPS; op++) {
+        t->forced[op] = -1;
+        atomic_init(&t->asked[op].variant, -1);
+    }
     device->tuning = t;
     const yoke_status status = yokei_tuning_find(device, file, t);
     if (status) yokei_tuning_destroy(device);

@@ -73,7 +73,8 @@ static void a_wrong_variant_is_refused(void **state)
         assert_true(m.cell[s][WRONG].why[0] && m.cell[s][WRONG].ratio == 0);
         const struct tune_row *prompt = &m.cell[s][PROMPT];
         if (prompt->verdict != TUNE_CHOSEN)
-            fail_msg("the faster variant is '%s' at size %d: %.3g s, %.3g times, at best %.3g", tune_verdict_name(prompt->verdict), s, prompt->seconds, prompt->ratio, prompt->best);
+            fail_msg("the faster variant is '%s' at size %d: %.3g s, %.3g times, at best %.3g", tune_verdict_name(prompt->verdict), s, prompt->seconds,
+                     prompt->ratio, prompt->best);
         assert_true(m.cell[s][PROMPT].ratio > 2);
         assert_int_equal(m.chosen[s], PROMPT);
     }
