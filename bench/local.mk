@@ -2,7 +2,7 @@
 noinst_PROGRAMS += bench/opencl_gemm
 bench_opencl_gemm_SOURCES = bench/opencl_gemm.c
 bench_opencl_gemm_LDADD = libyoke.la -lm
-EXTRA_DIST += bench/train_torch.py
+EXTRA_DIST += bench/README.md bench/train_torch.py
 noinst_PROGRAMS += bench/train
 bench_train_SOURCES = bench/rival.h bench/train.h bench/train.c bench/train_llmc.c
 # Its rival is a script that is not built: found from any build folder.
