@@ -26,7 +26,7 @@ static yoke_status run_oracle(struct trial *t)
     return yoke_stream_sync(t->oracle.stream);
 }
 
-static yoke_status run_device(struct trial *t)
+static yoke_status issue_to_device(struct trial *t)
 {
     for (int id = 0; id < CONFORM_MAX_TENSORS; id++) {
         const struct tensor *x = &t->tensor[id];
@@ -37,7 +37,18 @@ static yoke_status run_device(struct trial *t)
         const struct tensor *x = &t->tensor[id];
         if (x->memory) YOKE_TRY(yoke_copy_to_host(t->device.stream, x->after, x->memory, x->image_bytes));
     }
-    return yoke_stream_sync(t->device.stream);
+    return YOKE_OK;
+}
+
+/* Whatever failed, nothing of it still runs at the end: its memory is freed next. */
+static yoke_status run_device(struct trial *t)
+{
+    char error[4096];
+    const yoke_status status = issue_to_device(t);
+    if (!status) return yoke_stream_sync(t->device.stream);
+    yokei_text(error, sizeof error, "%s", yoke_last_error());
+    yoke_stream_sync(t->device.stream);
+    return yoke_fail(status, "%s", error);
 }
 
 yoke_status trial_allocate(struct trial *t)
