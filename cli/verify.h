@@ -7,13 +7,13 @@
 
 #include "cli/cli.h"
 #include "conform/conform.h"
+#include "core/tune.h"
 
 /** What the sweep found out about the device when it was opened. */
 struct verify_device {
     bool is_open;
     struct yoke_device_info info;
-    char tune_file[4096]; /* "": none, the variants that are shipped as chosen */
-    char cache_dir[512];  /* of compiled programs; "": none */
+    struct yokei_tuning_source tuning; /* where its choices of variants come from */
 };
 
 /** A sweep: what was asked for, and what came of it. */

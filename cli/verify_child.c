@@ -4,7 +4,6 @@
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -70,8 +69,7 @@ static yoke_status work(const struct verify *v, int to, struct conform_summary *
     options.before_case = on_case;
     YOKE_TRY(yoke_device_open(v->spec, NULL, &device));
     struct verify_device opened = { .is_open = true, .info = *yoke_device_info(device) };
-    const char *file = getenv("YOKE_TUNE_FILE");
-    yokei_text(opened.tune_file, sizeof opened.tune_file, "%s", file ? file : "");
+    opened.tuning = *yokei_tuning_source(device);
     tell(to, OPENED, &opened, sizeof opened);
     if (v->opened) v->opened(device);
     const bool reference = !strcmp(opened.info.backend, "reference");

@@ -146,6 +146,15 @@ static json_t *options(const struct verify *v)
                      text_or_null(o->variant), "seed", (json_int_t)(o->seed ? o->seed : 1), "case", o->only_case, "full", o->full);
 }
 
+static json_t *tuning(const struct verify *v)
+{
+    static const char *const kinds[] = { [YOKEI_TUNING_RULES] = "built-in rules", [YOKEI_TUNING_GIVEN] = "given", [YOKEI_TUNING_USER] = "user", [YOKEI_TUNING_SHIPPED] = "shipped" };
+    const struct yokei_tuning_source *t = &v->device.tuning;
+    if (!v->device.is_open) return json_null();
+    return json_pack("{s:s, s:o, s:o, s:i, s:i}", "from", kinds[t->kind], "file", text_or_null(t->file), "made", text_or_null(t->made), "choices",
+                     t->n_choices, "left_out", t->n_skipped);
+}
+
 static const char *verdict_of(const struct verify *v, yoke_status status)
 {
     if (v->summary.n_fail) return "fail";
@@ -156,7 +165,7 @@ json_t *verify_json(const struct verify *v, yoke_status status, const char *erro
 {
     json_t *trouble = status ? json_pack("{s:s, s:o}", "status", yoke_status_name(status), "text", text(error)) : json_null();
     return json_pack("{s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:o}", "schema", SCHEMA, "version",
-                     yoke_version(), "build", build(), "host", host(), "device", device(v), "tune_file", text_or_null(v->device.tune_file),
+                     yoke_version(), "build", build(), "host", host(), "device", device(v), "tuning", tuning(v),
                      "environment", environment(), "options", options(v), "verdict", verdict_of(v, status), "error", trouble, "first",
                      v->first.op ? verify_line_json(&v->first) : json_null(), "pass", v->summary.n_pass, "fail", v->summary.n_fail, "skip",
                      v->summary.n_skip, "left_out", v->summary.n_left_out, "cases", v->summary.n_cases, "crashes", v->n_crashes, "lines", lines);

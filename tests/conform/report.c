@@ -165,7 +165,7 @@ static void a_wrong_op_is_named_with_its_case_element_and_command(void **state)
              (int)json_integer_value(json_object_get(first, "case")));
     assert_string_equal(text_of(&s, "first", "repeat"), command);
     assert_true(s.verify.summary.n_pass > 0); /* the other types and ops */
-    assert_true(*text_of(&s, "device", "driver") && *text_of(&s, "host", "kernel") && *text_of(&s, "build", "compiler"));
+    assert_true(*text_of(&s, "tuning", "from") && *text_of(&s, "device", "driver") && *text_of(&s, "host", "kernel") && *text_of(&s, "build", "compiler"));
     json_decref(s.report);
 }
 
