@@ -65,18 +65,33 @@ static char *make_prelude(enum yokei_gpu_language language)
     return concatenate(language == YOKEI_GPU_OPENCL ? opencl : language == YOKEI_GPU_CUDA ? cuda : hip);
 }
 
+/* The family's file, and those of its bodies. */
+static char *make_text(const char *family)
+{
+    static const char *const bodies[] = { "", "_tile", "_team" };
+    const char *pieces[2 * YOKE_COUNT(bodies) + 1] = { NULL };
+    char names[YOKE_COUNT(bodies)][64], lines[YOKE_COUNT(bodies)][256];
+    int n = 0;
+    for (size_t i = 0; i < YOKE_COUNT(bodies); i++) {
+        snprintf(names[i], sizeof names[i], "%s%s", family, bodies[i]);
+        const char *text = yokei_gpu_text(names[i]);
+        if (!text) continue;
+        snprintf(lines[i], sizeof lines[i], LINE("kernels/%s.yk"), names[i]);
+        pieces[n++] = lines[i];
+        pieces[n++] = text;
+    }
+    return concatenate(pieces);
+}
+
 yoke_status yokei_gpu_source_make(const struct yokei_gpu_program *program, enum yokei_gpu_language language, bool is_cpu,
                                   int warp, bool offsets, struct yokei_gpu_source *source_out)
 {
-    const char *kernels = yokei_gpu_text(program->family);
-    if (!kernels)
+    if (!yokei_gpu_text(program->family))
         return yoke_fail(YOKE_EINTERNAL, "program %s: there is no kernels/%s.yk in this build", program->family, program->family);
     char options[1024];
     yokei_gpu_options(program, is_cpu, warp, offsets, options, sizeof options);
-    char line[128];
-    snprintf(line, sizeof line, LINE("kernels/%s.yk"), program->family);
     char *prelude = make_prelude(language);
-    char *text = concatenate((const char *const[]){ line, kernels, NULL });
+    char *text = make_text(program->family);
     char *option_lines = strdup(options);
     if (!prelude || !text || !option_lines) {
         free(prelude);
