@@ -42,6 +42,8 @@ struct block {
     int64_t k0, k;    /* words */
     bool first, last;
     float *strips, *panel, *tile, *sums; /* sums NULL: in C */
+    const char *next;                    /* what the next panel is made of: rows of so many bytes */
+    int64_t next_rows, next_bytes, next_ld;
 };
 
 INLINE void pack_a(const yoke_dtype t, const bool pairs, const struct block *b)
@@ -131,6 +133,29 @@ INLINE void fetch_tile(const struct block *b, int64_t i, int64_t rows, int64_t j
     }
 }
 
+/* Where the next panel, from column j on, comes from. */
+INLINE void see_next(const yoke_dtype t, const bool pairs, struct block *b, int64_t j)
+{
+    const struct yoke_gemm_args *a = b->a;
+    const int64_t n_elements = elements(pairs, a->K, b->k0, b->k), k0 = pairs ? 2 * b->k0 : b->k0, n = YOKE_MIN(PANEL_N, b->n - j), first = b->n0 + j;
+    const int64_t bytes = (int64_t)type_bytes(t);
+    b->next_rows = n <= 0 ? 0 : a->trans_b ? n : n_elements;
+    b->next_bytes = (a->trans_b ? n_elements : n) * bytes;
+    b->next_ld = a->ldb * bytes;
+    if (n > 0) b->next = at(t, a->b, b->batch * a->stride_b + (a->trans_b ? first * a->ldb + k0 : k0 * a->ldb + first));
+}
+
+/* Its lines come to the L2 cache while this one is multiplied, rows [from, to) of them by one tile. */
+INLINE void fetch_next(const struct block *b, int64_t from, int64_t to)
+{
+    enum { LINE = 64, TO_L2 = 2 };
+    for (int64_t r = from; r < to; r++) {
+        const char *row = b->next + r * b->next_ld;
+        for (int64_t p = 0; p < b->next_bytes; p += LINE) __builtin_prefetch(row + p, 0, TO_L2);
+        __builtin_prefetch(row + b->next_bytes - 1, 0, TO_L2);
+    }
+}
+
 INLINE void multiply_tiles(const bool pairs, const int n_vectors, const struct block *b, int64_t j, int64_t n)
 {
     const int64_t width = n_vectors * VL, step = tile_rows(n_vectors);
@@ -142,6 +167,7 @@ INLINE void multiply_tiles(const bool pairs, const int n_vectors, const struct b
         const char *strip = (const char *)(b->strips + (i - b->direct_m) / STRIP_M * b->g->strip_stride);
         const int64_t rows = YOKE_MIN(step, b->m - i);
         if (!b->first || a->beta != 0) fetch_tile(b, i, rows, j, n);
+        fetch_next(b, b->next_rows * i / b->m, b->next_rows * (i + rows) / b->m);
         if (i < b->direct_m)
             tile_words(pairs, n_vectors, b->k, direct + i * lda, lda, WORD, b->panel, b->tile);
         else if (b->a->trans_a)
@@ -169,25 +195,26 @@ static int64_t panel_vectors(int64_t left)
     return n == 4 ? 2 : YOKE_MIN(n, TILE_N);
 }
 
-INLINE void multiply_chunk(const yoke_dtype t, const bool pairs, const struct block *b)
+INLINE void multiply_chunk(const yoke_dtype t, const bool pairs, struct block *b)
 {
     pack_a(t, pairs, b);
     for (int64_t j = 0; j < b->n;) {
         const int64_t n_vectors = panel_vectors(b->n - j), n = YOKE_MIN(n_vectors * VL, b->n - j);
         pack_b(t, pairs, b, j, n, n_vectors * VL);
+        see_next(t, pairs, b, j + n);
         multiply_panel(pairs, b, j, n, n_vectors);
         j += n;
     }
 }
 
-static void chunk_f32(const struct block *b) { multiply_chunk(YOKE_F32, false, b); }
-static void chunk_f16(const struct block *b) { multiply_chunk(YOKE_F16, false, b); }
+static void chunk_f32(struct block *b) { multiply_chunk(YOKE_F32, false, b); }
+static void chunk_f16(struct block *b) { multiply_chunk(YOKE_F16, false, b); }
 #ifdef HOST_BF16
 enum { BF16_PAIRS = true };
 #else
 enum { BF16_PAIRS = false };
 #endif
-static void chunk_bf16(const struct block *b) { multiply_chunk(YOKE_BF16, BF16_PAIRS, b); }
+static void chunk_bf16(struct block *b) { multiply_chunk(YOKE_BF16, BF16_PAIRS, b); }
 
 static void gemm_unit(const void *context, int64_t unit, int thread)
 {

@@ -102,6 +102,8 @@ INLINE void pack_columns(const yoke_dtype t, const bool pairs, const void *a, in
     for (int64_t p0 = 0; p0 < words; p0 += TOGETHER)
         for (int64_t i = 0; i < m; i += STRIP_M) {
             float *target = strips + i / STRIP_M * stride;
+            for (int64_t r = (p0 + TOGETHER) * step; r < YOKE_MIN((p0 + 2 * TOGETHER) * step, n_elements); r++)
+                __builtin_prefetch(at(t, a, r * lda + i));
             for (int64_t p = p0; p < YOKE_MIN(p0 + TOGETHER, words); p++) {
                 const void *even = at(t, a, p * step * lda + i), *odd = pairs && 2 * p + 1 < n_elements ? at(t, a, (2 * p + 1) * lda + i) : NULL;
                 if (m - i >= STRIP_M)
