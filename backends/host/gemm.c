@@ -114,9 +114,15 @@ INLINE void finish_plain(const yoke_dtype t, const struct block *b, int64_t i, i
             VECTOR_LOOP(p, left, 0, n, vstore_n(t, c, p, left, vfma(vset(factor), vload_n(t, c, p, left), vload(YOKE_F32, tile, p))););
 }
 
+/* Whether C is the product, or it plus what is there, and no sums wait in scratch. */
+INLINE bool is_plain(const struct block *b)
+{
+    return b->a->alpha == 1 && !b->sums && !(b->last && b->a->epilogue != YOKE_EPILOGUE_NONE);
+}
+
 INLINE void finish_tile(const yoke_dtype t, const struct block *b, int64_t i, int64_t rows, int64_t j, int64_t n, int64_t width)
 {
-    if (b->a->alpha == 1 && !b->sums && !(b->last && b->a->epilogue != YOKE_EPILOGUE_NONE))
+    if (is_plain(b))
         finish_plain(t, b, i, rows, j, n, width);
     else
         finish(t, b, i, rows, j, n, width);
@@ -156,24 +162,51 @@ INLINE void fetch_next(const struct block *b, int64_t from, int64_t to)
     }
 }
 
+/* One tile's sums: A's rows from i on where they lie, or from a strip of either kind. */
+INLINE void sum_tile(const bool pairs, const int n_vectors, const enum ending end, const struct block *b, int64_t i, void *out, const int64_t ldo)
+{
+    enum { WORD = sizeof(float) };
+    const struct yoke_gemm_args *a = b->a;
+    if (i < b->direct_m) {
+        const int64_t bytes = pairs ? sizeof(uint16_t) : sizeof(float), lda = a->lda * bytes;
+        const char *row = (const char *)a->a + b->batch * a->stride_a * bytes + (b->m0 + i) * lda + b->k0 * WORD;
+        tile_words(pairs, n_vectors, end, b->k, row, lda, WORD, b->panel, out, ldo);
+        return;
+    }
+    const char *strip = (const char *)(b->strips + (i - b->direct_m) / STRIP_M * b->g->strip_stride);
+    if (a->trans_a)
+        tile_words(pairs, n_vectors, end, b->k, strip + i % STRIP_M * WORD, WORD, STRIP_M * WORD, b->panel, out, ldo);
+    else
+        tile_words(pairs, n_vectors, end, b->k, strip + i % STRIP_M * STRIP_LD * WORD, STRIP_LD * WORD, WORD, b->panel, out, ldo);
+}
+
+/* A whole tile that goes from the registers to C; false where it has to go through the L1 cache. */
+INLINE bool sum_to_c(const bool pairs, const struct block *b, int64_t i, int64_t j)
+{
+    const struct yoke_gemm_args *a = b->a;
+    const float factor = b->first ? a->beta : 1;
+    char *c = (char *)a->c + (b->batch * a->stride_c + (b->m0 + i) * a->ldc + b->n0 + j) * (int64_t)yoke_dtype_bytes(a->out_dtype);
+    if (a->out_dtype == YOKE_F32 && factor == 0)
+        sum_tile(pairs, TILE_N, END_F32, b, i, c, a->ldc);
+    else if (a->out_dtype == YOKE_F32 && factor == 1)
+        sum_tile(pairs, TILE_N, END_ADD, b, i, c, a->ldc);
+    else if (pairs && a->out_dtype == YOKE_BF16 && factor == 0)
+        sum_tile(pairs, TILE_N, END_BF16, b, i, c, a->ldc);
+    else
+        return false;
+    return true;
+}
+
 INLINE void multiply_tiles(const bool pairs, const int n_vectors, const struct block *b, int64_t j, int64_t n)
 {
     const int64_t width = n_vectors * VL, step = tile_rows(n_vectors);
-    enum { WORD = sizeof(float) };
-    const struct yoke_gemm_args *a = b->a;
-    const int64_t lda = a->lda * (int64_t)(pairs ? sizeof(uint16_t) : sizeof(float));
-    const char *direct = (const char *)a->a + b->batch * a->stride_a * (lda / a->lda) + b->m0 * lda + b->k0 * WORD;
+    const bool whole = n == PANEL_N && is_plain(b);
     for (int64_t i = 0; i < b->m; i += step) {
-        const char *strip = (const char *)(b->strips + (i - b->direct_m) / STRIP_M * b->g->strip_stride);
         const int64_t rows = YOKE_MIN(step, b->m - i);
-        if (!b->first || a->beta != 0) fetch_tile(b, i, rows, j, n);
+        if (!b->first || b->a->beta != 0) fetch_tile(b, i, rows, j, n);
         fetch_next(b, b->next_rows * i / b->m, b->next_rows * (i + rows) / b->m);
-        if (i < b->direct_m)
-            tile_words(pairs, n_vectors, b->k, direct + i * lda, lda, WORD, b->panel, b->tile);
-        else if (b->a->trans_a)
-            tile_words(pairs, n_vectors, b->k, strip + i % STRIP_M * WORD, WORD, STRIP_M * WORD, b->panel, b->tile);
-        else
-            tile_words(pairs, n_vectors, b->k, strip + i % STRIP_M * STRIP_LD * WORD, STRIP_LD * WORD, WORD, b->panel, b->tile);
+        if (n_vectors == TILE_N && whole && rows == step && sum_to_c(pairs, b, i, j)) continue;
+        sum_tile(pairs, n_vectors, END_F32, b, i, b->tile, width);
         HOST_BY_TYPE(b->a->out_dtype, finish_tile, b, i, rows, j, n, width);
     }
 }
@@ -187,6 +220,11 @@ INLINE void multiply_panel(const bool pairs, const struct block *b, int64_t j, i
     default: multiply_tiles(pairs, 3, b, j, n); break;
     }
 }
+
+static __attribute__((noinline)) void panel_of_f32(const struct block *b, int64_t j, int64_t n, int64_t n_vectors) { multiply_panel(false, b, j, n, n_vectors); }
+#ifdef HOST_BF16
+static __attribute__((noinline)) void panel_of_pairs(const struct block *b, int64_t j, int64_t n, int64_t n_vectors) { multiply_panel(true, b, j, n, n_vectors); }
+#endif
 
 /* Panels of three vectors; of four that are left two and two. */
 static int64_t panel_vectors(int64_t left)
@@ -202,7 +240,12 @@ INLINE void multiply_chunk(const yoke_dtype t, const bool pairs, struct block *b
         const int64_t n_vectors = panel_vectors(b->n - j), n = YOKE_MIN(n_vectors * VL, b->n - j);
         pack_b(t, pairs, b, j, n, n_vectors * VL);
         see_next(t, pairs, b, j + n);
-        multiply_panel(pairs, b, j, n, n_vectors);
+#ifdef HOST_BF16
+        if (pairs)
+            panel_of_pairs(b, j, n, n_vectors);
+        else
+#endif
+            panel_of_f32(b, j, n, n_vectors);
         j += n;
     }
 }

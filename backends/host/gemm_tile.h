@@ -26,8 +26,13 @@ INLINE vf multiply_words(const bool pairs, vf s, const void *a, vf row)
     return vfma(vset(x), row, s);
 }
 
-/** out[i, :] = sum over p < k of A(i, p) b[p, :], A(i, p) at a + i ra + p ca bytes; b and out are rows of n_vectors vectors. */
-INLINE void tile_words(const bool pairs, const int n_vectors, int64_t k, const char *a, const int64_t ra, const int64_t ca, const float *b, float *out)
+/* Where the sums go: to rows of f32 or bf16, or are added to rows of f32. */
+enum ending { END_F32, END_BF16, END_ADD };
+
+/** out[i, :] = sum over p < k of A(i, p) b[p, :], A(i, p) at a + i ra + p ca bytes; b is rows of n_vectors vectors, out's are ldo
+ *  elements apart. */
+INLINE void tile_words(const bool pairs, const int n_vectors, const enum ending end, int64_t k, const char *a, const int64_t ra, const int64_t ca,
+                       const float *b, void *out, const int64_t ldo)
 {
     const int rows = tile_rows(n_vectors);
     vf s[STRIP_M];
@@ -43,7 +48,13 @@ INLINE void tile_words(const bool pairs, const int n_vectors, int64_t k, const c
             for (int j = 0; j < n_vectors; j++) s[i * n_vectors + j] = multiply_words(pairs, s[i * n_vectors + j], a + i * ra + p * ca, row[j]);
     }
 #pragma GCC unroll 24
-    for (int i = 0; i < STRIP_M; i++) vstore(YOKE_F32, out, i * VL, s[i]);
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 3
+        for (int j = 0; j < n_vectors; j++) {
+            const int64_t at_out = i * ldo + j * VL;
+            const vf sum = s[i * n_vectors + j];
+            vstore(end == END_BF16 ? YOKE_BF16 : YOKE_F32, out, at_out, end == END_ADD ? vload(YOKE_F32, out, at_out) + sum : sum);
+        }
 }
 
 /* ---- packing ---- */
