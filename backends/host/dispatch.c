@@ -74,13 +74,19 @@ DISPATCH(gemm, bias_backward, dtype, NO_EDGE)
 static int gemm_first_isa(const struct host_device *d) { return d->onednn ? 1 : 0; }
 
 /*
- * Where the CPU has AVX-512 the own panels are as fast as oneDNN 2.6 or faster (bench/results/gemm-host.txt), for bf16 only
- * with AVX512-BF16, without which they widen it. Elsewhere oneDNN is asked first.
+ * Measured beside oneDNN 2.6 (bench/host_gemm, bench/results/gemm-host.txt): bf16 by AVX512-BF16 is faster in own panels, in all
+ * shapes of a training step; without these instructions they widen it, and oneDNN is faster. In f32 oneDNN multiplies plain
+ * matrices without packing them, which own panels of AVX-512 do not reach; but it slows down where rows of B or C are a
+ * multiple of a page apart (they share few sets of the caches, at some addresses down to a third), where a transposed B
+ * is short and where B or C is long. Below AVX-512 oneDNN is asked first.
  */
-static bool own_is_fast(const struct host_device *d, yoke_dtype dtype)
+static bool own_is_faster(const struct host_device *d, const struct yoke_gemm_args *a)
 {
+    enum { PAGE = 1024, SHORT_K = 512, LONG = 16384 };
     const struct host_isa *best = d->isas[0];
-    return dtype == YOKE_BF16 ? best->bf16 : best->avx512;
+    if (a->dtype == YOKE_BF16) return best->bf16;
+    if (a->dtype != YOKE_F32) return best->avx512;
+    return best->avx512 && (a->ldb % PAGE == 0 || a->ldc % PAGE == 0 || (a->trans_b && a->K < SHORT_K) || a->K > LONG || a->M > LONG);
 }
 
 /* NULL: oneDNN. */
@@ -88,7 +94,7 @@ static const struct host_isa *gemm_choice(const yoke_device *device, const struc
 {
     const struct host_device *d = host_device(device);
     const int first = gemm_first_isa(d);
-    const bool library = d->onednn && !own_is_fast(d, args->dtype) && host_onednn_offers(device, args);
+    const bool library = d->onednn && !own_is_faster(d, args) && host_onednn_offers(device, args);
     int variant = yokei_variant_at(device, YOKE_OP_gemm, args->dtype, YOKEI_GEMM_SIZE(args), YOKEI_GEMM_EDGE(args), library ? 0 : first);
     if (variant < first && !library && !yokei_variant_is_forced(device, YOKE_OP_gemm) && !host_onednn_offers(device, args))
         variant = first; /* a file chose the library for products like this one */
