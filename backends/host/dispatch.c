@@ -86,7 +86,8 @@ static bool own_is_faster(const struct host_device *d, const struct yoke_gemm_ar
     const struct host_isa *best = d->isas[0];
     if (a->dtype == YOKE_BF16) return best->bf16;
     if (a->dtype != YOKE_F32) return best->avx512;
-    return best->avx512 && (a->ldb % PAGE == 0 || a->ldc % PAGE == 0 || (a->trans_b && a->K < SHORT_K) || a->K > LONG || a->M > LONG);
+    const bool far_rows = a->ldc % PAGE == 0 || (!a->trans_b && a->ldb % PAGE == 0), short_rows = a->trans_b && a->K < SHORT_K;
+    return best->avx512 && (far_rows || short_rows || a->K > LONG || a->M > LONG);
 }
 
 /* NULL: oneDNN. */
