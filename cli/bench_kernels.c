@@ -140,7 +140,8 @@ yoke_status cli_bench_kernels(const struct cli_context *context)
     YOKE_TRY(kernels_select(o, &b.selection));
     YOKE_TRY(kernels_check_sizes(o, &b.selection));
     const int threads = cli_is_set(o, "threads") ? (int)cli_int(o, "threads") : topology.n_cores;
-    cli_with_threads(threads);
+    if (strncmp(b.table.device, "host", 4)) cli_with_sleeping_threads(threads); /* the triads beside it run in OpenMP's */
+    else cli_with_threads(threads);
     YOKE_TRY(yoke_device_open(b.table.device, NULL, &b.device));
     yoke_status status = bench_device(&b, threads);
     yoke_device_close(b.device);

@@ -79,6 +79,15 @@ bool cli_in_child(cli_work work, const void *argument, void *result, size_t byte
     return good;
 }
 
+void cli_with_sleeping_threads(int n)
+{
+    const char *policy = getenv("OMP_WAIT_POLICY");
+    const bool sleep = policy && !strcasecmp(policy, "passive");
+    setenv("OMP_WAIT_POLICY", "passive", 1);
+    if (!sleep) unsetenv("OMP_NUM_THREADS"); /* so that the program begins anew */
+    cli_with_threads(n);
+}
+
 void cli_with_threads(int n)
 {
     static const char *const names[] = { "OMP_NUM_THREADS", "POCL_MAX_PTHREAD_COUNT", "OPENBLAS_NUM_THREADS" };

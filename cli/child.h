@@ -19,5 +19,7 @@ bool cli_in_child(cli_work work, const void *argument, void *result, size_t byte
  * the program anew where they differ. Returns in the process that has them.
  */
 void cli_with_threads(int n);
+/** The same, where OpenMP's threads, which are not the device's, must not spin on its cores when they have nothing to do. */
+void cli_with_sleeping_threads(int n);
 
 #endif
