@@ -76,6 +76,19 @@ INLINE void greatest(float *s, int64_t n_keys, bool masked, int64_t j0, int64_t 
         }
 }
 
+/* Two keys' P of a group, stored, and added to l. */
+INLINE void exponentials(const yoke_dtype t, const float *s, float *p, int64_t j, float c, const vf base[GROUP], vf l[GROUP][2], const bool has_second)
+{
+    for (int g = 0; g < GROUP; g++) {
+        const int64_t at = j * QUERIES + g * VL;
+        const vf first = vexp2(vfma(vload(YOKE_F32, s, at), vset(c), -base[g]));
+        vf second = { 0 };
+        if (has_second) second = vexp2(vfma(vload(YOKE_F32, s, at + QUERIES), vset(c), -base[g]));
+        l[g][0] += first, l[g][1] += second;
+        store_by_pair(t, p, j, g * VL, first, second, has_second);
+    }
+}
+
 /*
  * A group's scores to P, rounded and by pairs, or with `raw` as they are in the place of the scores; max and sum are carried on, factor =
  * exp(old max - new max). All pointers are to the group's first column.
@@ -96,17 +109,9 @@ INLINE void softmax_group(const yoke_dtype t, const bool raw, float *s, float *p
         vstore(YOKE_F32, max, g * VL, m);
         vstore(YOKE_F32, factor, g * VL, keep);
     }
-    for (int64_t j = 0; j < n_keys; j += 2) {
-        const bool has_second = j + 1 < n_keys;
-        for (int g = 0; g < GROUP; g++) {
-            float *at_s = s + j * QUERIES + g * VL;
-            const vf first = vexp2(vfma(vload(YOKE_F32, at_s, 0), vset(c), -base[g]));
-            vf second = { 0 };
-            if (has_second) second = vexp2(vfma(vload(YOKE_F32, at_s, QUERIES), vset(c), -base[g]));
-            l[g][0] += first, l[g][1] += second;
-            store_by_pair(raw ? YOKE_F32 : t, raw ? s : p, j, g * VL, first, second, has_second);
-        }
-    }
+    int64_t j = 0;
+    for (; j + 2 <= n_keys; j += 2) exponentials(raw ? YOKE_F32 : t, s, raw ? s : p, j, c, base, l, true);
+    if (j < n_keys) exponentials(raw ? YOKE_F32 : t, s, raw ? s : p, j, c, base, l, false);
     for (int g = 0; g < GROUP; g++) vstore(YOKE_F32, sum, g * VL, l[g][0] + l[g][1]);
 }
 
@@ -135,6 +140,7 @@ INLINE void attend_part(const yoke_dtype t, const struct forward *f, const struc
 {
     const int64_t D = f->a->D, Dp = f->Dp, first = block * QUERIES + part.first;
     const bool edge = f->a->causal && j0 == t0;
+    const enum tile_start start = j0 == 0 ? TILE_ZERO : TILE_SCALE;
     float *o = b->o + first * Dp, *s = b->s + part.first, *p = b->p + part.first;
     scores(t, part.n_keys, part.count, D, b->k, b->qt + block * QUERIES * D + part.first, s);
     if (f->a->scale < 0) negate(s, part.n_keys, part.count);
@@ -150,26 +156,28 @@ INLINE void attend_part(const yoke_dtype t, const struct forward *f, const struc
         drop_group(t, &b->drop, s + i, p + i, part.n_keys, j0, query);
     }
     if (edge && b->v_special) {
-        add_to_queries(t, TILE_SCALE, part.count, 0, p, b->v, Dp, o, b->factor);
+        add_to_queries(t, start, part.count, 0, p, b->v, Dp, o, b->factor);
         masked_product((struct masked){ true, t0 + part.first, j0 }, part.count, Dp, part.n_keys, widen_by_pair(t, b->p, part.n_keys, b->s) + part.first,
                        1, QUERIES, b->wide, Dp, o, Dp);
         return;
     }
-    add_to_queries(t, TILE_SCALE, part.count, part.n_keys, p, b->v, Dp, o, b->factor);
+    add_to_queries(t, start, part.count, part.n_keys, p, b->v, Dp, o, b->factor);
 }
 
 INLINE void store_outputs(const yoke_dtype t, const struct forward *f, const struct buffers *b, int64_t batch, int64_t head, int64_t t0,
                           int64_t n)
 {
     const struct yoke_attention_forward_args *a = f->a;
-    for (int64_t i = 0; i < n; i++) {
-        void *o = at_mut(t, a->o, (batch * a->T + t0 + i) * a->ldo + head * a->D);
-        const vf factor = vset(b->drop.by.scale / b->sum[i]);
-        for (int64_t d = 0; d < a->D; d += VL) vstore_n(t, o, d, a->D - d, vload(YOKE_F32, b->o, i * f->Dp + d) * factor);
-    }
+    const int64_t D = a->D, Dp = f->Dp, ld = a->ldo;
+    const float *sums = b->sum, *rows = b->o, scale = b->drop.by.scale;
+    void *o = at_mut(t, a->o, (batch * a->T + t0) * ld + head * D);
+    for (int64_t i = 0; i < n; i++) store_row(t, rows + i * Dp, scale / sums[i], D, at_mut(t, o, i * ld));
     if (!a->lse) return;
     float *lse = (float *)a->lse + (batch * a->H + head) * a->T + t0;
-    for (int64_t i = 0; i < n; i++) lse[i] = fmaf(b->max[i], LN2_HIGH, fmaf(b->max[i], LN2_LOW, logf(b->sum[i])));
+    for (int64_t i = 0; i < n; i += VL) {
+        const vf max = vload(YOKE_F32, b->max, i), log_sum = vlog(vload(YOKE_F32, sums, i));
+        vstore_n(YOKE_F32, lse, i, n - i, vfma(max, vset(LN2_HIGH), vfma(max, vset(LN2_LOW), log_sum)));
+    }
 }
 
 /* What a chunk begins with: queries across, and no keys seen. */
@@ -178,9 +186,8 @@ INLINE void begin_chunk(const yoke_dtype t, const struct forward *f, struct buff
     const struct yoke_attention_forward_args *a = f->a;
     const int64_t n_blocks = host_ceil_div(n, QUERIES);
     b->drop = (struct drop){ yokei_dropout(a->p, a->key), a->sample_start + batch, a->head_start + head };
-    memset(b->o, 0, (size_t)(n_blocks * QUERIES * f->Dp) * sizeof(float));
-    memset(b->sum, 0, CHUNK_QUERIES * sizeof(float));
-    for (int64_t i = 0; i < CHUNK_QUERIES; i++) b->max[i] = -INFINITY;
+    memset(b->sum, 0, (size_t)(n_blocks * QUERIES) * sizeof(float));
+    for (int64_t i = 0; i < n_blocks * QUERIES; i++) b->max[i] = -INFINITY;
     for (int64_t i = 0; i < n_blocks; i++)
         pack_across(t, at(t, a->q, (batch * a->T + t0 + i * QUERIES) * a->ldq + head * a->D), a->ldq, YOKE_MIN(n - i * QUERIES, QUERIES), a->D,
                     b->qt + i * QUERIES * a->D);
@@ -193,7 +200,7 @@ INLINE void load_keys(const yoke_dtype t, const struct forward *f, struct buffer
     const void *v = at(t, a->v, row * a->ldv + kv_head * a->D);
     pack_left(t, at(t, a->k, row * a->ldk + kv_head * a->D), a->ldk, n_keys, a->D, b->k);
     pack_along(t, v, a->ldv, n_keys, a->D, f->Dp, b->v);
-    b->v_special = edge && has_special(t, v, a->ldv, n_keys, a->D);
+    b->v_special = edge && has_special(t, b->v, along_words(t, host_round_up(n_keys, in_pairs(t) ? 2 : 1), f->Dp));
     if (b->v_special) widen_rows(t, v, a->ldv, n_keys, a->D, b->wide, f->Dp, f->Dp);
 }
 
@@ -245,6 +252,9 @@ static yoke_status host_attention_forward_run(yoke_stream *stream, const struct 
     YOKE_TRY(yokei_scratch(stream, YOKE_OP_attention_forward, (size_t)host_n_threads(stream->device) * f.thread_floats * sizeof(float), &scratch));
     f.scratch = scratch;
     f.n_chunks = host_ceil_div(a->T, CHUNK_QUERIES);
-    host_for_units(stream, a->B * a->H * f.n_chunks, forward_unit, &f);
+    if (f.n_chunks == 1)
+        host_for_equal_units(stream, a->B * a->H, forward_unit, &f);
+    else
+        host_for_units(stream, a->B * a->H * f.n_chunks, forward_unit, &f);
     return YOKE_OK;
 }

@@ -10,6 +10,7 @@
 
 #include "backends/host/attention_blocks.h"
 #include "backends/host/kernels.h"
+#include "backends/host/log.h"
 #include "backends/host/random.h"
 
 enum { MOST_D = 1024 };
@@ -17,21 +18,30 @@ enum { MOST_D = 1024 };
 /** Channels padded to whole vectors. */
 static inline int64_t attention_padded(int64_t D) { return host_round_up(D, VL); }
 
-/** All bits of the lanes that are infinite or NaN; and whether there is a lane with bits. */
-INLINE vi vspecial(vf x) { return ((vi)x & 0x7f800000) == 0x7f800000; }
-INLINE bool vany(vi x)
+/** The lanes that are infinite or NaN, and whether there are any. */
+INLINE vmask vspecial(vf x)
 {
+#ifdef HOST_AVX512
+    return _mm512_cmpeq_epi32_mask((__m512i)((vi)x & 0x7f800000), _mm512_set1_epi32(0x7f800000));
+#else
+    return ((vi)x & 0x7f800000) == 0x7f800000;
+#endif
+}
+INLINE bool any_lane(vmask m)
+{
+#ifdef HOST_AVX512
+    return m != 0;
+#else
     int32_t any = 0;
-    for (int lane = 0; lane < VL; lane++) any |= x[lane];
+    for (int lane = 0; lane < VL; lane++) any |= m[lane];
     return any != 0;
+#endif
 }
 
 /**
  * Exponentials are powers of 2: exp(scale s - m) = 2^(c s - m'), c = scale log2(e) rounded, m' = m log2(e). c is above 0: where scale is
  * not, scores change their sign first.
  */
-#define LN2_HIGH 0x1.62e43p-1f
-#define LN2_LOW -0x1.05c61p-29f
 INLINE float exponent_factor(float scale) { return (float)(fabs((double)scale) * 1.44269504088896340736); }
 INLINE void negate(float *s, int64_t n_keys, int64_t columns)
 {
@@ -53,6 +63,13 @@ INLINE struct part part_of(bool edge, int64_t n_queries, int64_t n_keys, int64_t
     return (struct part){ first, YOKE_MIN(count, HALF), YOKE_MIN(n_keys, first + HALF) };
 }
 
+/** A row of f32 times a factor, rounded. */
+INLINE void store_row(const yoke_dtype t, const float *x, float factor, int64_t D, void *to)
+{
+    const vf f = vset(factor);
+    VECTOR_LOOP(d, n, 0, D, vstore_n(t, to, d, n, vload(YOKE_F32, x, d) * f););
+}
+
 /** Lanes' query numbers of vector v of the block that begins at query t0. */
 INLINE vi query_numbers(int64_t t0, int v)
 {
@@ -71,13 +88,16 @@ INLINE void pair_words(const struct drop *d, int64_t j0, int i, int64_t t0, int 
     vphilox(d->by.key, vset_u((uint32_t)(j0 / 4 + i)), (vu)query_numbers(t0, v), vset_u((uint32_t)d->sample), vset_u((uint32_t)d->head), words);
 }
 
-/** Whether any of n rows of x is infinite or NaN: then 0 times it is not 0. */
-INLINE bool has_special(const yoke_dtype t, const void *x, int64_t ld, int64_t n, int64_t D)
+/** Whether any of so many words of an operand is, or holds a bf16 that is, infinite or NaN: then 0 times it is not 0. */
+INLINE bool has_special(const yoke_dtype t, const float *x, int64_t words)
 {
-    vi special = { 0 };
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t d = 0; d < D; d += VL) special |= vspecial(vload_n(t, x, i * ld + d, D - d));
-    return vany(special);
+    vmask special = { 0 };
+    for (int64_t i = 0; i < words; i += VL) {
+        const vf v = vload(YOKE_F32, x, i);
+        special |= vspecial(v);
+        if (in_pairs(t)) special |= vspecial((vf)((vi)v << 16));
+    }
+    return any_lane(special);
 }
 
 /**

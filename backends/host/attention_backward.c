@@ -22,7 +22,7 @@ struct backward {
     int64_t n_chunks, n_blocks;  /* of keys; of queries */
     int64_t group;               /* most query heads of a key/value head */
     size_t thread_floats, slot_floats;
-    int n_threads, n_slots;      /* slots: key/value heads in work at a time */
+    int n_threads, n_slots;      /* slots: key/value heads in work at a time, where threads share heads, else threads */
     bool by_chunks;              /* threads share heads */
     float *threads, *slots;
     atomic_llong *done;          /* [n_slots][n_chunks]: how far a chunk is, in steps; see wait_for */
@@ -53,7 +53,7 @@ static struct backward describe(const yoke_device *device, const struct yoke_att
     w.n_blocks = host_ceil_div(a->T, QUERIES);
     for (int64_t h = 0; h < a->Hkv; h++) w.group = YOKE_MAX(w.group, yokei_first_head(w.groups, h + 1) - yokei_first_head(w.groups, h));
     w.by_chunks = w.n_chunks > 1 && heads < 4 * w.n_threads && heads % w.n_threads != 0;
-    w.n_slots = (int)YOKE_MIN(w.n_threads, YOKE_MAX(1, heads));
+    w.n_slots = w.by_chunks ? (int)YOKE_MIN(w.n_threads, heads) : w.n_threads;
     w.thread_floats = (size_t)(5 * CHUNK_KEYS * w.Dp + 2 * QUERIES * D + 2 * QUERIES * w.Dp + 5 * KEYS * QUERIES + 3 * QUERIES * w.Dp);
     w.slot_floats = (size_t)host_round_up((w.n_chunks > 1 ? w.group * w.Tq : QUERIES) * w.Dp + 3 * w.group * w.Tq, 16);
     return w;
@@ -62,15 +62,14 @@ static struct backward describe(const yoke_device *device, const struct yoke_att
 /* The scratch: threads' buffers, slots, counters on lines of their own. */
 static size_t scratch_bytes(const struct backward *w)
 {
-    const int n_threads = w->by_chunks ? w->n_threads : w->n_slots;
-    return ((size_t)n_threads * w->thread_floats + (size_t)w->n_slots * w->slot_floats) * sizeof(float) +
+    return ((size_t)w->n_threads * w->thread_floats + (size_t)w->n_slots * w->slot_floats) * sizeof(float) +
            (w->by_chunks ? (size_t)(w->n_slots * w->n_chunks + 1) * sizeof(atomic_llong) : 0);
 }
 
 static void place_scratch(struct backward *w, void *scratch)
 {
     w->threads = scratch;
-    w->slots = w->threads + (size_t)(w->by_chunks ? w->n_threads : w->n_slots) * w->thread_floats;
+    w->slots = w->threads + (size_t)w->n_threads * w->thread_floats;
     if (!w->by_chunks) return;
     w->next = (void *)(w->slots + (size_t)w->n_slots * w->slot_floats);
     w->done = w->next + 1;
@@ -139,28 +138,35 @@ INLINE void store_gradients(const yoke_dtype t, const struct buffers *b, int64_t
     store_both_ways(t, b->ds, b->ds_by_pair, j, column, ds[0], ds[1], has_second);
 }
 
-/* One vector of queries against a block of keys: columns of s and dp to P and dS. Returns where something was not finite, if `masked`. */
-INLINE vi gradient_vector(const yoke_dtype t, const struct buffers *b, int64_t column, int64_t n_keys, const struct queries *q, bool masked, int64_t j0)
+/* Keys j and, where n is 2, j + 1 against a vector of queries. */
+INLINE void gradient_keys(const yoke_dtype t, const struct buffers *b, int64_t column, int64_t j, const int n, const struct queries *q, bool masked,
+                          int64_t j0, vmask *special)
 {
-    vi special = { 0 };
-    for (int64_t j = 0; j < n_keys; j += 2) {
-        vf p[2] = { { 0 }, { 0 } }, ds[2] = { { 0 }, { 0 } };
-        for (int e = 0; e < 2 && j + e < n_keys; e++) {
-            const int64_t at = (j + e) * QUERIES + column;
-            const vf s = vload(YOKE_F32, b->s, at), slope = vload(YOKE_F32, b->dp, at);
-            if (masked) special |= vspecial(s) | vspecial(slope);
-            gradient_pair(s, slope, q, masked, j0 + j + e, NULL, vset_u(0), &p[e], &ds[e]);
-        }
-        store_gradients(t, b, j, column, p, ds, j + 1 < n_keys);
+    vf p[2] = { { 0 }, { 0 } }, ds[2] = { { 0 }, { 0 } };
+    for (int e = 0; e < n; e++) {
+        const int64_t at = (j + e) * QUERIES + column;
+        const vf s = vload(YOKE_F32, b->s, at), slope = vload(YOKE_F32, b->dp, at);
+        if (masked) *special |= vspecial(s) | vspecial(slope);
+        gradient_pair(s, slope, q, masked, j0 + j + e, NULL, vset_u(0), &p[e], &ds[e]);
     }
+    store_gradients(t, b, j, column, p, ds, n == 2);
+}
+
+/* One vector of queries against a block of keys: columns of s and dp to P and dS. Returns where something was not finite, if `masked`. */
+INLINE vmask gradient_vector(const yoke_dtype t, const struct buffers *b, int64_t column, int64_t n_keys, const struct queries *q, bool masked, int64_t j0)
+{
+    vmask special = { 0 };
+    int64_t j = 0;
+    for (; j + 2 <= n_keys; j += 2) gradient_keys(t, b, column, j, 2, q, masked, j0, &special);
+    if (j < n_keys) gradient_keys(t, b, column, j, 1, q, masked, j0, &special);
     return special;
 }
 
 /* The same with dropout: first in place, as one draw serves four keys that lie apart, then two by two. */
-INLINE vi gradient_vector_dropped(const yoke_dtype t, const struct buffers *b, int64_t column, int64_t n_keys, const struct queries *q, bool masked,
+INLINE vmask gradient_vector_dropped(const yoke_dtype t, const struct buffers *b, int64_t column, int64_t n_keys, const struct queries *q, bool masked,
                                   int64_t j0, int64_t query)
 {
-    vi special = { 0 };
+    vmask special = { 0 };
     for (int i = 0; i < 16 && i < n_keys; i++) {
         vu words[4];
         pair_words(&b->drop, j0, i, query, 0, words);
@@ -198,7 +204,7 @@ INLINE void gradient_part(const yoke_dtype t, const struct backward *w, struct b
 {
     const struct yoke_attention_backward_args *a = w->a;
     const bool edge = a->causal && j0 == q->t0;
-    vi special = { 0 };
+    vmask special = { 0 };
     scores(t, part.n_keys, part.count, a->D, k, b->qt + part.first, b->s + part.first);
     scores(t, part.n_keys, part.count, a->D, v, b->d_ot + part.first, b->dp + part.first);
     if (a->scale < 0) negate(b->s + part.first, part.n_keys, part.count);
@@ -212,7 +218,7 @@ INLINE void gradient_part(const yoke_dtype t, const struct backward *w, struct b
         else
             gradient_vector(t, b, i, part.n_keys, &lanes, false, j0);
     }
-    b->special |= edge && vany(special);
+    b->special |= edge && any_lane(special);
 }
 
 /* ---- products ---- */
@@ -277,13 +283,14 @@ INLINE void differentiate(const yoke_dtype t, const struct backward *w, struct b
 INLINE void row_sums(const yoke_dtype t, const struct backward *w, int64_t row, int64_t head, int64_t n, float *delta)
 {
     const struct yoke_attention_backward_args *a = w->a;
+    const int64_t D = a->D;
     for (int64_t i = 0; i < n; i += VL) {
         vf sums[VL];
         for (int64_t k = 0; k < VL; k++) {
             const int64_t r = row + YOKE_MIN(i + k, n - 1);
             const void *d_o = at(t, a->d_o, r * a->lddo + head * a->D), *o = at(t, a->o, r * a->ldo + head * a->D);
             sums[k] = (vf){ 0 };
-            for (int64_t d = 0; d < a->D; d += VL) sums[k] = vfma(vload_n(t, d_o, d, a->D - d), vload_n(t, o, d, a->D - d), sums[k]);
+            VECTOR_LOOP(d, m, 0, D, sums[k] = vfma(vload_n(t, d_o, d, m), vload_n(t, o, d, m), sums[k]););
         }
         transpose_square(sums);
         for (int half = VL / 2; half; half /= 2)
@@ -308,10 +315,9 @@ INLINE void load_statistics(const yoke_dtype t, const struct backward *w, int64_
 }
 
 /* Rounded rows of a sum times a factor. */
-INLINE void store_rows(const yoke_dtype t, const float *sum, int64_t Dp, float factor, int64_t T, int64_t D, void *x, int64_t ld)
+INLINE void store_rows(const yoke_dtype t, const float *sum, int64_t Dp, float factor, int64_t n, int64_t D, void *x, int64_t ld)
 {
-    for (int64_t i = 0; i < T; i++)
-        for (int64_t d = 0; d < D; d += VL) vstore_n(t, at_mut(t, x, i * ld), d, D - d, vload(YOKE_F32, sum, i * Dp + d) * factor);
+    for (int64_t i = 0; i < n; i++) store_row(t, sum + i * Dp, factor, D, at_mut(t, x, i * ld));
 }
 
 /* The chunk's keys and values. */
@@ -437,6 +443,8 @@ yoke_status HOST_NAME(host_attention_backward_run)(yoke_stream *stream, const st
     place_scratch(&w, scratch);
     if (w.by_chunks)
         host_for_units(stream, w.n_threads, backward_units, &w);
+    else if (w.n_chunks == 1)
+        host_for_equal_units(stream, a->B * a->Hkv, backward_head, &w);
     else
         host_for_units(stream, a->B * a->Hkv, backward_head, &w);
     return YOKE_OK;

@@ -45,8 +45,11 @@ INLINE int64_t by_key_words(const yoke_dtype t, int64_t key, int64_t column) { r
 INLINE void copy_rows(const uint16_t *x, int64_t ld, int64_t n, int64_t D, uint32_t *to)
 {
     const int64_t words = host_round_up(D, 2 * VL) / 2;
-    for (int64_t i = 0; i < n; i++, x += ld, to += words)
-        for (int64_t d = 0; d < D; d += 2 * VL) store_pairs(to + d / 2, load_elements(x + d, D - d));
+    for (int64_t i = 0; i < n; i++, x += ld, to += words) {
+        int64_t d = 0;
+        for (; d + 2 * VL <= D; d += 2 * VL) memcpy(to + d / 2, x + d, sizeof(vu));
+        if (d < D) store_pairs(to + d / 2, load_elements(x + d, D - d));
+    }
 }
 #endif
 

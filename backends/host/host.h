@@ -90,6 +90,8 @@ void host_for(yoke_stream *stream, int64_t n, int64_t grain, host_range *run, co
 /** Call run(context, unit, thread) for each unit of unequal work, thread in [0, n_threads), the first units first. */
 typedef void host_unit(const void *context, int64_t unit, int thread);
 void host_for_units(yoke_stream *stream, int64_t n_units, host_unit *run, const void *context);
+/** The same for short units of equal work: each thread takes units that follow each other, the same ones every time, so it finds in its cache what it wrote. */
+void host_for_equal_units(yoke_stream *stream, int64_t n_units, host_unit *run, const void *context);
 static inline int host_n_threads(const yoke_device *device) { return host_device(device)->n_threads; }
 
 /** Rows per piece, so that a piece is worth a thread's start. */

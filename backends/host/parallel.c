@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host: the two loops over threads that every op uses, and the type check that every `can` begins with. Either one thread works or the whole
+ * Host: the loops over threads that every op uses, and the type check that every `can` begins with. Either one thread works or the whole
  * team is called, though some get nothing: libgomp ends the threads that a smaller team does not need, and starts them again for the next one.
  */
 #include "backends/host/host.h"
@@ -33,6 +33,17 @@ void host_for_units(yoke_stream *stream, int64_t n_units, host_unit *run, const 
         return;
     }
 #pragma omp parallel for num_threads(all) schedule(dynamic, 1)
+    for (int64_t unit = 0; unit < n_units; unit++) run(context, unit, omp_get_thread_num());
+}
+
+void host_for_equal_units(yoke_stream *stream, int64_t n_units, host_unit *run, const void *context)
+{
+    const int all = host_n_threads(stream->device);
+    if (YOKE_MIN(all, n_units) <= 1) {
+        for (int64_t unit = 0; unit < n_units; unit++) run(context, unit, 0);
+        return;
+    }
+#pragma omp parallel for num_threads(all) schedule(static)
     for (int64_t unit = 0; unit < n_units; unit++) run(context, unit, omp_get_thread_num());
 }
 

@@ -90,6 +90,15 @@ static yoke_status issue_long_unmasked(yoke_device *device, yoke_stream *stream,
     return long_backward(device, stream, cost, dtype, o, false);
 }
 
+/* Fewer heads than threads, and too few keys to share. */
+static yoke_status issue_one_head(yoke_device *device, yoke_stream *stream, struct yoke_cost *cost, yoke_dtype dtype, const struct outputs *o)
+{
+    const struct yoke_attention_backward_args args = YOKE_ARGS(
+        attention_backward, .dtype = dtype, .causal = true, .B = 1, .T = TIME, .H = 1, .Hkv = 1, .D = HEAD, .scale = 0.2f, QKV, .o = in[0], .ldo = HEAD,
+        .d_o = in[0], .lddo = HEAD, .lse = in[2], .dq = o->array[0], .lddq = HEAD, .dk = o->array[1], .lddk = HEAD, .dv = o->array[2], .lddv = HEAD);
+    return stream ? yoke_attention_backward(stream, &args) : yoke_attention_backward_can(device, &args, cost);
+}
+
 static const struct {
     const char *name;
     issue *issue;
@@ -106,6 +115,7 @@ static const struct {
     { "grad_norm", issue_grad_norm, true },
     { "attention_forward", issue_attention_forward, true },
     { "attention_backward", issue_attention_backward, true },
+    { "attention_backward of one head", issue_one_head, true },
     { "attention_backward of chunks", issue_long_backward, true },
     { "attention_backward of chunks, unmasked", issue_long_unmasked, true },
 };
