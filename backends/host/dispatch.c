@@ -74,8 +74,8 @@ DISPATCH(gemm, bias_backward, dtype, NO_EDGE)
 static int gemm_first_isa(const struct host_device *d) { return d->onednn ? 1 : 0; }
 
 /*
- * Measured beside oneDNN 2.6 (bench/host_gemm, bench/results/gemm-host-shapes.txt): bf16 by AVX512-BF16 is faster in own panels, in all
- * shapes of a training step; without these instructions they widen it, and oneDNN is faster. In f32 oneDNN multiplies plain
+ * Measured beside oneDNN 2.6 (bench/host_gemm, bench/results/gemm-host-shapes.txt): bf16 by AVX512-BF16 in own panels is faster or slower by
+ * mood of the machine, and as fast in a training step; without these instructions they widen it, and oneDNN is faster. In f32 oneDNN multiplies plain
  * matrices without packing them, which own panels of AVX-512 do not reach; but it slows down where rows of B or C are a
  * multiple of a page apart, where a transposed B has short rows, and where K or M is long. Below AVX-512 oneDNN is asked first.
  */
