@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Host: activations. Maths, types and bounds: include/yoke/ops/act.h */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("schedule-insns") /* chains of 20 dependent operations: several elements' must be woven into each other */
+#endif
 #include "backends/host/kernels.h"
+#include "backends/host/normal.h"
 
 #define PROTOTYPES(op) YOKE_OP_FUNCTIONS(host, op)
 YOKE_ACT_OPS(PROTOTYPES)
@@ -10,7 +14,7 @@ const struct yoke_act_ops HOST_NAME(host_act_ops) = { YOKE_ACT_OPS(ENTRY) };
 /* ---- forward ---- */
 INLINE void gelu_elements(const yoke_dtype t, const void *x, void *y, int64_t from, int64_t to)
 {
-    VECTOR_LOOP(i, n, from, to, vstore_n(t, y, i, n, gelu(vload_n(t, x, i, n))););
+    MAP_1(t, 2, from, to, y, x, v, gelu(v));
 }
 
 static void gelu_forward_range(const void *context, int64_t from, int64_t to)
@@ -62,18 +66,14 @@ void HOST_NAME(host_gelu_rows)(yoke_stream *stream, yoke_dtype dtype, int64_t ro
 /* ---- backward ---- */
 INLINE vf gelu_derivative(vf x)
 {
-    const vf e = gelu_exp(x), s = 1.0f / (e + 1.0f);
-    const vf rest = vatmost(e, vset(0x1p126f)) * s; /* 1 - s without cancellation; e may be infinite where s is 0 */
-    const vf capped = vatmost(vabs(x), vset(1e4f)); /* x^2 stays finite; beyond, s (1 - s) is 0 */
-    const vf slope = vfma(capped * capped, vset(0.214064448818f), vset(1.59576912161f));
-    return vfma(x * s * rest, slope, s);
+    const struct gelu g = gelu_of(x);
+    const vf small = g.e * g.q, slope = vfma(g.a * g.a, vset(0.214064448818f), vset(1.59576912161f));
+    return vfma(x * small * g.q, slope, vselect(vless(x, vset(0)), small, g.q));
 }
 
 INLINE void gelu_backward_elements(const yoke_dtype t, const struct yoke_gelu_backward_args *a, int64_t from, int64_t to)
 {
-    const void *x = a->x, *dy = a->dy;
-    void *dx = a->dx;
-    VECTOR_LOOP(i, n, from, to, vstore_n(t, dx, i, n, vload_n(t, dy, i, n) * gelu_derivative(vload_n(t, x, i, n))););
+    MAP_2(t, from, to, a->dx, a->x, x, a->dy, dy, dy * gelu_derivative(x));
 }
 
 static void gelu_backward_range(const void *context, int64_t from, int64_t to)
@@ -97,39 +97,22 @@ static yoke_status host_gelu_backward_run(yoke_stream *stream, const struct yoke
 }
 
 /* ---- GELU by the normal distribution ---- */
-struct normal {
-    vf tail;    /* Phi(-|x|) */
-    vf density; /* exp(-x^2 / 2) */
-};
-
-INLINE struct normal normal_of(vf x)
+/** x Phi(x) = max(x, 0) - |x| Phi(-|x|). */
+INLINE vf gelu_erf(vf x)
 {
-    const vf density = vexp(x * x * -0.5f), t = 1.0f / vfma(vabs(x), vset(0.31f), vset(1.0f));
-    vf q = vset(0.035889998f);
-    q = vfma(q, t, vset(-0.14181633f));
-    q = vfma(q, t, vset(0.15545374f));
-    q = vfma(q, t, vset(-0.015280824f));
-    q = vfma(q, t, vset(0.110323295f));
-    q = vfma(q, t, vset(0.10770187f));
-    q = vfma(q, t, vset(0.12407225f));
-    q = vfma(q, t, vset(0.12365607f));
-    return (struct normal){ density * t * q, density };
+    const struct normal n = normal_of(x);
+    return vfnma(n.a, n.tail, vatleast(x, vset(0)));
 }
-
-INLINE vf distribution(vf x, vf tail) { return vselect(vless(x, vset(0)), tail, 1.0f - tail); }
 
 INLINE vf gelu_erf_slope(vf x)
 {
     const struct normal n = normal_of(x);
-    return distribution(x, n.tail) + x * n.density * 0.39894228f;
+    return vfma(x * n.density, vset(0.39894228f), vselect(vless(x, vset(0)), n.tail, 1.0f - n.tail));
 }
 
 INLINE void gelu_erf_elements(const yoke_dtype t, const void *x, void *y, int64_t from, int64_t to)
 {
-    VECTOR_LOOP(i, n, from, to, {
-        const vf v = vload_n(t, x, i, n);
-        vstore_n(t, y, i, n, v * distribution(v, normal_of(v).tail));
-    });
+    MAP_1(t, 1, from, to, y, x, v, gelu_erf(v));
 }
 
 static void gelu_erf_forward_range(const void *context, int64_t from, int64_t to)
@@ -154,9 +137,7 @@ static yoke_status host_gelu_erf_forward_run(yoke_stream *stream, const struct y
 
 INLINE void gelu_erf_backward_elements(const yoke_dtype t, const struct yoke_gelu_erf_backward_args *a, int64_t from, int64_t to)
 {
-    const void *x = a->x, *dy = a->dy;
-    void *dx = a->dx;
-    VECTOR_LOOP(i, n, from, to, vstore_n(t, dx, i, n, vload_n(t, dy, i, n) * gelu_erf_slope(vload_n(t, x, i, n))););
+    MAP_2(t, from, to, a->dx, a->x, x, a->dy, dy, dy * gelu_erf_slope(x));
 }
 
 static void gelu_erf_backward_range(const void *context, int64_t from, int64_t to)
@@ -186,21 +167,16 @@ struct sigmoid {
 
 INLINE struct sigmoid sigmoid_of(vf x)
 {
-    const vf e = vexp(-vabs(x)), q = 1.0f / (e + 1.0f);
+    const vf e = vexp(-vabs(x)), q = vreciprocal(e + 1.0f), small = e * q;
     const vmask negative = vless(x, vset(0));
-    return (struct sigmoid){ vselect(negative, e * q, q), vselect(negative, q, e * q) };
+    return (struct sigmoid){ vselect(negative, small, q), vselect(negative, q, small) };
 }
 
 INLINE void swiglu_rows(const yoke_dtype t, const struct yoke_swiglu_forward_args *a, int64_t from, int64_t to)
 {
-    for (int64_t row = from; row < to; row++) {
-        const void *gate = at(t, a->gate, row * a->ldgate), *up = at(t, a->up, row * a->ldup);
-        void *y = at_mut(t, a->y, row * a->ldy);
-        VECTOR_LOOP(f, n, 0, a->F, {
-            const vf g = vload_n(t, gate, f, n);
-            vstore_n(t, y, f, n, g * sigmoid_of(g).s * vload_n(t, up, f, n));
-        });
-    }
+    for (int64_t row = from; row < to; row++)
+        MAP_2(t, 0, a->F, at_mut(t, a->y, row * a->ldy), at(t, a->gate, row * a->ldgate), g, at(t, a->up, row * a->ldup), up,
+              g * sigmoid_of(g).s * up);
 }
 
 static void swiglu_forward_range(const void *context, int64_t from, int64_t to)
@@ -223,16 +199,31 @@ static yoke_status host_swiglu_forward_run(yoke_stream *stream, const struct yok
     return YOKE_OK;
 }
 
+struct swiglu_slopes {
+    vf gate, up;
+};
+INLINE struct swiglu_slopes swiglu_slopes(vf g, vf up, vf dy)
+{
+    const struct sigmoid z = sigmoid_of(g);
+    return (struct swiglu_slopes){ dy * up * vfma(g * z.s, z.rest, z.s), dy * (g * z.s) };
+}
+
 INLINE void swiglu_backward_rows(const yoke_dtype t, const struct yoke_swiglu_backward_args *a, int64_t from, int64_t to)
 {
     for (int64_t row = from; row < to; row++) {
         const void *gate = at(t, a->gate, row * a->ldgate), *up = at(t, a->up, row * a->ldup), *dy = at(t, a->dy, row * a->lddy);
         void *dgate = at_mut(t, a->dgate, row * a->lddgate), *dup = at_mut(t, a->dup, row * a->lddup);
-        VECTOR_LOOP(f, n, 0, a->F, {
-            const vf g = vload_n(t, gate, f, n), d = vload_n(t, dy, f, n), u = vload_n(t, up, f, n);
-            const struct sigmoid z = sigmoid_of(g);
-            vstore_n(t, dgate, f, n, d * u * vfma(g * z.s, z.rest, z.s));
-            vstore_n(t, dup, f, n, d * (g * z.s));
+        int64_t f = 0;
+        for (; f + 2 * VL <= a->F; f += 2 * VL) {
+            const struct pair g = vload_pair(t, gate, f), u = vload_pair(t, up, f), d = vload_pair(t, dy, f);
+            const struct swiglu_slopes low = swiglu_slopes(g.a, u.a, d.a), high = swiglu_slopes(g.b, u.b, d.b);
+            vstore_pair(t, dgate, f, low.gate, high.gate);
+            vstore_pair(t, dup, f, low.up, high.up);
+        }
+        VECTOR_LOOP(j, n, f, a->F, {
+            const struct swiglu_slopes s = swiglu_slopes(vload_n(t, gate, j, n), vload_n(t, up, j, n), vload_n(t, dy, j, n));
+            vstore_n(t, dgate, j, n, s.gate);
+            vstore_n(t, dup, j, n, s.up);
         });
     }
 }

@@ -3,6 +3,7 @@
 #ifndef BACKENDS_HOST_KERNELS_H
 #define BACKENDS_HOST_KERNELS_H
 
+#include "backends/host/exp.h"
 #include "backends/host/vec.h"
 
 extern const struct yoke_gemm_ops HOST_NAME(host_gemm_ops);
@@ -21,9 +22,24 @@ void HOST_NAME(host_gelu_rows)(yoke_stream *stream, yoke_dtype dtype, int64_t ro
 
 enum { ELEMENT_GRAIN = 4096 }; /* elements; a multiple of every vector length and of a cache line */
 
-/** exp(-z) of GELU's z = 2 k (x + 0.044715 x^3), k = sqrt(2 / pi); the factors hold -log2(e) too. */
-INLINE vf gelu_exp(vf x) { return vexp2(x * vfma(x * x, vset(-0.102943240f), vset(-2.30220820f))); }
+/* GELU: z = 2 k (x + 0.044715 x^3), k = sqrt(2 / pi). With e = exp(-|z|), which is at most 1, nothing overflows or cancels:
+ * the smaller of sigma(z), sigma(-z) is e q, the other one q = 1 / (1 + e). Beyond |x| = 12 e is 0 in f32. */
+struct gelu {
+    vf a;    /* |x|, at most 12 */
+    vf e, q;
+};
+INLINE struct gelu gelu_of(vf x)
+{
+    const vf a = vatmost(vabs(x), vset(12.0f));
+    const vf e = vexp2_product(a, vfma(a * a, vset(-0.102943240f), vset(-2.30220820f))); /* the factors hold log2(e) too */
+    return (struct gelu){ a, e, vreciprocal(e + 1.0f) };
+}
 
-INLINE vf gelu(vf x) { return x / (gelu_exp(x) + 1.0f); }
+/** x sigma(z) = max(x, 0) - |x| sigma(-|z|). */
+INLINE vf gelu(vf x)
+{
+    const struct gelu g = gelu_of(x);
+    return vfnma(g.a, g.e * g.q, vatleast(x, vset(0)));
+}
 
 #endif

@@ -4,8 +4,8 @@ libyoke_la_SOURCES += \
 	backends/host/dispatch.c backends/host/onednn.c
 
 host_kernels = \
-	backends/host/vec.h backends/host/tile.h backends/host/tile_bf16.h backends/host/random.h backends/host/kernels.h backends/host/attention.h backends/host/attention_blocks.h backends/host/isa.c \
-	backends/host/gemm_tile.h backends/host/log.h \
+	backends/host/vec.h backends/host/exp.h backends/host/log.h backends/host/normal.h backends/host/tile.h backends/host/tile_bf16.h backends/host/random.h \
+	backends/host/kernels.h backends/host/attention.h backends/host/attention_blocks.h backends/host/isa.c backends/host/gemm_tile.h \
 	backends/host/gemm.c backends/host/norm.c backends/host/act.c backends/host/attention.c \
 	backends/host/attention_backward.c backends/host/embed.c backends/host/loss.c backends/host/optim.c \
 	backends/host/cast.c backends/host/elementwise.c backends/host/rope.c
@@ -67,4 +67,24 @@ tests_unit_host_log_avx512_SOURCES = tests/unit/host_log.c
 tests_unit_host_log_avx512_CPPFLAGS = $(AM_CPPFLAGS) -DHOST_ISA=avx512
 tests_unit_host_log_avx512_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(avx512_flags)
 tests_unit_host_log_avx512_LDADD = libyoke.la $(CMOCKA_LIBS) -lm
+endif
+
+# The same text for each instruction set, as the kernels.
+check_PROGRAMS += tests/unit/host_exp_generic
+YOKE_TESTS += tests/unit/host_exp_generic
+tests_unit_host_exp_generic_SOURCES = tests/unit/host_exp.c
+tests_unit_host_exp_generic_CPPFLAGS = $(AM_CPPFLAGS) -DHOST_ISA=generic
+tests_unit_host_exp_generic_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_host_exp_generic_LDADD = libyoke.la $(CMOCKA_LIBS) -lm
+if HOST_X86
+check_PROGRAMS += tests/unit/host_exp_avx2 tests/unit/host_exp_avx512
+YOKE_TESTS += tests/unit/host_exp_avx2 tests/unit/host_exp_avx512
+tests_unit_host_exp_avx2_SOURCES = tests/unit/host_exp.c
+tests_unit_host_exp_avx2_CPPFLAGS = $(AM_CPPFLAGS) -DHOST_ISA=avx2
+tests_unit_host_exp_avx2_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) -mavx2 -mfma -mf16c
+tests_unit_host_exp_avx2_LDADD = libyoke.la $(CMOCKA_LIBS) -lm
+tests_unit_host_exp_avx512_SOURCES = tests/unit/host_exp.c
+tests_unit_host_exp_avx512_CPPFLAGS = $(AM_CPPFLAGS) -DHOST_ISA=avx512
+tests_unit_host_exp_avx512_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(avx512_flags)
+tests_unit_host_exp_avx512_LDADD = libyoke.la $(CMOCKA_LIBS) -lm
 endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Host: fused softmax cross-entropy. Maths, types and bounds: include/yoke/ops/loss.h */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("schedule-insns") /* chains of 20 dependent operations: several elements' must be woven into each other */
+#endif
 #include "backends/host/kernels.h"
 
 #define PROTOTYPES(op) YOKE_OP_FUNCTIONS(host, op)
@@ -7,9 +10,10 @@ YOKE_LOSS_OPS(PROTOTYPES)
 #define ENTRY(op) YOKE_OP_ENTRY(host, op)
 const struct yoke_loss_ops HOST_NAME(host_loss_ops) = { YOKE_LOSS_OPS(ENTRY) };
 
-/* ---- forward: one pass over a row, in blocks that are read twice, the second time from the first-level cache ---- */
-enum { ROW_BLOCK = 2048 };
-
+/* ---- forward ---- */
+#ifndef AHEAD
+enum { AHEAD = 2048 };
+#endif
 INLINE float row_max(const yoke_dtype t, const void *x, int64_t n)
 {
     vf m[4] = { vset(-INFINITY), vset(-INFINITY), vset(-INFINITY), vset(-INFINITY) };
@@ -20,32 +24,70 @@ INLINE float row_max(const yoke_dtype t, const void *x, int64_t n)
     return vgreatest(vmax(vmax(m[0], m[1]), vmax(m[2], m[3])));
 }
 
-INLINE float row_sum_exp(const yoke_dtype t, const void *x, int64_t n, float max)
+/* The plain way, for rows with infinities, NaN or numbers beyond ROW_MOST. */
+static __attribute__((noinline)) float unusual_lse(yoke_dtype t, const void *x, int64_t n)
 {
-    vf s[4] = { { 0 } };
-    int64_t i = 0;
-    for (; i + 4 * VL <= n; i += 4 * VL)
-        for (int j = 0; j < 4; j++) s[j] += vexp(vload(t, x, i + j * VL) - max);
-    VECTOR_LOOP(j, left, i, n, s[0] += vexp(vkeep(vload_n(t, x, j, left) - max, left, -INFINITY)););
-    return vsum((s[0] + s[1]) + (s[2] + s[3]));
+    const float max = row_max(t, x, n);
+    if (!isfinite(max)) return max; /* max - max would be NaN where it is infinite */
+    vf sum = { 0 };
+    VECTOR_LOOP(i, m, 0, n, sum += vexp(vkeep(vload_n(t, x, i, m) - max, m, -INFINITY)););
+    return max + logf(vsum(sum));
 }
 
-/* log sum exp with a running maximum: the sum so far is rescaled where a block raises it. */
+/* The terms of a block against c, added up by lanes, and its greatest elements, of numbers only: a NaN is seen in the sum. */
+struct block {
+    vf sum, max;
+};
+INLINE struct block row_block(const yoke_dtype t, const void *x, int64_t n, float c)
+{
+    vf s[4] = { { 0 } }, m[4] = { vset(-INFINITY), vset(-INFINITY), vset(-INFINITY), vset(-INFINITY) };
+    int64_t i = 0;
+    for (; i + 4 * VL <= n; i += 4 * VL) {
+        for (int64_t line = 0; line < 4 * VL * (int64_t)type_bytes(t); line += 64) __builtin_prefetch((const char *)at(t, x, i) + AHEAD + line);
+        const struct pair p[2] = { vload_pair(t, x, i), vload_pair(t, x, i + 2 * VL) };
+        for (int j = 0; j < 4; j++) {
+            const vf v = j & 1 ? p[j / 2].b : p[j / 2].a;
+            m[j] = vatleast_number(v, m[j]);
+            s[j] += row_summand(v, c);
+        }
+    }
+    VECTOR_LOOP(j, left, i, n, {
+        const vf v = vkeep(vload_n(t, x, j, left), left, -INFINITY);
+        m[0] = vatleast_number(v, m[0]);
+        s[0] += row_summand(v, c);
+    });
+    return (struct block){ (s[0] + s[1]) + (s[2] + s[3]), vatleast_number(vatleast_number(m[0], m[1]), vatleast_number(m[2], m[3])) };
+}
+
+/*
+ * log sum exp, each logit read once from memory: terms are taken against the maximum of the row's first block, until a block exceeds
+ * that by more than HEADROOM, whose maximum then takes its place. So a long row's first block alone is looked through for its
+ * maximum before its terms are added. A term e^8 above the reference is off by 2 u32 more than one at it (0.23 |x - r|).
+ */
+enum { ROW_BLOCK = 2048, HEADROOM = 8 };
+
 INLINE float row_lse(const yoke_dtype t, const void *x, int64_t n)
 {
-    float max = -INFINITY, sum = 0;
+    const float first = row_max(t, x, YOKE_MIN(n, ROW_BLOCK));
+    if (!(fabsf(first) < ROW_MOST)) return unusual_lse(t, x, n);
+    float c = row_shift(first), limit = first + HEADROOM;
+    vf most = vset(first), sum = { 0 };
     for (int64_t i = 0; i < n; i += ROW_BLOCK) {
         const int64_t m = YOKE_MIN(n - i, ROW_BLOCK);
-        const float block_max = row_max(t, at(t, x, i), m);
-        if (isinf(block_max) && block_max < 0) continue; /* all terms are 0 */
-        if (!(block_max <= max)) {
-            sum = sum == 0 ? 0 : sum * vexp(vset(max - block_max))[0];
-            max = block_max;
+        struct block b = row_block(t, at(t, x, i), m, c);
+        most = vatleast_number(b.max, most);
+        if (mask_any(vless(vset(limit), b.max))) {
+            const float greatest = vgreatest(b.max), old = c;
+            if (!(greatest < ROW_MOST)) return unusual_lse(t, x, n);
+            c = row_shift(greatest), limit = greatest + HEADROOM;
+            sum *= expf((float)(row_reference(old) - row_reference(c)));
+            b = row_block(t, at(t, x, i), m, c);
         }
-        if (isnan(max) || isinf(max)) break; /* the row's result too: max - max would be NaN where it is infinite */
-        sum += row_sum_exp(t, at(t, x, i), m, max);
+        sum += b.sum;
     }
-    return isfinite(max) ? max + logf(sum) : max;
+    const float total = vsum(sum);
+    if (!isfinite(total)) return unusual_lse(t, x, n);
+    return fmaxf((float)(row_reference(c) + (double)logf(total)), vgreatest(most)); /* not below the maximum, so no loss is below 0 */
 }
 
 INLINE void forward_rows(const yoke_dtype t, const struct yoke_xent_forward_args *a, int64_t from, int64_t to)
@@ -96,9 +138,13 @@ INLINE void backward_rows(const yoke_dtype t, const struct yoke_xent_backward_ar
         }
         /* dlogits may be the logits: the target's is read before the row is written */
         const float correct = here ? a->scale * (vexp(vset(load_one(t, x, target) - lse))[0] - 1) : 0;
-        const float scale = a->scale;
-        const int64_t V = a->V;
-        VECTOR_LOOP(v, m, 0, V, vstore_n(t, dx, v, m, scale * vexp(vload_n(t, x, v, m) - lse)););
+        if (fabsf(lse) < ROW_MOST) {
+            const float c = row_shift(lse), factor = plain_nan((float)((double)a->scale * exp(row_reference(c) - (double)lse)));
+            MAP_1(t, 2, 0, a->V, dx, x, v, row_term(v, c) * factor);
+        } else {
+            const float scale = a->scale;
+            VECTOR_LOOP(v, m, 0, a->V, vstore_n(t, dx, v, m, scale * vexp(vload_n(t, x, v, m) - lse)););
+        }
         if (here) store_one(t, dx, target, correct);
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Vectors of f32 for the kernels of the host: loads and stores of every storage type, fused multiply-add, exponential.
+ * Vectors of f32 for the kernels of the host: loads and stores of every storage type, fused multiply-add. Exponentials: exp.h.
  *
  * The text is compiled once per instruction set (HOST_ISA = generic, avx2, avx512, avx512bf16 with its compiler flags) and uses
  * GCC's vector extensions, which clang has too; intrinsics stand only where the extensions have no word for it.
@@ -81,12 +81,23 @@ typedef __mmask16 vmask;
 INLINE vmask vless(vf a, vf b) { return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_LT_OQ); }
 INLINE vmask vnan(vf a) { return _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_UNORD_Q); }
 INLINE vmask vless_i(vi a, vi b) { return _mm512_cmplt_epi32_mask((__m512i)a, (__m512i)b); }
+INLINE bool mask_any(vmask m) { return m; }
 INLINE vf vselect(vmask m, vf yes, vf no) { return (vf)_mm512_mask_blend_ps(m, (__m512)no, (__m512)yes); }
 #else
 typedef vi vmask;
 INLINE vmask vless(vf a, vf b) { return a < b; }
 INLINE vmask vnan(vf a) { return a != a; }
 INLINE vmask vless_i(vi a, vi b) { return a < b; }
+INLINE bool mask_any(vmask m)
+{
+#ifdef HOST_AVX2
+    return _mm256_movemask_ps((__m256)m);
+#else
+    int32_t any = 0;
+    for (int i = 0; i < VL; i++) any |= m[i];
+    return any;
+#endif
+}
 INLINE vf vselect(vmask m, vf yes, vf no)
 {
 #ifdef HOST_AVX2
@@ -117,6 +128,18 @@ INLINE vf vfma(vf a, vf b, vf c)
 #endif
 }
 
+/** c - a * b, the same. */
+INLINE vf vfnma(vf a, vf b, vf c)
+{
+#if defined(HOST_AVX512)
+    return (vf)_mm512_fnmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(HOST_AVX2)
+    return (vf)_mm256_fnmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#else
+    return vfma(-a, b, c);
+#endif
+}
+
 /** The greater of x and a bound that is not NaN; a NaN in x stays. */
 INLINE vf vatleast(vf x, vf bound)
 {
@@ -142,6 +165,9 @@ INLINE vf vatmost(vf x, vf bound)
 
 /** The greater of two, NaN when one is NaN. */
 INLINE vf vmax(vf a, vf b) { return vselect(vnan(a), a, vatleast(b, a)); }
+
+/** The greater of two numbers; of a number and a NaN in x the number. */
+INLINE vf vatleast_number(vf x, vf bound) { return vatleast(bound, x); }
 
 INLINE vf vsqrt(vf x)
 {
@@ -326,62 +352,75 @@ INLINE vf vround(const yoke_dtype t, vf x)
 INLINE float load_one(const yoke_dtype t, const void *p, int64_t i) { return vload_n(t, p, i, 1)[0]; }
 INLINE void store_one(const yoke_dtype t, void *p, int64_t i, float x) { vstore_n(t, p, i, 1, vset(x)); }
 
-/* 2^f = 1 + f q(f) on |f| <= 1/2, q of degree 5 (minimax, relative error 3.0e-9). */
-INLINE vf exp2_fraction(vf f)
+/* ---- two vectors at a time, for kernels that do the same to every element ----
+ * Of bf16 one load of 2 VL words gives the even elements by a shift and the odd ones by a mask, and a store puts them together again:
+ * half the instructions of widening and narrowing. So which vector holds which element depends on the type: operands of one
+ * kernel must all be of one type, and constants the same in all lanes. */
+struct pair {
+    vf a, b;
+};
+
+INLINE struct pair vload_pair(const yoke_dtype t, const void *p, int64_t i)
 {
-    vf q = vset(0x1.417872p-13f);
-    q = vfma(q, f, vset(0x1.5f0952p-10f));
-    q = vfma(q, f, vset(0x1.3b2dd4p-7f));
-    q = vfma(q, f, vset(0x1.c6af7ap-5f));
-    q = vfma(q, f, vset(0x1.ebfbdcp-3f));
-    q = vfma(q, f, vset(0x1.62e43p-1f));
-    return vfma(q, f, vset(1.0f));
+    if (t != YOKE_BF16) return (struct pair){ vload(t, p, i), vload(t, p, i + VL) };
+    vu u;
+    memcpy(&u, at(t, p, i), sizeof u);
+    return (struct pair){ (vf)(u << 16), (vf)(u & 0xffff0000u) };
 }
 
-/* x 2^n for a whole n in [-151, 129], rounded once where the result is subnormal. */
-INLINE vf scale_exponent(vf x, vf n)
+/* round_bf16_bits of what has no NaN with bits set below bit 16: what arithmetic makes of bf16 has none. */
+INLINE vu round_bf16_plain(vf x)
 {
+    const vu u = (vu)x;
 #ifdef HOST_AVX512
-    return (vf)_mm512_scalef_ps((__m512)x, (__m512)n);
+    const __m512i up = _mm512_add_epi32((__m512i)u, _mm512_set1_epi32(0x7fff));
+    return (vu)_mm512_mask_add_epi32(up, _mm512_test_epi32_mask((__m512i)u, _mm512_set1_epi32(0x10000)), up, _mm512_set1_epi32(1));
 #else
-    const vi whole = __builtin_convertvector(n, vi), half = whole >> 1; /* two steps: 2^n may not be a normal number */
-    return x * (vf)((half + 127) << 23) * (vf)((whole - half + 127) << 23);
+    return u + 0x7fffu + ((u >> 16) & 1u);
 #endif
 }
 
-/* To the nearest whole number, |x| < 2^22. */
-INLINE vf vrint(vf x)
+/** What bf16 is stored here may be a NaN only where an operand of type t, the CPU (0 / 0) or `plain_nan` made it one. */
+INLINE void vstore_pair(const yoke_dtype t, void *p, int64_t i, vf a, vf b)
 {
-    const vf magic = vset(0x1.8p23f);
-    return (x + magic) - magic;
+    if (t != YOKE_BF16) {
+        vstore(t, p, i, a);
+        vstore(t, p, i + VL, b);
+        return;
+    }
+    const vu u = round_bf16_plain(a) >> 16 | (round_bf16_plain(b) & 0xffff0000u);
+    memcpy(at_mut(t, p, i), &u, sizeof u);
 }
 
-/**
- * 2^y = 2^n 2^f,  n = y rounded,  f = y - n (exact).
- * Bound: |vexp2(y) - 2^y| <= 2 u32 2^y + eta. 2^-inf = 0, 2^inf = inf, NaN stays NaN.
- */
-INLINE vf vexp2(vf y)
-{
-#ifdef HOST_AVX512
-    const vf f = (vf)_mm512_reduce_ps((__m512)y, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); /* 0 of an infinite y */
-    return scale_exponent(exp2_fraction(f), y - f);
-#else
-    y = vatmost(vatleast(y, vset(-151.0f)), vset(129.0f)); /* beyond: 0 and infinity in f32 */
-    const vf n = vrint(y);
-    return scale_exponent(exp2_fraction(y - n), n);
-#endif
-}
+/** A number that a caller gave: a NaN of any payload becomes one that round_bf16_plain keeps. */
+INLINE float plain_nan(float x) { return x != x ? NAN : x; }
 
-/**
- * e^x = 2^n 2^f,  n = x log2(e) rounded,  f = (x - n ln 2) log2(e) with ln 2 in two parts, the first times n exact.
- * Bound: |vexp(x) - e^x| <= 3 u32 e^x + eta. e^-inf = 0, e^inf = inf, NaN stays NaN.
- */
-INLINE vf vexp(vf x)
-{
-    x = vatmost(vatleast(x, vset(-104.0f)), vset(89.0f)); /* beyond: 0 and infinity in f32 */
-    const vf n = vrint(x * 0x1.715476p0f);
-    const vf r = vfma(n, vset(2.12194440e-4f), vfma(n, vset(-0.693359375f), x));
-    return scale_exponent(exp2_fraction(r * 0x1.715476p0f), n);
-}
+/** y[i] = value of each x[i], given as `v`, and of each x2[i], given as `w`; MAP_1 takes `pairs` pairs at once. */
+#define MAP_1(t, pairs, from, to, y, x, v, ...)                                                       \
+    do {                                                                                              \
+        int64_t i_ = (from);                                                                          \
+        for (; i_ + 2 * (pairs) * VL <= (to); i_ += 2 * (pairs) * VL) {                               \
+            struct pair x_[pairs];                                                                    \
+            vf y_[2 * (pairs)];                                                                       \
+            for (int h_ = 0; h_ < (pairs); h_++) x_[h_] = vload_pair(t, x, i_ + 2 * h_ * VL);         \
+            for (int h_ = 0; h_ < 2 * (pairs); h_++) { const vf v = h_ & 1 ? x_[h_ / 2].b : x_[h_ / 2].a; y_[h_] = (__VA_ARGS__); } \
+            for (int h_ = 0; h_ < (pairs); h_++) vstore_pair(t, y, i_ + 2 * h_ * VL, y_[2 * h_], y_[2 * h_ + 1]); \
+        }                                                                                             \
+        VECTOR_LOOP(j_, n_, i_, to, const vf v = vload_n(t, x, j_, n_); vstore_n(t, y, j_, n_, (__VA_ARGS__));); \
+    } while (0)
+#define MAP_2(t, from, to, y, x, v, x2, w, ...)                                                       \
+    do {                                                                                              \
+        int64_t i_ = (from);                                                                          \
+        for (; i_ + 2 * VL <= (to); i_ += 2 * VL) {                                                   \
+            const struct pair x_ = vload_pair(t, x, i_), z_ = vload_pair(t, x2, i_);                  \
+            vf y_[2];                                                                                 \
+            for (int h_ = 0; h_ < 2; h_++) { const vf v = h_ ? x_.b : x_.a, w = h_ ? z_.b : z_.a; y_[h_] = (__VA_ARGS__); } \
+            vstore_pair(t, y, i_, y_[0], y_[1]);                                                      \
+        }                                                                                             \
+        VECTOR_LOOP(j_, n_, i_, to, {                                                                 \
+            const vf v = vload_n(t, x, j_, n_), w = vload_n(t, x2, j_, n_);                           \
+            vstore_n(t, y, j_, n_, (__VA_ARGS__));                                                    \
+        });                                                                                           \
+    } while (0)
 
 #endif
