@@ -10,9 +10,7 @@ const struct yoke_elementwise_ops HOST_NAME(host_elementwise_ops) = { YOKE_ELEME
 
 INLINE void add_elements(const yoke_dtype t, const struct yoke_add_args *a, int64_t from, int64_t to)
 {
-    const void *x = a->x, *y = a->y;
-    void *z = a->z;
-    VECTOR_LOOP(i, n, from, to, vstore_n(t, z, i, n, vload_n(t, x, i, n) + vload_n(t, y, i, n)););
+    MAP_2(t, from, to, a->z, a->x, x, a->y, y, x + y);
 }
 
 static void add_range(const void *context, int64_t from, int64_t to)
@@ -37,10 +35,8 @@ static yoke_status host_add_run(yoke_stream *stream, const struct yoke_add_args 
 
 INLINE void scale_elements(const yoke_dtype t, const struct yoke_scale_args *a, int64_t from, int64_t to)
 {
-    const vf alpha = vset(a->alpha);
-    const void *x = a->x;
-    void *y = a->y;
-    VECTOR_LOOP(i, n, from, to, vstore_n(t, y, i, n, alpha * vload_n(t, x, i, n)););
+    const vf alpha = vset(plain_nan(a->alpha));
+    MAP_1(t, 2, from, to, a->y, a->x, x, alpha * x);
 }
 
 static void scale_range(const void *context, int64_t from, int64_t to)

@@ -366,6 +366,8 @@ INLINE void bias_block(const yoke_dtype t, const struct bias *b, int64_t block)
     for (; n + 4 <= to; n += 4) {
         const void *dy = at(t, a->dy, n * ld);
         VECTOR_LOOP(c, m, 0, C, {
+            /* short rows of 16 bits are too little for the CPU to see four streams in */
+            for (int i = 4; i < 8; i++) __builtin_prefetch(at(t, dy, i * ld + c));
             const vf pair = vload_n(t, dy, c, m) + vload_n(t, dy, ld + c, m);
             const vf other = vload_n(t, dy, 2 * ld + c, m) + vload_n(t, dy, 3 * ld + c, m);
             vstore_n(YOKE_F32, sum, c, m, vload_n(YOKE_F32, sum, c, m) + (pair + other));

@@ -5,36 +5,46 @@
 
 #include "backends/host/vec.h"
 
-/** The upper halves of a * m; the lower ones are a * m itself. */
-INLINE vu vmul_high(vu a, uint32_t m)
+/* Lanes of 64 bits, of which only the lower halves count: a product of two words then is where the next one needs it. */
+typedef uint64_t vq __attribute__((vector_size(4 * VL)));
+
+INLINE vq vmul_words(vq a, uint32_t m)
 {
 #if defined(HOST_AVX512)
-    const __m512i factor = _mm512_set1_epi64(m);
-    const __m512i even = _mm512_mul_epu32((__m512i)a, factor), odd = _mm512_mul_epu32(_mm512_srli_epi64((__m512i)a, 32), factor);
-    return (vu)_mm512_mask_mov_epi32(_mm512_srli_epi64(even, 32), 0xaaaa, odd);
+    return (vq)_mm512_mul_epu32((__m512i)a, _mm512_set1_epi64(m));
 #elif defined(HOST_AVX2)
-    const __m256i factor = _mm256_set1_epi64x(m);
-    const __m256i even = _mm256_mul_epu32((__m256i)a, factor), odd = _mm256_mul_epu32(_mm256_srli_epi64((__m256i)a, 32), factor);
-    return (vu)_mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
+    return (vq)_mm256_mul_epu32((__m256i)a, _mm256_set1_epi64x(m));
 #else
-    vu high;
-    for (int i = 0; i < VL; i++) high[i] = (uint32_t)((uint64_t)a[i] * m >> 32);
-    return high;
+    return (a & 0xffffffffu) * m;
 #endif
 }
 
-/** The four words of each lane's counter. */
+/* (upper half of product) ^ b ^ k */
+INLINE vq vmix_words(vq product, vq b, uint32_t k)
+{
+#ifdef HOST_AVX512
+    const __m512i upper = _mm512_shuffle_epi32((__m512i)product, 0xf5);
+    return (vq)_mm512_ternarylogic_epi64(upper, (__m512i)b, _mm512_set1_epi64(k), 0x96);
+#else
+    return product >> 32 ^ b ^ k;
+#endif
+}
+
+/** The four words of each lane's counter: of the even lanes and of the odd ones apart, put together at the end. */
 INLINE void vphilox(struct yokei_philox_key key, vu c0, vu c1, vu c2, vu c3, vu words[4])
 {
+    vq half[2][4] = { { (vq)c0, (vq)c1, (vq)c2, (vq)c3 }, { (vq)c0 >> 32, (vq)c1 >> 32, (vq)c2 >> 32, (vq)c3 >> 32 } };
     uint32_t k0 = key.k[0], k1 = key.k[1];
     for (int round = 0; round < 10; round++) {
-        const vu high0 = vmul_high(c0, 0xD2511F53u), high1 = vmul_high(c2, 0xCD9E8D57u);
-        const vu low0 = c0 * 0xD2511F53u, low1 = c2 * 0xCD9E8D57u;
-        c0 = high1 ^ c1 ^ k0, c1 = low1;
-        c2 = high0 ^ c3 ^ k1, c3 = low0;
+        for (int h = 0; h < 2; h++) {
+            vq *const c = half[h];
+            const vq p0 = vmul_words(c[0], 0xD2511F53u), p1 = vmul_words(c[2], 0xCD9E8D57u);
+            c[0] = vmix_words(p1, c[1], k0), c[1] = p1;
+            c[2] = vmix_words(p0, c[3], k1), c[3] = p0;
+        }
         k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
     }
-    words[0] = c0, words[1] = c1, words[2] = c2, words[3] = c3;
+    for (int k = 0; k < 4; k++) words[k] = (vu)((half[0][k] & 0xffffffffu) | half[1][k] << 32);
 }
 
 INLINE vu vset_u(uint32_t x) { return x - (vu){ 0 }; }

@@ -196,7 +196,35 @@ INLINE vi vlanes(void)
 INLINE vmask vbelow(int64_t n) { return vless_i(vlanes(), vset_i((int32_t)YOKE_MIN(n, VL))); }
 INLINE vf vkeep(vf x, int64_t n, float fill) { return n >= VL ? x : vselect(vbelow(n), x, vset(fill)); }
 
-/** Sum and maximum over lanes, in a fixed tree. */
+/** Sum and maximum over lanes, in a fixed tree: the upper half onto the lower one, until one is left. */
+#ifdef __x86_64__
+INLINE __m128 lower_quarter(vf x, const bool max)
+{
+#ifdef HOST_AVX512
+    const __m256 low = _mm512_castps512_ps256((__m512)x), high = _mm512_extractf32x8_ps((__m512)x, 1);
+    const __m256 half = max ? _mm256_max_ps(low, high) : _mm256_add_ps(low, high);
+#elif defined(HOST_AVX2)
+    const __m256 half = (__m256)x;
+#endif
+#if defined(HOST_AVX512) || defined(HOST_AVX2)
+    const __m128 a = _mm256_castps256_ps128(half), b = _mm256_extractf128_ps(half, 1);
+    return max ? _mm_max_ps(a, b) : _mm_add_ps(a, b);
+#else
+    (void)max;
+    return (__m128)x;
+#endif
+}
+INLINE float vsum(vf x)
+{
+    const __m128 four = lower_quarter(x, false), two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+INLINE float vgreatest(vf x)
+{
+    const __m128 four = lower_quarter(x, true), two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return mask_any(vnan(x)) ? NAN : _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+#else
 INLINE float vsum(vf x)
 {
     for (int half = VL / 2; half; half /= 2)
@@ -209,6 +237,7 @@ INLINE float vgreatest(vf x)
     for (int i = 1; i < VL; i++) m = x[i] > m || x[i] != x[i] ? x[i] : m;
     return m;
 }
+#endif
 
 /* ---- conversions ---- */
 /* Words to halves and back; gcc makes several instructions of __builtin_convertvector. */
