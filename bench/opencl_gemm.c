@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Matrix products of an OpenCL device: ours in f32, f16 and bf16 beside CLBlast's defaults and the host backend (oneDNN
- * where it is installed), on the same number of threads. Each result is checked first (a wrong one prints no speed), then
- * all take turns; medians. The operands of row-major products lie as a forward pass has them: A [M, K], B [K, N].
+ * Matrix products of an OpenCL device: f32 beside CLBlast's defaults and the host backend (oneDNN where it is installed) on the
+ * same number of threads, 16-bit types beside own f32. Each result is checked first (a wrong one prints no speed), then all
+ * take turns; medians. N: A [M, K], B [K, N], as a forward pass has them; T: B is [N, K].
+ *
+ * "stream": products one after the other, as a training step issues them, waited for together (about 3 ms of them at a time, at
+ * most 16); "each": every one is waited for. Before its turn a side works for 3 ms, which no one times: threads of the side
+ * before it have come to rest then.
  *
  *   opencl_gemm [SPEC [THREADS]]      default opencl:0 and POCL_MAX_PTHREAD_COUNT, or 1
  */
@@ -18,9 +22,12 @@
 
 #define ROUNDS 15
 #define CHECKS 200
+#define TURN_SECONDS 3e-3
 
-static const struct shape { int64_t M, N, K; } shapes[] = {
-    { 256, 256, 256 }, { 512, 512, 512 }, { 768, 768, 768 }, { 1024, 1024, 1024 }, { 2048, 1024, 256 }, { 37, 1000, 515 },
+/* With `goals`: the sizes that they are stated for. The others: products of a training step, deep ones and ragged ones. */
+static const struct shape { int64_t M, N, K; bool goals; } shapes[] = {
+    { 256, 256, 256, true }, { 512, 512, 512, true }, { 768, 768, 768, true }, { 1024, 1024, 1024, true },
+    { 512, 1024, 256 }, { 512, 256, 1024 }, { 256, 256, 3000 }, { 37, 1000, 515 },
 };
 
 /* ---- the libraries that this program itself calls ---- */
@@ -70,28 +77,60 @@ static bool open_clblast(char *reason, size_t bytes)
 struct contender {
     const char *name;
     yoke_dtype dtype;
+    bool turned; /* B is [N, K] */
     yoke_device *device; /* NULL: CLBlast */
     yoke_stream *stream;
+    int rounds;
     void *a, *b, *c;
-    double seconds[ROUNDS];
+    double stream_seconds[ROUNDS], each_seconds[ROUNDS]; /* of a product */
 };
 
-static yoke_status multiply(struct contender *x, const struct shape *s)
+/* Issue a product, without waiting for it. */
+static yoke_status issue(struct contender *x, const struct shape *s)
 {
     if (!x->device) {
-        int code = cl.CLBlastSgemm(101, 111, 111, (size_t)s->M, (size_t)s->N, (size_t)s->K, 1.0f, x->a, 0, (size_t)s->K, x->b, 0,
-                                   (size_t)s->N, 0.0f, x->c, 0, (size_t)s->N, &clblast.queue, NULL);
-        if (code) return yoke_fail(YOKE_EBACKEND, "CLBlastSgemm returned %d", code);
-        return cl.clFinish(clblast.queue) ? yoke_fail(YOKE_EBACKEND, "clFinish failed") : YOKE_OK;
+        int code = cl.CLBlastSgemm(101, 111, x->turned ? 112 : 111, (size_t)s->M, (size_t)s->N, (size_t)s->K, 1.0f, x->a, 0, (size_t)s->K, x->b, 0,
+                                   (size_t)(x->turned ? s->K : s->N), 0.0f, x->c, 0, (size_t)s->N, &clblast.queue, NULL);
+        return code ? yoke_fail(YOKE_EBACKEND, "CLBlastSgemm returned %d", code) : YOKE_OK;
     }
     const struct yoke_gemm_args args = { .size = sizeof args, .dtype = x->dtype, .out_dtype = x->dtype, .M = s->M, .N = s->N,
-                                         .K = s->K, .batch = 1, .a = x->a, .lda = s->K, .b = x->b, .ldb = s->N, .c = x->c,
+                                         .K = s->K, .batch = 1, .trans_b = x->turned, .a = x->a, .lda = s->K, .b = x->b,
+                                         .ldb = x->turned ? s->K : s->N, .c = x->c,
                                          .ldc = s->N, .alpha = 1.0f };
     struct yoke_cost cost = { .size = sizeof cost };
     YOKE_TRY(yoke_gemm_can(x->device, &args, &cost));
     YOKE_TRY(yoke_stream_reserve(x->stream, cost.scratch_bytes));
-    YOKE_TRY(yoke_gemm(x->stream, &args));
-    return yoke_stream_sync(x->stream);
+    return yoke_gemm(x->stream, &args);
+}
+
+/* n products and one wait; the seconds of one of them. */
+static yoke_status multiply(struct contender *x, const struct shape *s, int n, double *seconds_out)
+{
+    uint64_t start = yokei_now_ns();
+    for (int i = 0; i < n; i++) YOKE_TRY(issue(x, s));
+    if (x->device)
+        YOKE_TRY(yoke_stream_sync(x->stream));
+    else if (cl.clFinish(clblast.queue))
+        return yoke_fail(YOKE_EBACKEND, "clFinish failed");
+    *seconds_out = 1e-9 * (double)(yokei_now_ns() - start) / n;
+    return YOKE_OK;
+}
+
+/* A side's turn: untimed work first, then products in a stream, then as many that are each waited for. */
+static yoke_status turn(struct contender *x, const struct shape *s, int round)
+{
+    double seconds, product, sum = 0;
+    uint64_t start = yokei_now_ns();
+    do YOKE_TRY(multiply(x, s, 1, &product));
+    while (1e-9 * (double)(yokei_now_ns() - start) < TURN_SECONDS);
+    const int n = (int)fmax(1, fmin(16, TURN_SECONDS / product));
+    YOKE_TRY(multiply(x, s, n, &x->stream_seconds[round]));
+    for (int i = 0; i < n; i++) {
+        YOKE_TRY(multiply(x, s, 1, &seconds));
+        sum += seconds;
+    }
+    x->each_seconds[round] = sum / n;
+    return YOKE_OK;
 }
 
 static yoke_status give(struct contender *x, const void *values, int64_t n, void **out)
@@ -136,13 +175,14 @@ static yoke_status verify(const struct contender *x, const struct shape *s, cons
         if (i < 8) m = s->M - 1, n = s->N - 1 - i; /* the far edge */
         double sum = 0, magnitude = 0;
         for (int64_t k = 0; k < s->K; k++) {
-            double product = yokei_load(x->dtype, a, m * s->K + k) * yokei_load(x->dtype, b, k * s->N + n);
+            double product = yokei_load(x->dtype, a, m * s->K + k) * yokei_load(x->dtype, b, x->turned ? n * s->K + k : k * s->N + n);
             sum += product;
             magnitude += fabs(product);
         }
         double got = yokei_load(x->dtype, c, m * s->N + n);
         if (!(fabs(got - sum) <= yokei_unit_roundoff(x->dtype) * fabs(sum) + 2 * gamma * magnitude + yokei_underflow(x->dtype)))
-            return yoke_fail(YOKE_ENUMERIC, "%s: c[%lld, %lld] is %g, should be %g", x->name, (long long)m, (long long)n, got, sum);
+            return yoke_fail(YOKE_ENUMERIC, "%s, %lld x %lld x %lld: c[%lld, %lld] is %g, should be %g", x->name, (long long)s->M,
+                             (long long)s->N, (long long)s->K, (long long)m, (long long)n, got, sum);
     }
     return YOKE_OK;
 }
@@ -154,6 +194,7 @@ static yoke_status prepare(struct contender *x, const struct shape *s, const flo
     const int64_t na = s->M * s->K, nb = s->K * s->N, nc = s->M * s->N;
     size_t bytes = yoke_dtype_bytes(x->dtype);
     void *ha = malloc((size_t)na * bytes), *hb = malloc((size_t)nb * bytes), *hc = malloc((size_t)nc * bytes);
+    double seconds;
     yoke_status status = YOKE_OK;
     if (!ha || !hb || !hc) {
         status = yoke_fail(YOKE_ENOMEM, "no host memory for %lld x %lld x %lld", (long long)s->M, (long long)s->N, (long long)s->K);
@@ -164,7 +205,7 @@ static yoke_status prepare(struct contender *x, const struct shape *s, const flo
     YOKE_TRY_GOTO(give(x, ha, na, &x->a), done);
     YOKE_TRY_GOTO(give(x, hb, nb, &x->b), done);
     YOKE_TRY_GOTO(give(x, NULL, nc, &x->c), done);
-    YOKE_TRY_GOTO(multiply(x, s), done); /* compiles, too */
+    YOKE_TRY_GOTO(multiply(x, s, 1, &seconds), done); /* compiles, too */
     YOKE_TRY_GOTO(take(x, hc, nc), done);
     status = verify(x, s, ha, hb, hc);
 done:
@@ -180,18 +221,54 @@ static int compare(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
-static double gflops(struct contender *x, const struct shape *s)
+enum { F32_N, F32_T, F16_N, F16_T, BF16_N, BF16_T, HOST_N, HOST_T, CLBLAST_N, CLBLAST_T, N_CONTENDERS };
+
+/* What is held against what: own speed at least `goal` times the other's. */
+static const struct goal {
+    int own, other;
+    double goal;
+} goals[] = {
+    { F32_N, HOST_N, 0.7 }, { F32_T, HOST_T, 0.7 }, { F32_N, CLBLAST_N, 6 }, { F32_T, CLBLAST_T, 6 },
+    { F16_N, F32_N, 0.9 },  { F16_T, F32_T, 0.9 },  { BF16_N, F32_N, 0.9 },  { BF16_T, F32_T, 0.9 },
+};
+
+static double median(double *seconds, int n)
 {
-    qsort(x->seconds, ROUNDS, sizeof x->seconds[0], compare);
-    return 2e-9 * (double)s->M * (double)s->N * (double)s->K / x->seconds[ROUNDS / 2];
+    qsort(seconds, (size_t)n, sizeof *seconds, compare);
+    return seconds[n / 2];
 }
 
-enum { OWN_F32, OWN_F16, OWN_BF16, HOST, CLBLAST, N_CONTENDERS };
+static int n_goals, n_met;
 
-static yoke_status row(struct contender *all, const struct shape *s)
+static void print_rows(struct contender *all, const struct shape *s)
+{
+    const double flops = 2e-9 * (double)s->M * (double)s->N * (double)s->K;
+    double stream[N_CONTENDERS], each[N_CONTENDERS];
+    for (int i = 0; i < N_CONTENDERS; i++) {
+        if (!all[i].rounds) continue;
+        stream[i] = flops / median(all[i].stream_seconds, all[i].rounds);
+        each[i] = flops / median(all[i].each_seconds, all[i].rounds);
+    }
+    for (size_t g = 0; g < YOKE_COUNT(goals); g++) {
+        const int own = goals[g].own, other = goals[g].other;
+        if (!all[other].rounds) continue;
+        const double ratio = stream[own] / stream[other];
+        printf("%4lld x %4lld x %4lld  %-7s %8.1f  %-14s %8.1f  %6.2f", (long long)s->M, (long long)s->N, (long long)s->K, all[own].name,
+               stream[own], all[other].name, stream[other], ratio);
+        if (s->goals)
+            printf("  %4.1f %-6s", goals[g].goal, ratio >= goals[g].goal ? "met" : "missed");
+        else
+            printf("  %11s", "");
+        printf("   %8.1f  %8.1f  %6.2f\n", each[own], each[other], each[own] / each[other]);
+        n_goals += s->goals;
+        n_met += s->goals && ratio >= goals[g].goal;
+    }
+    fflush(stdout);
+}
+
+static yoke_status run_shape(struct contender *all, const struct shape *s)
 {
     const int64_t na = s->M * s->K, nb = s->K * s->N;
-    const int n = clblast.there ? N_CONTENDERS : CLBLAST;
     yoke_status status = YOKE_OK;
     float *a = malloc((size_t)na * sizeof *a), *b = malloc((size_t)nb * sizeof *b);
     if (!a || !b) {
@@ -201,27 +278,14 @@ static yoke_status row(struct contender *all, const struct shape *s)
     struct yokei_philox_key key = yokei_philox_named(1, "operands");
     for (int64_t i = 0; i < na; i++) a[i] = (float)(2 * yokei_uniform(key, (uint64_t)i) - 1);
     for (int64_t i = 0; i < nb; i++) b[i] = (float)(2 * yokei_uniform(key, (uint64_t)(na + i)) - 1);
-    for (int i = 0; i < n; i++) YOKE_TRY_GOTO(prepare(&all[i], s, a, b), done);
+    for (int i = 0; i < N_CONTENDERS; i++)
+        if (all[i].rounds) YOKE_TRY_GOTO(prepare(&all[i], s, a, b), done);
     for (int round = 0; round < ROUNDS; round++)
-        for (int i = 0; i < n; i++) {
-            uint64_t start = yokei_now_ns();
-            YOKE_TRY_GOTO(multiply(&all[i], s), done);
-            all[i].seconds[round] = 1e-9 * (double)(yokei_now_ns() - start);
-        }
-    double speed[N_CONTENDERS] = { 0 };
-    for (int i = 0; i < n; i++) speed[i] = gflops(&all[i], s);
-    char name[64], ratio[16] = "-", theirs[16] = "-";
-    snprintf(name, sizeof name, "%lldx%lldx%lld", (long long)s->M, (long long)s->N, (long long)s->K);
-    if (clblast.there) {
-        snprintf(theirs, sizeof theirs, "%.1f", speed[CLBLAST]);
-        snprintf(ratio, sizeof ratio, "%.1f", speed[OWN_F32] / speed[CLBLAST]);
-    }
-    printf("%-16s %8.1f %8.1f %8.1f %9s %8.1f   %10s %9.2f %8.2f %9.2f\n", name, speed[OWN_F32], speed[OWN_F16], speed[OWN_BF16],
-           theirs, speed[HOST], ratio, speed[OWN_F32] / speed[HOST], speed[OWN_F16] / speed[OWN_F32],
-           speed[OWN_BF16] / speed[OWN_F32]);
-    fflush(stdout);
+        for (int i = 0; i < N_CONTENDERS; i++)
+            if (round < all[i].rounds) YOKE_TRY_GOTO(turn(&all[i], s, round), done);
+    print_rows(all, s);
 done:
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < N_CONTENDERS; i++) {
         release(&all[i], all[i].a);
         release(&all[i], all[i].b);
         release(&all[i], all[i].c);
@@ -244,19 +308,24 @@ static yoke_status bench(const char *spec, int n_threads)
     YOKE_TRY_GOTO(yoke_stream_create(device, &stream), done);
     YOKE_TRY_GOTO(yoke_device_open("host", &config, &host), done);
     YOKE_TRY_GOTO(yoke_stream_create(host, &host_stream), done);
-    struct contender all[N_CONTENDERS] = {
-        [OWN_F32] = { .name = "own f32", .dtype = YOKE_F32, .device = device, .stream = stream },
-        [OWN_F16] = { .name = "own f16", .dtype = YOKE_F16, .device = device, .stream = stream },
-        [OWN_BF16] = { .name = "own bf16", .dtype = YOKE_BF16, .device = device, .stream = stream },
-        [HOST] = { .name = "host f32", .dtype = YOKE_F32, .device = host, .stream = host_stream },
-        [CLBLAST] = { .name = "CLBlast f32", .dtype = YOKE_F32 },
-    };
     if (!open_clblast(reason, sizeof reason)) printf("without CLBlast: %s\n", reason);
-    printf("%s: %s, %d threads; host gemm by %s\nGFLOP/s, medians of %d, taking turns\n\n", spec, yoke_device_info(device)->name, n_threads,
-           yoke_variant_name(host, "gemm", 0), ROUNDS);
-    printf("%-16s %8s %8s %8s %9s %8s   %10s %9s %8s %9s\n", "M x N x K", "f32", "f16", "bf16", "CLBlast", "host", "f32/CLBlast",
-           "f32/host", "f16/f32", "bf16/f32");
-    for (size_t i = 0; i < YOKE_COUNT(shapes); i++) YOKE_TRY_GOTO(row(all, &shapes[i]), done);
+    const int theirs = clblast.there ? 3 : 0; /* it is slow */
+#define OWN(label, type, b_turned) { .name = label, .dtype = type, .turned = b_turned, .device = device, .stream = stream, .rounds = ROUNDS }
+#define HOST(label, b_turned) { .name = label, .dtype = YOKE_F32, .turned = b_turned, .device = host, .stream = host_stream, .rounds = ROUNDS }
+    struct contender all[N_CONTENDERS] = {
+        [F32_N] = OWN("f32 N", YOKE_F32, false),    [F32_T] = OWN("f32 T", YOKE_F32, true),
+        [F16_N] = OWN("f16 N", YOKE_F16, false),    [F16_T] = OWN("f16 T", YOKE_F16, true),
+        [BF16_N] = OWN("bf16 N", YOKE_BF16, false), [BF16_T] = OWN("bf16 T", YOKE_BF16, true),
+        [HOST_N] = HOST("host f32 N", false),       [HOST_T] = HOST("host f32 T", true),
+        [CLBLAST_N] = { .name = "CLBlast f32 N", .rounds = theirs },
+        [CLBLAST_T] = { .name = "CLBlast f32 T", .turned = true, .rounds = theirs },
+    };
+    printf("%s: %s, %d threads; host gemm by %s\nGFLOP/s, medians of %d turns, sides alternating\n\n", spec, yoke_device_info(device)->name,
+           n_threads, yoke_variant_name(host, "gemm", 0), ROUNDS);
+    printf("%-18s  %-7s %8s  %-14s %8s  %6s  %4s %-6s   %8s  %8s  %6s\n", "M x N x K", "own", "stream", "beside", "stream", "ratio", "goal", "",
+           "each", "each", "ratio");
+    for (size_t i = 0; i < YOKE_COUNT(shapes); i++) YOKE_TRY_GOTO(run_shape(all, &shapes[i]), done);
+    printf("\n%d of %d goals met\n", n_met, n_goals);
 done:
     if (stream) yoke_stream_destroy(stream);
     if (host_stream) yoke_stream_destroy(host_stream);

@@ -253,6 +253,7 @@ const struct cli_option cli_option_table[] = {
     /* ---- variables that the libraries read ---- */
     { "cache-dir", CLI_LIBRARY, CLI_TEXT, .metavar = "DIR",
       .help = "Where compiled device programs are kept; default $XDG_CACHE_HOME/yoke or ~/.cache/yoke" },
+    { "cache-bytes", CLI_LIBRARY, CLI_INT, .help = "Most bytes of that folder; what was not used for longest is removed first (1073741824)" },
     { "timeout-ms", CLI_LIBRARY, CLI_INT, .help = "How long a rank that is alive may take to call a collective (600000)" },
     { "stall-ms", CLI_LIBRARY, CLI_INT, .help = "How long a rank inside a collective may make no progress (10000)" },
     { "chunk-bytes", CLI_LIBRARY, CLI_BYTES, .help = "Size of the pieces in which collectives are pipelined" },

@@ -131,6 +131,7 @@ struct yoke_device {
     void *impl;
     struct yoke_device_info info;
     char cache_dir[512];          /* "" when caching is off */
+    uint64_t cache_bytes;         /* most that it may hold */
     int n_threads;                /* 0: as OpenMP was set up */
     atomic_int n_children;        /* streams, events, allocations */
     atomic_size_t allocated;      /* bytes that live now, and the most that ever did (for memory reports) */

@@ -4,6 +4,7 @@
 #include "core/registry.h"
 #include "core/tune.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +57,22 @@ static void choose_cache_dir(yoke_device *device, const struct yoke_device_confi
         yokei_text(device->cache_dir, sizeof device->cache_dir, "%s/.cache/yoke", base);
 }
 
+#define USUAL_CACHE_BYTES ((uint64_t)1 << 30)
+
+static yoke_status choose_cache_bytes(yoke_device *device, const struct yoke_device_config *config)
+{
+    const char *text = getenv("YOKE_CACHE_BYTES");
+    device->cache_bytes = config && config->cache_bytes ? config->cache_bytes : USUAL_CACHE_BYTES;
+    if ((config && config->cache_bytes) || !text || !*text) return YOKE_OK;
+    char *end;
+    errno = 0;
+    device->cache_bytes = strtoull(text, &end, 10);
+    if (*end || errno || text[0] < '0' || text[0] > '9' || !device->cache_bytes)
+        return yoke_fail(YOKE_ECONFIG, "YOKE_CACHE_BYTES is '%s'; it must be a number of bytes above 0, such as 1073741824 (YOKE_CACHE_DIR= turns the "
+                         "cache of compiled programs off)", text);
+    return YOKE_OK;
+}
+
 static yoke_status open_device(const struct yoke_backend *backend, int index, const struct yoke_native *native,
                                const struct yoke_device_config *config, yoke_device **device_out)
 {
@@ -69,6 +86,7 @@ static yoke_status open_device(const struct yoke_backend *backend, int index, co
     device->n_threads = config ? config->n_threads : 0;
     choose_cache_dir(device, config);
     yoke_status status;
+    YOKE_TRY_GOTO(choose_cache_bytes(device, config), free_device);
     YOKE_TRY_GOTO(backend->device->open(device, index, native), free_device);
     YOKE_TRY_GOTO(yokei_tuning_create(device, config ? config->tune_file : NULL), close_device);
     *device_out = device;

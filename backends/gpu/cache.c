@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Program binaries on disk. A file is named by its key, so it never changes; it is written under a temporary name and
- * renamed, so it is there whole or not at all, and what is damaged nevertheless is discarded by its checksum.
+ * Program binaries on disk. A file is named by its key, and what it holds for a key is as good as what another process puts there;
+ * it is written under a temporary name and renamed, so it is there whole or not at all, and what is damaged nevertheless is
+ * discarded by its checksum. The time of a file's last change is that of its last use.
  */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "backends/gpu/driver.h"
 
-#define FORMAT 1
+#define FORMAT 2
 #define MAX_BYTES ((size_t)256 << 20)
 
 struct header {
@@ -18,6 +24,7 @@ struct header {
     uint32_t format, header_bytes;
     char key[32];
     uint64_t bytes, checksum; /* of what follows the header */
+    uint64_t kernels;         /* which of the program's kernels the binary has compiled; see programs.c */
 };
 
 static uint64_t hash_string(const char *text, uint64_t seed)
@@ -68,7 +75,7 @@ static const char *damage(const struct header *header, size_t bytes, const struc
 }
 
 yoke_status yokei_gpu_cache_read(const yoke_device *device, const struct yokei_gpu_cache_key *key, void **binary_out,
-                                 size_t *bytes_out)
+                                 size_t *bytes_out, uint64_t *kernels_out)
 {
     char path[640];
     yokei_gpu_cache_path(device, key, path, sizeof path);
@@ -85,20 +92,105 @@ yoke_status yokei_gpu_cache_read(const yoke_device *device, const struct yokei_g
         yokei_gpu_cache_discard(device, key, why);
         return YOKE_ENODEV;
     }
+    utimensat(AT_FDCWD, path, NULL, 0); /* a folder that only others may write ages without us */
+    *kernels_out = ((struct header *)data)->kernels;
     *bytes_out = bytes - sizeof(struct header);
     memmove(data, (char *)data + sizeof(struct header), *bytes_out);
     *binary_out = data;
     return YOKE_OK;
 }
 
+/* ---- the folder's limit ---- */
+
+struct file {
+    char name[80];
+    off_t bytes;
+    struct timespec used;
+};
+
+/* "opencl-<32 hex digits>.bin", also with ".tmp.<process>" behind, which a process leaves that is killed while it writes. */
+static bool is_ours(const char *name, bool *temporary_out)
+{
+    size_t word = strcspn(name, "-");
+    if (!word || name[word] != '-' || strlen(name) >= sizeof((struct file *)0)->name) return false;
+    const char *at = name + word + 1;
+    for (int i = 0; i < 32; i++, at++)
+        if (!isxdigit((unsigned char)*at)) return false;
+    *temporary_out = strncmp(at, ".bin.tmp.", 9) == 0;
+    return *temporary_out || strcmp(at, ".bin") == 0;
+}
+
+static int by_use(const void *x, const void *y)
+{
+    const struct timespec *a = &((const struct file *)x)->used, *b = &((const struct file *)y)->used;
+    if (a->tv_sec != b->tv_sec) return a->tv_sec < b->tv_sec ? -1 : 1;
+    return a->tv_nsec < b->tv_nsec ? -1 : a->tv_nsec > b->tv_nsec;
+}
+
+/* Our files of a folder, but the one called `kept`; how many, and the bytes of all. A temporary file counts as unused when an hour old. */
+static int list_files(DIR *folder, const char *kept, struct file **files_out, off_t *total_out)
+{
+    struct file *files = NULL;
+    int n = 0, capacity = 0;
+    const time_t hour_ago = time(NULL) - 3600;
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        bool temporary;
+        struct stat st;
+        if (!is_ours(entry->d_name, &temporary) || fstatat(dirfd(folder), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode)) continue;
+        *total_out += st.st_size;
+        if (!strcmp(entry->d_name, kept) || (temporary && st.st_mtime > hour_ago)) continue;
+        if (n == capacity) {
+            capacity = YOKE_MAX(64, 2 * capacity);
+            struct file *more = realloc(files, (size_t)capacity * sizeof *more);
+            if (!more) break; /* the rest is looked at another time */
+            files = more;
+        }
+        yokei_text(files[n].name, sizeof files[n].name, "%s", entry->d_name);
+        files[n].bytes = st.st_size;
+        files[n++].used = st.st_mtim;
+    }
+    *files_out = files;
+    return n;
+}
+
+/* Remove what was not used for longest until a tenth of the limit is free again, so that not every write has to. What another
+ * process has used or removed since the folder was read is left to it; what it has open it keeps. */
+static void trim(const yoke_device *device, const char *kept)
+{
+    DIR *folder = opendir(device->cache_dir);
+    if (!folder) return;
+    struct file *files;
+    off_t total = 0;
+    const off_t limit = (off_t)YOKE_MIN(device->cache_bytes, (uint64_t)1 << 62);
+    const int n = list_files(folder, kept, &files, &total);
+    if (total > limit) {
+        qsort(files, (size_t)n, sizeof *files, by_use);
+        for (int i = 0; i < n && total > limit - limit / 10; i++) {
+            struct stat st;
+            if (fstatat(dirfd(folder), files[i].name, &st, AT_SYMLINK_NOFOLLOW) && errno == ENOENT) {
+                total -= files[i].bytes;
+                continue;
+            }
+            if (st.st_mtim.tv_sec != files[i].used.tv_sec || st.st_mtim.tv_nsec != files[i].used.tv_nsec) continue;
+            if (!unlinkat(dirfd(folder), files[i].name, 0)) {
+                total -= files[i].bytes;
+                yoke_log(YOKE_LOG_DEBUG, "%s: removed %s/%s: more than %llu bytes of compiled programs", device->info.spec, device->cache_dir,
+                         files[i].name, (unsigned long long)device->cache_bytes);
+            }
+        }
+    }
+    free(files);
+    closedir(folder);
+}
+
 void yokei_gpu_cache_write(const yoke_device *device, const struct yokei_gpu_cache_key *key, const void *binary,
-                           size_t bytes)
+                           size_t bytes, uint64_t kernels)
 {
     char path[640];
     yokei_gpu_cache_path(device, key, path, sizeof path);
     struct header *header = path[0] && bytes < MAX_BYTES - sizeof *header ? malloc(sizeof *header + bytes) : NULL;
     if (!header) return;
-    *header = (struct header){ .magic = "YOKEPRG", .format = FORMAT, .header_bytes = sizeof *header, .bytes = bytes };
+    *header = (struct header){ .magic = "YOKEPRG", .format = FORMAT, .header_bytes = sizeof *header, .bytes = bytes, .kernels = kernels };
     memcpy(header->key, key->text, sizeof header->key);
     header->checksum = yokei_hash(binary, bytes, FORMAT);
     memcpy(header + 1, binary, bytes);
@@ -106,4 +198,5 @@ void yokei_gpu_cache_write(const yoke_device *device, const struct yokei_gpu_cac
     if (!status) status = yokei_file_write(path, header, sizeof *header + bytes);
     if (status) yoke_log(YOKE_LOG_WARN, "%s: program not cached: %s", device->info.spec, yoke_last_error());
     free(header);
+    if (!status) trim(device, strrchr(path, '/') + 1);
 }

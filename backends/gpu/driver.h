@@ -81,6 +81,7 @@ struct yokei_gpu_device {
     int max_group;            /* most work-items of a group */
     size_t local_bytes;       /* local (shared) memory of a group */
     char identity[768];       /* device, driver, platform and compiler versions: part of the cache's key */
+    bool late_binaries;       /* a kernel is compiled when it is first launched: binaries are whole when the device closes, not before */
     struct yokei_gpu_programs *programs;
 };
 
@@ -100,12 +101,18 @@ struct yokei_gpu_cache_key { char text[33]; };
 struct yokei_gpu_cache_key yokei_gpu_cache_key(const yoke_device *device, const struct yokei_gpu_source *source);
 /** The file of an entry: cache_dir/<driver>-<key>.bin; "" when caching is off. */
 void yokei_gpu_cache_path(const yoke_device *device, const struct yokei_gpu_cache_key *key, char *path, size_t bytes);
-/** Read an entry. Absent, or damaged (then removed, with a line in the log): YOKE_ENODEV, which is no error to show. */
+/**
+ * Read an entry, which makes it the one used last. Absent, or damaged (then removed, with a line in the log): YOKE_ENODEV, which
+ * is no error to show. `kernels` is what was written with it: a set of which kernels its binary has compiled.
+ */
 yoke_status yokei_gpu_cache_read(const yoke_device *device, const struct yokei_gpu_cache_key *key, void **binary_out,
-                                 size_t *bytes_out);
-/** Write an entry; what goes wrong is logged and forgotten: a cache may always be missing. */
+                                 size_t *bytes_out, uint64_t *kernels_out);
+/**
+ * Write an entry, and remove those that were not used for longest while the folder holds more than device->cache_bytes. What
+ * goes wrong is logged and forgotten: a cache may always be missing. Processes may do all this at once.
+ */
 void yokei_gpu_cache_write(const yoke_device *device, const struct yokei_gpu_cache_key *key, const void *binary,
-                           size_t bytes);
+                           size_t bytes, uint64_t kernels);
 /** Remove an entry that the vendor's loader refused. */
 void yokei_gpu_cache_discard(const yoke_device *device, const struct yokei_gpu_cache_key *key, const char *why);
 

@@ -8,6 +8,7 @@
 struct kernel {
     struct kernel *next;
     void *handle;
+    uint64_t bit; /* in the set of an entry's launched kernels */
     char name[48];
 };
 
@@ -17,6 +18,8 @@ struct entry {
     bool offsets;
     pthread_mutex_t lock; /* held while the program is built, and while a kernel's arguments are set and launched */
     void *handle;         /* NULL until built */
+    uint64_t launched, cached; /* sets of kernels: those launched here, and those that the file in the cache has compiled */
+    struct yokei_gpu_cache_key key;
     struct kernel *kernels;
 };
 
@@ -37,9 +40,22 @@ yoke_status yokei_gpu_programs_create(yoke_device *device)
     return YOKE_OK;
 }
 
+/** Put a program into the cache. The entry's lock is held, or nobody else is there. */
+static void save(yoke_device *device, struct entry *entry, uint64_t kernels)
+{
+    void *binary = NULL;
+    size_t bytes = 0;
+    if (!device->cache_dir[0] || yokei_gpu(device)->driver->binary(device, entry->handle, &binary, &bytes) || !bytes) return;
+    yokei_gpu_cache_write(device, &entry->key, binary, bytes, kernels);
+    entry->cached = kernels;
+    free(binary);
+}
+
 static void entry_destroy(yoke_device *device, struct entry *entry)
 {
     const struct yokei_gpu_driver *driver = yokei_gpu(device)->driver;
+    if (entry->handle && yokei_gpu(device)->late_binaries && (entry->launched & ~entry->cached))
+        save(device, entry, entry->launched | entry->cached);
     while (entry->kernels) {
         struct kernel *kernel = entry->kernels;
         entry->kernels = kernel->next;
@@ -131,14 +147,16 @@ static yoke_status build(yoke_device *device, struct entry *entry)
     const struct yokei_gpu_driver *driver = gpu->driver;
     struct yokei_gpu_source source;
     YOKE_TRY(yokei_gpu_source_make(&entry->program, driver->language, gpu->is_cpu, gpu->warp, entry->offsets, &source));
-    struct yokei_gpu_cache_key key = yokei_gpu_cache_key(device, &source);
+    entry->key = yokei_gpu_cache_key(device, &source);
     void *binary = NULL;
     size_t bytes = 0;
-    if (yokei_gpu_cache_read(device, &key, &binary, &bytes) == YOKE_OK) {
-        if (driver->load(device, binary, bytes, &entry->handle) == YOKE_OK)
+    if (yokei_gpu_cache_read(device, &entry->key, &binary, &bytes, &entry->cached) == YOKE_OK) {
+        if (driver->load(device, binary, bytes, &entry->handle) == YOKE_OK) {
             count(device, 0, 1);
-        else
-            yokei_gpu_cache_discard(device, &key, yoke_last_error());
+        } else {
+            yokei_gpu_cache_discard(device, &entry->key, yoke_last_error());
+            entry->cached = 0;
+        }
         free(binary);
     }
     yoke_status status = YOKE_OK;
@@ -147,10 +165,7 @@ static yoke_status build(yoke_device *device, struct entry *entry)
         status = driver->build(device, &source, &entry->handle);
         if (status == YOKE_OK) {
             count(device, 1, 0);
-            if (device->cache_dir[0] && driver->binary(device, entry->handle, &binary, &bytes) == YOKE_OK && bytes) {
-                yokei_gpu_cache_write(device, &key, binary, bytes);
-                free(binary);
-            }
+            if (!gpu->late_binaries) save(device, entry, UINT64_MAX);
             yoke_log(YOKE_LOG_DEBUG, "%s: compiled %s (%s, L=%d W=%d) in %.0f ms", device->info.spec, source.name,
                      yoke_dtype_name(entry->program.dtype), entry->program.L, entry->program.W,
                      (double)(yokei_now_ns() - start) * 1e-6);
@@ -160,7 +175,14 @@ static yoke_status build(yoke_device *device, struct entry *entry)
     return status;
 }
 
-static yoke_status find_kernel(yoke_device *device, struct entry *entry, const char *name, void **handle_out)
+/* `large`: PoCL compiles a kernel once for grids below 2^16 and once for others. A set of bits by hash may take a new kernel for one
+ * that is there; then that one is compiled again in each process. */
+static uint64_t bit_of(const struct kernel *kernel, bool large)
+{
+    return large ? kernel->bit << 1 | kernel->bit >> 63 : kernel->bit;
+}
+
+static yoke_status find_kernel(yoke_device *device, struct entry *entry, const char *name, struct kernel **kernel_out)
 {
     struct kernel *kernel = entry->kernels;
     while (kernel && strcmp(kernel->name, name) != 0) kernel = kernel->next;
@@ -173,10 +195,11 @@ static yoke_status find_kernel(yoke_device *device, struct entry *entry, const c
             return status;
         }
         yokei_text(kernel->name, sizeof kernel->name, "%s", name);
+        kernel->bit = (uint64_t)1 << (yokei_hash(name, strlen(name), 0) & 63);
         kernel->next = entry->kernels;
         entry->kernels = kernel;
     }
-    *handle_out = kernel->handle;
+    *kernel_out = kernel;
     return YOKE_OK;
 }
 
@@ -192,11 +215,12 @@ yoke_status yokei_gpu_launch(yoke_stream *stream, const struct yokei_gpu_program
     struct entry *entry = find_entry(device, program, offsets);
     if (!entry) return yoke_fail(YOKE_ENOMEM, "program %s: no host memory", program->family);
     struct yokei_gpu_grid grid = { { x, y, z }, program->G * program->L };
-    void *handle = NULL;
+    struct kernel *found = NULL;
     pthread_mutex_lock(&entry->lock);
     yoke_status status = entry->handle ? YOKE_OK : build(device, entry);
-    if (!status) status = find_kernel(device, entry, kernel, &handle);
-    if (!status) status = driver->launch(stream, handle, &grid, args, n_args);
+    if (!status) status = find_kernel(device, entry, kernel, &found);
+    if (!status) status = driver->launch(stream, found->handle, &grid, args, n_args);
+    if (!status) entry->launched |= bit_of(found, YOKE_MAX(YOKE_MAX(x * grid.group, y), z) > UINT16_MAX);
     pthread_mutex_unlock(&entry->lock);
     return status;
 }

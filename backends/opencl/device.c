@@ -222,16 +222,21 @@ static yoke_status open_context(yoke_device *device, const struct found *found, 
     return error ? yokei_opencl_fail(device, "clCreateContext", error) : YOKE_OK;
 }
 
+static bool is_pocl(const struct opencl_library *cl, cl_platform_id platform)
+{
+    char name[64];
+    platform_text(cl, platform, CL_PLATFORM_NAME, name, sizeof name);
+    return !strcmp(name, "Portable Computing Language");
+}
+
 /**
  * PoCL keeps programs on disk itself, per kernel and group size, and asked for a binary it compiles every kernel a second
  * time: where its cache is on (POCL_KERNEL_CACHE), ours would only double the first start.
  */
 static bool caches_itself(const struct opencl_library *cl, cl_platform_id platform)
 {
-    char name[64];
     const char *on = getenv("POCL_KERNEL_CACHE");
-    platform_text(cl, platform, CL_PLATFORM_NAME, name, sizeof name);
-    return !strcmp(name, "Portable Computing Language") && (!on || strcmp(on, "0") != 0);
+    return is_pocl(cl, platform) && (!on || strcmp(on, "0") != 0);
 }
 
 static yoke_status open_device(yoke_device *device, int index, const struct yoke_native *native)
@@ -251,6 +256,7 @@ static yoke_status open_device(yoke_device *device, int index, const struct yoke
     *ocl = (struct opencl_device){
         .gpu = { .driver = &yokei_opencl_driver, .is_cpu = traits.is_cpu, .vector_floats = traits.vector_floats, .warp = 1,
                  .compute_units = device->info.compute_units,
+                 .late_binaries = is_pocl(cl, found.platform), /* with the kernels as they were launched, which then start at once */
                  .max_group = (int)YOKE_MIN(traits.max_group, (size_t)1 << 20), .local_bytes = traits.local_bytes },
         .cl = cl, .id = found.id, .svm = svm, .unified = traits.unified, .exact_division = traits.exact_division,
     };

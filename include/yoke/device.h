@@ -60,8 +60,9 @@ struct yoke_device_config {
     int n_threads;          /* host: OpenMP threads of the calling thread's teams; 0 = as OpenMP was set up */
     const char *cache_dir;  /* compiled programs; default $YOKE_CACHE_DIR, $XDG_CACHE_HOME/yoke, $HOME/.cache/yoke */
     const char *tune_file;  /* chosen variants (docs/TUNING.md); default $YOKE_TUNE_FILE, the user's, the one shipped for such devices; "off": none */
+    uint64_t cache_bytes;   /* most that cache_dir may hold, what was not used for longest goes first; default $YOKE_CACHE_BYTES, 1 GiB */
 };
-#define YOKE_DEVICE_CONFIG_INIT { sizeof(struct yoke_device_config), 0, NULL, NULL }
+#define YOKE_DEVICE_CONFIG_INIT { sizeof(struct yoke_device_config), 0, NULL, NULL, 0 }
 
 /**
  * Open the device called `spec`; config may be NULL.

@@ -3,7 +3,9 @@
 #include "tests/unit/folder.h"
 #include "tests/unit/gpu_test.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <time.h>
 
 static char logged[4096];
 
@@ -114,18 +116,19 @@ static void damaged(void **state)
     struct yokei_gpu_cache_key key;
     void *binary, *read;
     size_t bytes, n;
+    uint64_t kernels;
     memcpy(key.text, strrchr(path, '-') + 1, 32);
     key.text[32] = '\0';
-    assert_ok(yokei_gpu_cache_read(device, &key, &binary, &bytes));
+    assert_ok(yokei_gpu_cache_read(device, &key, &binary, &bytes, &kernels));
     for (size_t i = 0; i < YOKE_COUNT(cases); i++) {
         damage(path, cases[i].offset, cases[i].cut);
         logged[0] = '\0';
-        assert_int_equal(yokei_gpu_cache_read(device, &key, &read, &n), YOKE_ENODEV);
+        assert_int_equal(yokei_gpu_cache_read(device, &key, &read, &n, &kernels), YOKE_ENODEV);
         if (!strstr(logged, cases[i].words) || !strstr(logged, path))
             fail_msg("damage at %ld: the log says '%s', not '%s' and the path", cases[i].offset, logged, cases[i].words);
         assert_int_equal(access(path, F_OK), -1); /* discarded */
-        yokei_gpu_cache_write(device, &key, binary, bytes);
-        assert_ok(yokei_gpu_cache_read(device, &key, &read, &n));
+        yokei_gpu_cache_write(device, &key, binary, bytes, kernels);
+        assert_ok(yokei_gpu_cache_read(device, &key, &read, &n, &kernels));
         assert_int_equal(n, bytes);
         assert_memory_equal(read, binary, bytes);
         free(read);
@@ -147,9 +150,11 @@ static void refused(void **state)
     static const char junk[] = "this is no program";
     void *read;
     size_t bytes;
-    yokei_gpu_cache_write(device, &key, junk, sizeof junk);
-    assert_ok(yokei_gpu_cache_read(device, &key, &read, &bytes));
+    uint64_t kernels;
+    yokei_gpu_cache_write(device, &key, junk, sizeof junk, 5);
+    assert_ok(yokei_gpu_cache_read(device, &key, &read, &bytes, &kernels));
     assert_int_equal(bytes, sizeof junk);
+    assert_int_equal(kernels, 5);
     assert_memory_equal(read, junk, sizeof junk);
     free(read);
     yoke_log_set(keep_log, NULL, YOKE_LOG_WARN);
@@ -188,6 +193,134 @@ static void without_cache(void **state)
     EXPECT(use("/proc/no such folder/x"), 1, 0);
 }
 
+/* A file as a process leaves it that last used it so many seconds ago. */
+static void put_file(const char *name, size_t bytes, time_t age)
+{
+    FILE *file = fopen(in_folder(name), "w");
+    assert_non_null(file);
+    assert_int_equal(ftruncate(fileno(file), (off_t)bytes), 0);
+    fclose(file);
+    const struct timespec then = { .tv_sec = time(NULL) - age }, times[2] = { then, then };
+    assert_int_equal(utimensat(AT_FDCWD, in_folder(name), times, 0), 0);
+}
+
+static bool is_there(const char *name)
+{
+    return access(in_folder(name), F_OK) == 0;
+}
+
+/* What was not used for longest goes when the folder holds more than it may; what is not the cache's stays. */
+static void limit(void **state)
+{
+    (void)state;
+    static const char oldest[] = "opencl-00000000000000000000000000000001.bin", old[] = "cuda-00000000000000000000000000000002.bin",
+                      young[] = "opencl-00000000000000000000000000000003.bin", foreign[] = "opencl-notes.bin",
+                      dead[] = "opencl-00000000000000000000000000000004.bin.tmp.77", alive[] = "opencl-00000000000000000000000000000005.bin.tmp.78",
+                      written[] = "opencl-00000000000000000000000000000006.bin";
+    GPU_OPEN(device, NULL, test_folder);
+    assert_int_equal(device->cache_bytes, 1 << 30);
+    put_file(oldest, 100000, 3000);
+    put_file(old, 100000, 2000);
+    put_file(young, 100000, 1000);
+    put_file(foreign, 500000, 9000);
+    put_file(dead, 100000, 7200);
+    put_file(alive, 100000, 60);
+    struct yokei_gpu_cache_key key;
+    memcpy(key.text, "00000000000000000000000000000006", 33);
+    static char data[50000];
+    device->cache_bytes = 600000; /* 550,000 are there with the new one */
+    yokei_gpu_cache_write(device, &key, data, sizeof data, 0);
+    assert_true(is_there(oldest) && is_there(old) && is_there(young) && is_there(dead) && is_there(alive) && is_there(written));
+    device->cache_bytes = 400000; /* so 360,000 are to stay: the write that died goes, then the oldest */
+    yokei_gpu_cache_write(device, &key, data, sizeof data, 0);
+    assert_false(is_there(dead) || is_there(oldest));
+    assert_true(is_there(old) && is_there(young) && is_there(alive) && is_there(foreign) && is_there(written));
+    device->cache_bytes = 1; /* what was just written stays, and what another process is writing */
+    yokei_gpu_cache_write(device, &key, data, sizeof data, 0);
+    assert_false(is_there(old) || is_there(young));
+    assert_true(is_there(alive) && is_there(foreign) && is_there(written));
+
+    /* A hit is a use. */
+    device->cache_bytes = 150000;
+    put_file(alive, 0, 60);
+    const struct timespec long_ago[2] = { { .tv_sec = 1000 }, { .tv_sec = 1000 } };
+    assert_int_equal(utimensat(AT_FDCWD, in_folder(written), long_ago, 0), 0);
+    put_file(young, 60000, 1000);
+    void *read;
+    size_t bytes;
+    uint64_t kernels;
+    assert_ok(yokei_gpu_cache_read(device, &key, &read, &bytes, &kernels));
+    free(read);
+    key.text[31] = '7';
+    yokei_gpu_cache_write(device, &key, data, sizeof data, 0);
+    assert_true(is_there(written));
+    assert_false(is_there(young));
+    assert_ok(yoke_device_close(device));
+}
+
+static void limit_from_environment(void **state)
+{
+    (void)state;
+    static const char *const bad[] = { "0", "many", "1G", "-1", "99999999999999999999999" };
+    struct yoke_device_config config = YOKE_DEVICE_CONFIG_INIT;
+    yoke_device *device;
+    setenv("YOKE_CACHE_BYTES", "123456", 1);
+    assert_ok(yoke_device_open("reference", NULL, &device));
+    assert_int_equal(device->cache_bytes, 123456);
+    assert_ok(yoke_device_close(device));
+    config.cache_bytes = 77;
+    assert_ok(yoke_device_open("reference", &config, &device));
+    assert_int_equal(device->cache_bytes, 77);
+    assert_ok(yoke_device_close(device));
+    for (size_t i = 0; i < YOKE_COUNT(bad); i++) {
+        setenv("YOKE_CACHE_BYTES", bad[i], 1);
+        assert_int_equal(yoke_device_open("reference", NULL, &device), YOKE_ECONFIG);
+        assert_non_null(strstr(yoke_last_error(), "YOKE_CACHE_BYTES"));
+    }
+    unsetenv("YOKE_CACHE_BYTES");
+}
+
+/* A device that compiles kernels at their first launch saves programs when it closes, and again when another kernel was launched. */
+static void saved_at_close(void **state)
+{
+    (void)state;
+    GPU_OPEN(device, NULL, test_folder);
+    if (!yokei_gpu(device)->late_binaries) {
+        assert_ok(yoke_device_close(device));
+        skip();
+    }
+    yoke_stream *stream;
+    float x[3] = { 1, 2, 3 }, y[3] = { 10, 20, 30 }, z[3];
+    assert_ok(yoke_stream_create(device, &stream));
+    assert_ok(gpu_add(stream, x, y, z, 3));
+    assert_int_equal(n_files_in_folder(), 0);
+    assert_ok(yoke_stream_destroy(stream));
+    assert_ok(yoke_device_close(device));
+    assert_int_equal(n_files_in_folder(), 1);
+    char path[512];
+    struct stat first, second;
+    only_file(path, sizeof path);
+    assert_int_equal(stat(path, &first), 0);
+
+    device = gpu_open(NULL, test_folder);
+    assert_ok(yoke_stream_create(device, &stream));
+    void *memory;
+    assert_ok(yoke_alloc(device, sizeof z, &memory));
+    assert_ok(yoke_copy_to_device(stream, memory, x, sizeof x));
+    const struct yoke_scale_args args = YOKE_ARGS(scale, .dtype = YOKE_F32, .n = 3, .x = memory, .y = memory, .alpha = 2);
+    assert_ok(yoke_scale(stream, &args));
+    assert_ok(yoke_copy_to_host(stream, z, memory, sizeof z));
+    assert_ok(yoke_stream_sync(stream));
+    assert_true(z[0] == 2 && z[1] == 4 && z[2] == 6);
+    EXPECT(yokei_gpu_counts(device), 0, 1); /* the same program */
+    assert_ok(yoke_free(device, memory));
+    assert_ok(yoke_stream_destroy(stream));
+    assert_ok(yoke_device_close(device));
+    assert_int_equal(n_files_in_folder(), 1);
+    assert_int_equal(stat(path, &second), 0);
+    assert_true(first.st_ino != second.st_ino);
+}
+
 /* Where PoCL's own cache is on, ours stays out of the way. */
 static void vendor_cache(void **state)
 {
@@ -214,6 +347,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(damaged, make_test_folder, quiet_and_remove_folder),
         cmocka_unit_test_setup_teardown(refused, make_test_folder, quiet_and_remove_folder),
         cmocka_unit_test_setup_teardown(without_cache, make_test_folder, quiet_and_remove_folder),
+        cmocka_unit_test_setup_teardown(limit, make_test_folder, quiet_and_remove_folder),
+        cmocka_unit_test(limit_from_environment),
+        cmocka_unit_test_setup_teardown(saved_at_close, make_test_folder, quiet_and_remove_folder),
         cmocka_unit_test_setup_teardown(vendor_cache, make_test_folder, quiet_and_remove_folder),
     };
     return cmocka_run_group_tests_name("gpu_cache", tests, NULL, NULL);
