@@ -5,8 +5,8 @@
  * take turns; medians. N: A [M, K], B [K, N], as a forward pass has them; T: B is [N, K].
  *
  * "stream": products one after the other, as a training step issues them, waited for together (about 3 ms of them at a time, at
- * most 16); "each": every one is waited for. Before its turn a side works for 3 ms, which no one times: threads of the side
- * before it have come to rest then.
+ * most 16); "each": every one is waited for. Between two turns the threads of the side before come to rest for 10 ms, then a side works
+ * for 3 ms that no one times.
  *
  *   opencl_gemm [SPEC [THREADS]]      default opencl:0 and POCL_MAX_PTHREAD_COUNT, or 1
  */
@@ -16,13 +16,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/base/base.h"
 #include "yoke/yoke.h"
 
-#define ROUNDS 15
+#define ROUNDS 9
 #define CHECKS 200
 #define TURN_SECONDS 3e-3
+#define REST_NS 10000000
 
 /* With `goals`: the sizes that they are stated for. The others: products of a training step, deep ones and ragged ones. */
 static const struct shape { int64_t M, N, K; bool goals; } shapes[] = {
@@ -120,6 +122,7 @@ static yoke_status multiply(struct contender *x, const struct shape *s, int n, d
 static yoke_status turn(struct contender *x, const struct shape *s, int round)
 {
     double seconds, product, sum = 0;
+    nanosleep(&(struct timespec){ .tv_nsec = REST_NS }, NULL);
     uint64_t start = yokei_now_ns();
     do YOKE_TRY(multiply(x, s, 1, &product));
     while (1e-9 * (double)(yokei_now_ns() - start) < TURN_SECONDS);
