@@ -215,6 +215,9 @@ INLINE void swiglu_backward_rows(const yoke_dtype t, const struct yoke_swiglu_ba
         void *dgate = at_mut(t, a->dgate, row * a->lddgate), *dup = at_mut(t, a->dup, row * a->lddup);
         int64_t f = 0;
         for (; f + 2 * VL <= a->F; f += 2 * VL) {
+            vprefetch_pair(t, gate, f + a->ldgate, false); /* five streams in pieces of a row are too many for the CPU to foresee */
+            vprefetch_pair(t, up, f + a->ldup, false);
+            vprefetch_pair(t, dy, f + a->lddy, false);
             const struct pair g = vload_pair(t, gate, f), u = vload_pair(t, up, f), d = vload_pair(t, dy, f);
             const struct swiglu_slopes low = swiglu_slopes(g.a, u.a, d.a), high = swiglu_slopes(g.b, u.b, d.b);
             vstore_pair(t, dgate, f, low.gate, high.gate);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Host: elementwise sums and products, dropout. Maths, types and bounds: include/yoke/ops/elementwise.h */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("schedule-insns") /* Philox is a chain of ten rounds: those of several words are woven into each other */
+#endif
 #include "backends/host/kernels.h"
 #include "backends/host/random.h"
 
@@ -69,7 +72,7 @@ INLINE void drop_columns(const yoke_dtype t, const struct yokei_dropout *drop, c
         memcpy(&word, words + (c - from), (size_t)n * sizeof *words);
         vf r = vdrop(vload_n(t, x, c, n) * drop->scale, word, drop->threshold);
         if (residual) r += vload_n(t, residual, c, n);
-        vstore_n(t, y, c, n, r);
+        vstore_plain_n(t, y, c, n, r);
     });
 }
 
@@ -84,6 +87,11 @@ INLINE void dropout_rows(const yoke_dtype t, const struct yoke_dropout_args *a, 
         void *y = at_mut(t, a->y, n * a->ldy);
         for (int64_t group = first / 64; group * 64 < end; group++) {
             const int64_t low = YOKE_MAX(first, 64 * group), high = YOKE_MIN(end, 64 * group + 64);
+            for (int64_t c = low - first; c < high - first; c += 2 * VL) {
+                vprefetch_pair(t, x, c + AHEAD / (int64_t)type_bytes(t), false);
+                if (residual) vprefetch_pair(t, residual, c + AHEAD / (int64_t)type_bytes(t), false);
+                vprefetch_pair(t, y, c + AHEAD / (int64_t)type_bytes(t), true);
+            }
             dropout_words(drop.key, group, position, sample, words);
             drop_columns(t, &drop, words + (low - 64 * group), x, residual, y, low - first, high - first);
         }

@@ -11,9 +11,6 @@ YOKE_LOSS_OPS(PROTOTYPES)
 const struct yoke_loss_ops HOST_NAME(host_loss_ops) = { YOKE_LOSS_OPS(ENTRY) };
 
 /* ---- forward ---- */
-#ifndef AHEAD
-enum { AHEAD = 2048 };
-#endif
 INLINE float row_max(const yoke_dtype t, const void *x, int64_t n)
 {
     vf m[4] = { vset(-INFINITY), vset(-INFINITY), vset(-INFINITY), vset(-INFINITY) };
@@ -43,7 +40,7 @@ INLINE struct block row_block(const yoke_dtype t, const void *x, int64_t n, floa
     vf s[4] = { { 0 } }, m[4] = { vset(-INFINITY), vset(-INFINITY), vset(-INFINITY), vset(-INFINITY) };
     int64_t i = 0;
     for (; i + 4 * VL <= n; i += 4 * VL) {
-        for (int64_t line = 0; line < 4 * VL * (int64_t)type_bytes(t); line += 64) __builtin_prefetch((const char *)at(t, x, i) + AHEAD + line);
+        for (int j = 0; j < 2; j++) vprefetch_pair(t, x, i + AHEAD / (int64_t)type_bytes(t) + j * 2 * VL, false);
         const struct pair p[2] = { vload_pair(t, x, i), vload_pair(t, x, i + 2 * VL) };
         for (int j = 0; j < 4; j++) {
             const vf v = j & 1 ? p[j / 2].b : p[j / 2].a;

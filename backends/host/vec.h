@@ -279,14 +279,21 @@ INLINE vu round_bf16_bits(vf x)
 #endif
 }
 
-INLINE vh narrow_bf16(vf x)
-{
 #ifdef HOST_AVX512
+INLINE vh upper_halves(vu u)
+{
     uint16_t upper[32];
     for (int i = 0; i < 32; i++) upper[i] = (uint16_t)(2 * i + 1); /* folds to a constant */
     __m512i index;
     memcpy(&index, upper, sizeof index);
-    return (vh)_mm512_castsi512_si256(_mm512_permutexvar_epi16(index, (__m512i)round_bf16_bits(x)));
+    return (vh)_mm512_castsi512_si256(_mm512_permutexvar_epi16(index, (__m512i)u));
+}
+#endif
+
+INLINE vh narrow_bf16(vf x)
+{
+#ifdef HOST_AVX512
+    return upper_halves(round_bf16_bits(x));
 #else
     return narrow_bits(round_bf16_bits(x) >> 16);
 #endif
@@ -421,6 +428,29 @@ INLINE void vstore_pair(const yoke_dtype t, void *p, int64_t i, vf a, vf b)
     memcpy(at_mut(t, p, i), &u, sizeof u);
 }
 
+/** Of a single vector; the first n lanes. */
+INLINE void vstore_plain_n(const yoke_dtype t, void *p, int64_t i, int64_t n, vf x)
+{
+#ifdef HOST_AVX512
+    if (t == YOKE_BF16 && n >= VL) {
+        const vh h = upper_halves(round_bf16_plain(x));
+        memcpy(at_mut(t, p, i), &h, sizeof h);
+        return;
+    }
+#endif
+    vstore_n(t, p, i, n, x);
+}
+
+/** Bytes that are fetched ahead where there is much to compute between the loads: then the CPU does not look far enough itself. */
+enum { AHEAD = 2048 };
+/** The lines of a pair, to be read or written soon. */
+INLINE void vprefetch_pair(const yoke_dtype t, const void *p, int64_t i, const bool to_write)
+{
+    for (int64_t line = 0; line < 2 * VL * (int64_t)type_bytes(t); line += 64)
+        if (to_write) __builtin_prefetch((const char *)at(t, p, i) + line, 1);
+        else __builtin_prefetch((const char *)at(t, p, i) + line);
+}
+
 /** A number that a caller gave: a NaN of any payload becomes one that round_bf16_plain keeps. */
 INLINE float plain_nan(float x) { return x != x ? NAN : x; }
 
@@ -431,7 +461,11 @@ INLINE float plain_nan(float x) { return x != x ? NAN : x; }
         for (; i_ + 2 * (pairs) * VL <= (to); i_ += 2 * (pairs) * VL) {                               \
             struct pair x_[pairs];                                                                    \
             vf y_[2 * (pairs)];                                                                       \
-            for (int h_ = 0; h_ < (pairs); h_++) x_[h_] = vload_pair(t, x, i_ + 2 * h_ * VL);         \
+            for (int h_ = 0; h_ < (pairs); h_++) {                                                    \
+                vprefetch_pair(t, x, i_ + 2 * h_ * VL + AHEAD / (int64_t)type_bytes(t), false);        \
+                vprefetch_pair(t, y, i_ + 2 * h_ * VL + AHEAD / (int64_t)type_bytes(t), true);         \
+                x_[h_] = vload_pair(t, x, i_ + 2 * h_ * VL);                                          \
+            }                                                                                         \
             for (int h_ = 0; h_ < 2 * (pairs); h_++) { const vf v = h_ & 1 ? x_[h_ / 2].b : x_[h_ / 2].a; y_[h_] = (__VA_ARGS__); } \
             for (int h_ = 0; h_ < (pairs); h_++) vstore_pair(t, y, i_ + 2 * h_ * VL, y_[2 * h_], y_[2 * h_ + 1]); \
         }                                                                                             \
