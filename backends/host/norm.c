@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host: normalisation. Maths, types and bounds: include/yoke/ops/norm.h
+ * Host: normalisation. Maths, types and bounds: include/yoke/ops/norm.h. The devices' twin: backends/gpu/kernels/norm.yk
  * RMSNorm is LayerNorm of rows whose mean is taken for 0, without beta: one text, with `rms` a constant. Its arguments become those of
  * LayerNorm with beta, mean and dbeta NULL.
  */
@@ -40,15 +40,15 @@ INLINE void forward_rows(const yoke_dtype t, const bool rms, const struct yoke_l
 {
     const int64_t C = a->C;
     for (int64_t n = from; n < to; n++) {
-        const void *x = at(t, a->x, n * a->ldx); /* [C] */
-        void *y = at_mut(t, a->y, n * a->ldy);
-        const float mean = rms ? 0 : row_sum(t, x, C) / (float)C;
-        const float rstd = 1 / sqrtf(row_squares(t, x, C, mean) / (float)C + a->eps);
+        const void *xn = at(t, a->x, n * a->ldx); /* [C] */
+        void *yn = at_mut(t, a->y, n * a->ldy);
+        const float mean = rms ? 0 : row_sum(t, xn, C) / (float)C;
+        const float rstd = 1 / sqrtf(row_squares(t, xn, C, mean) / (float)C + a->eps);
         const float *gamma = a->gamma, *beta = a->beta;
         VECTOR_LOOP(c, m, 0, C, {
-            const vf xhat = (vload_n(t, x, c, m) - mean) * rstd;
+            const vf xhat = (vload_n(t, xn, c, m) - mean) * rstd;
             const vf g = vload_n(YOKE_F32, gamma, c, m);
-            vstore_n(t, y, c, m, rms ? xhat * g : vfma(xhat, g, vload_n(YOKE_F32, beta, c, m)));
+            vstore_n(t, yn, c, m, rms ? xhat * g : vfma(xhat, g, vload_n(YOKE_F32, beta, c, m)));
         });
         if (a->mean) ((float *)a->mean)[n] = mean;
         if (a->rstd) ((float *)a->rstd)[n] = rstd;
@@ -135,16 +135,16 @@ INLINE void row_averages(const yoke_dtype t, const void *dy, const void *x, cons
 INLINE void backward_row(const yoke_dtype t, const bool rms, const struct yoke_layernorm_backward_args *a, int64_t n, float *dgamma, float *dbeta)
 {
     const int64_t C = a->C;
-    const void *dy = at(t, a->dy, n * a->lddy), *x = at(t, a->x, n * a->ldx); /* [C] */
+    const void *dyn = at(t, a->dy, n * a->lddy), *xn = at(t, a->x, n * a->ldx); /* [C] */
     const void *residual = a->dresidual ? at(t, a->dresidual, n * a->lddresidual) : NULL;
     void *dx = a->dx ? at_mut(t, a->dx, n * a->lddx) : NULL;
     const float mean = rms ? 0 : ((const float *)a->mean)[n], rstd = ((const float *)a->rstd)[n];
     float average_g = 0, average_gx = 0;
-    if (dx) row_averages(t, dy, x, a->gamma, C, mean, rstd, &average_g, &average_gx);
+    if (dx) row_averages(t, dyn, xn, a->gamma, C, mean, rstd, &average_g, &average_gx);
     const float *gamma = a->gamma;
     VECTOR_LOOP(c, m, 0, C, {
-        const vf d = vload_n(t, dy, c, m);
-        const vf xhat = (vload_n(t, x, c, m) - mean) * rstd;
+        const vf d = vload_n(t, dyn, c, m);
+        const vf xhat = (vload_n(t, xn, c, m) - mean) * rstd;
         if (dgamma) {
             vstore_n(YOKE_F32, dgamma, c, m, vfma(d, xhat, vload_n(YOKE_F32, dgamma, c, m)));
             if (!rms) vstore_n(YOKE_F32, dbeta, c, m, d + vload_n(YOKE_F32, dbeta, c, m));
