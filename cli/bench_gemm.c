@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "cli/bench_gemm.h"
-#include "cli/child.h"
 #include "cli/cli.h"
+#include "cli/threads.h"
 #include "core/base/base.h"
 
 #define MAX_SIDES 3

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cli/bench_kernels.h"
-#include "cli/child.h"
+#include "cli/threads.h"
 #include "core/base/base.h"
 #include "core/tune.h"
 

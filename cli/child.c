@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Work in a child process, and starting anew with thread counts set. */
+/* Work in a child process. */
 #include "cli/child.h"
 
 #include <errno.h>
@@ -77,47 +77,4 @@ bool cli_in_child(cli_work work, const void *argument, void *result, size_t byte
     if (good) memcpy(result, shared, bytes);
     munmap(shared, bytes);
     return good;
-}
-
-void cli_with_sleeping_threads(int n)
-{
-    const char *policy = getenv("OMP_WAIT_POLICY");
-    const bool sleep = policy && !strcasecmp(policy, "passive");
-    setenv("OMP_WAIT_POLICY", "passive", 1);
-    if (!sleep) unsetenv("OMP_NUM_THREADS"); /* so that the program begins anew */
-    cli_with_threads(n);
-}
-
-void cli_with_threads(int n)
-{
-    static const char *const names[] = { "OMP_NUM_THREADS", "POCL_MAX_PTHREAD_COUNT", "OPENBLAS_NUM_THREADS" };
-    char text[16];
-    bool same = true;
-    yokei_text(text, sizeof text, "%d", n);
-    for (size_t i = 0; i < YOKE_COUNT(names); i++) {
-        const char *now = getenv(names[i]);
-        if (now && !strcmp(now, text)) continue;
-        same = false;
-        setenv(names[i], text, 1);
-    }
-    if (same) return;
-    /* Files of /proc have no size to go by: read until the end. */
-    char *data = NULL;
-    size_t room = 0, n_words = 0;
-    ssize_t length;
-    FILE *from = fopen("/proc/self/cmdline", "r");
-    char **line = NULL;
-    while (from && (length = getdelim(&data, &room, 0, from)) > 0) {
-        char **longer = realloc(line, (n_words + 2) * sizeof *line);
-        if (!longer) break;
-        line = longer;
-        line[n_words++] = strdup(data);
-        line[n_words] = NULL;
-    }
-    if (from) fclose(from);
-    free(data);
-    if (line) execv("/proc/self/exe", line);
-    /* It could not be started anew: the libraries keep the threads that they have. */
-    for (size_t i = 0; i < n_words; i++) free(line[i]);
-    free(line);
 }

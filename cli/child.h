@@ -14,12 +14,4 @@ typedef void (*cli_work)(const void *argument, void *result);
  */
 bool cli_in_child(cli_work work, const void *argument, void *result, size_t bytes, double limit_s, char *reason, size_t reason_bytes);
 
-/**
- * Make sure that libraries which read their thread counts when they are loaded see `n`: sets the variables and starts
- * the program anew where they differ. Returns in the process that has them.
- */
-void cli_with_threads(int n);
-/** The same, where OpenMP's threads, which are not the device's, must not spin on its cores when they have nothing to do. */
-void cli_with_sleeping_threads(int n);
-
 #endif

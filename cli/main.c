@@ -7,6 +7,7 @@
 
 #include "cli/cli.h"
 #include "cli/job.h"
+#include "cli/threads.h"
 #include "core/base/base.h"
 
 extern char **environ;
@@ -170,6 +171,7 @@ int main(int argc, char **argv)
     yoke_log_set(log_line, NULL, getenv("YOKE_LOG") ? YOKE_LOG_DEBUG : YOKE_LOG_WARN);
     const struct cli_verb *verb = find_verb(argc, argv, &n_words);
     if (!verb) return unknown_verb(argc, argv);
+    if (verb->run != cli_run && verb->run != cli_rank) cli_bound_threads(); /* those two compute nothing */
     warn_of_unknown_variables();
     char name[128];
     yokei_text(name, sizeof name, "yoke %s", verb->name);

@@ -25,6 +25,7 @@
 
 #include "cli/cli.h"
 #include "cli/job_dir.h"
+#include "cli/threads.h"
 #include "collectives/flight.h"
 #include "core/base/base.h"
 
@@ -108,6 +109,7 @@ static void prepare_environment(const struct agent *agent)
     /* UCX writes to stdout that a peer is gone and that messages are left: the ranks' records say it, and say it better. */
     set_unless_set("UCX_LOG_LEVEL", "fatal");
     set_unless_set("UCX_LOG_FILE", "stderr");
+    cli_set_spin();
     char note[512];
     /* Where there is too little to start, yoke_mpi_start says so. */
     if (!yokei_make_room(agent->local_size, note, sizeof note) && *note && agent->local_rank == 0) cli_note("%s", note);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/child.h"
+#include "cli/threads.h"
 #include "cli/tune.h"
 #include "core/base/base.h"
 #include "core/tune.h"

@@ -9,5 +9,6 @@ include tests/faults/local.mk
 include tests/hosts/local.mk
 include tests/golden/local.mk
 include tests/layering/local.mk
+include tests/hostile/local.mk
 include tests/gpu/local.mk
 include tests/install/local.mk

@@ -34,7 +34,9 @@ static yoke_status gather_devices(struct yokei_run_state *s)
     const struct yoke_trainer_config c = yokei_run_trainer_config(s);
     const char *spec = yoke_device_info(s->t->device)->spec;
     double mine[WORDS] = { 0 };
-    mine[TEXT] = omp_get_max_threads();
+    struct yokei_topology topology;
+    YOKE_TRY(yokei_topology(&topology));
+    mine[TEXT] = YOKE_MIN(omp_get_max_threads(), topology.n_cores); /* as the host backend counts */
     memcpy(mine, spec, YOKE_MIN(strlen(spec), sizeof s->ranks->device - 1));
     double *all = calloc((size_t)s->n_ranks * WORDS, sizeof *all);
     if (!all) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);

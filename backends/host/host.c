@@ -28,8 +28,8 @@ static yoke_status describe(struct yoke_device_info *info, const struct host_isa
     info->arithmetic = 1u << YOKE_F32;
     if (onednn && host_onednn_has(onednn, YOKE_F16)) info->arithmetic |= 1u << YOKE_F16;
     if (best->bf16 || (onednn && host_onednn_has(onednn, YOKE_BF16))) info->arithmetic |= 1u << YOKE_BF16;
-    yokei_text(info->features, sizeof info->features, "%s%s%s%s%s", best->name, info->arithmetic & 1u << YOKE_F16 ? " f16" : "",
-               info->arithmetic & 1u << YOKE_BF16 ? " bf16" : "", onednn ? " onednn " : "",
+    yokei_text(info->features, sizeof info->features, "%s%s%s%s%s%s", best->name, info->arithmetic & 1u << YOKE_F16 ? " f16" : "",
+               info->arithmetic & 1u << YOKE_BF16 ? " bf16" : "", host_onednn_amx(onednn) ? " amx" : "", onednn ? " onednn " : "",
                onednn ? host_onednn_version(onednn) : "");
     return YOKE_OK;
 }
@@ -45,6 +45,15 @@ static void probe(struct yoke_probe *out)
     host_onednn_close(onednn);
 }
 
+/* As many as OpenMP was set up for, but no more than this process has cores: OMP_NUM_THREADS may say anything. */
+static int default_threads(const struct yoke_device_info *info)
+{
+    const int asked = omp_get_max_threads(), cores = YOKE_MAX(1, info->compute_units);
+    if (asked > cores && getenv("OMP_NUM_THREADS"))
+        yoke_log(YOKE_LOG_WARN, "host: OMP_NUM_THREADS asks for %d threads; this process has %d core%s, and takes as many threads", asked, cores, cores == 1 ? "" : "s");
+    return YOKE_MIN(asked, cores);
+}
+
 static yoke_status open_device(yoke_device *device, int index, const struct yoke_native *native)
 {
     if (native) return yoke_fail(YOKE_EUNSUPPORTED, "yoke_device_wrap: the host has no foreign context; use yoke_device_open");
@@ -52,7 +61,6 @@ static yoke_status open_device(yoke_device *device, int index, const struct yoke
     struct host_device *d = calloc(1, sizeof *d);
     if (!d) return yoke_fail(YOKE_ENOMEM, "device 'host': no memory");
     char reason[256] = "";
-    d->n_threads = device->n_threads > 0 ? device->n_threads : omp_get_max_threads();
     d->n_isas = host_find_isas(d->isas);
     d->onednn = host_onednn_open(reason, sizeof reason);
     const yoke_status status = describe(&device->info, d->isas[0], d->onednn, reason);
@@ -61,6 +69,7 @@ static yoke_status open_device(yoke_device *device, int index, const struct yoke
         free(d);
         return status;
     }
+    d->n_threads = device->n_threads > 0 ? device->n_threads : default_threads(&device->info);
     device->impl = d;
     return YOKE_OK;
 }

@@ -56,6 +56,8 @@ extern const struct yoke_cast_ops host_cast_ops;
 extern const struct yoke_elementwise_ops host_elementwise_ops;
 extern const struct yoke_rope_ops host_rope_ops;
 const char *host_variant(const yoke_device *device, enum yoke_op_id op, int index);
+/** The built-in rule of gemm: own panels of the instruction set `best`, or (false) oneDNN, which multiplies by AMX where `amx` says so. */
+bool yokei_host_own_is_faster(const struct host_isa *best, bool amx, const struct yoke_gemm_args *args);
 
 /* ---- cpu.c ---- */
 /** The instruction sets of host_isa tables that this CPU runs, the best first; returns their number (at least 1). */
@@ -71,6 +73,8 @@ void host_onednn_close(struct host_onednn *onednn);
 /** "2.6.3", and whether matrix products of this type are offered on this CPU. */
 const char *host_onednn_version(const struct host_onednn *onednn);
 bool host_onednn_has(const struct host_onednn *onednn, yoke_dtype dtype);
+/** Whether oneDNN multiplies by AMX here: the CPU has it, the system saves its registers, and DNNL_MAX_CPU_ISA allows it. */
+bool host_onednn_amx(const struct host_onednn *onednn);
 /** Whether oneDNN has optimised code for this product (its plain reference code does not count). */
 bool host_onednn_offers(const yoke_device *device, const struct yoke_gemm_args *args);
 yoke_status host_onednn_gemm_can(const yoke_device *device, const struct yoke_gemm_args *args, struct yoke_cost *cost);

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define FUNCTIONS(F)                                                                                                     \
-    F(version) F(engine_create) F(engine_destroy) F(stream_create) F(stream_destroy) F(stream_wait)                      \
+    F(version) F(get_effective_cpu_isa) F(engine_create) F(engine_destroy) F(stream_create) F(stream_destroy) F(stream_wait)                      \
     F(memory_desc_init_by_strides) F(memory_desc_get_size) F(memory_create) F(memory_destroy) F(memory_set_data_handle)  \
     F(primitive_attr_create) F(primitive_attr_destroy) F(primitive_attr_set_scratchpad_mode)                             \
     F(primitive_attr_set_fpmath_mode) F(primitive_attr_set_output_scales) F(primitive_attr_set_post_ops)                 \
@@ -50,7 +50,7 @@ struct host_onednn {
 #define MEMBER(name) __typeof__(dnnl_##name) *name;
     FUNCTIONS(MEMBER)
     char version_text[32];
-    bool has[YOKE_N_DTYPES];
+    bool has[YOKE_N_DTYPES], amx;
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     pthread_mutex_t lock;
@@ -248,6 +248,7 @@ struct host_onednn *host_onednn_open(char *reason, size_t reason_bytes)
     pthread_mutex_init(&o->lock, NULL);
     const dnnl_version_t *v = o->version();
     yokei_text(o->version_text, sizeof o->version_text, "%d.%d.%d", v->major, v->minor, v->patch);
+    o->amx = (o->get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_amx) == dnnl_cpu_isa_avx512_core_amx;
     dnnl_status_t status = o->engine_create(&o->engine, dnnl_cpu, 0);
     if (!status) status = o->stream_create(&o->stream, o->engine, dnnl_stream_default_flags);
     if (status) {
@@ -272,6 +273,7 @@ void host_onednn_close(struct host_onednn *o)
 
 const char *host_onednn_version(const struct host_onednn *o) { return o->version_text; }
 bool host_onednn_has(const struct host_onednn *o, yoke_dtype dtype) { return o->has[dtype]; }
+bool host_onednn_amx(const struct host_onednn *o) { return o && o->amx; }
 
 /* ---- the op ---- */
 /* oneDNN asks OpenMP for its threads; the device's number holds while it is asked to make or run something. */

@@ -57,7 +57,7 @@ yoke_status yoke_discover(struct yoke_backend_report *reports_out, int capacity,
 /** How a device is opened. Zero means the default everywhere. */
 struct yoke_device_config {
     size_t size;
-    int n_threads;          /* host: OpenMP threads of the calling thread's teams; 0 = as OpenMP was set up */
+    int n_threads;          /* host: OpenMP threads of the calling thread's teams; 0 = as OpenMP was set up, at most the cores of the process */
     const char *cache_dir;  /* compiled programs; default $YOKE_CACHE_DIR, $XDG_CACHE_HOME/yoke, $HOME/.cache/yoke */
     const char *tune_file;  /* chosen variants (docs/TUNING.md); default $YOKE_TUNE_FILE, the user's, the one shipped for such devices; "off": none */
     uint64_t cache_bytes;   /* most that cache_dir may hold, what was not used for longest goes first; default $YOKE_CACHE_BYTES, 1 GiB */

@@ -250,6 +250,106 @@ static void products_are_bounded(void **state)
     close_both(device, stream);
 }
 
+/* The built-in rule of bf16 products on CPUs that this machine need not be: with and without AVX512-BF16 and AMX. */
+static void amx_products_are_onednn(void **state)
+{
+    (void)state;
+    const struct host_isa avx2 = { .name = "avx2" }, avx512 = { .name = "avx512", .avx512 = true };
+    const struct host_isa bf16 = { .name = "avx512bf16", .avx512 = true, .bf16 = true };
+    const int64_t sizes[][3] = { { 64, 64, 64 }, { 512, 768, 3072 }, { 1024, 1024, 1024 }, { 50257, 768, 512 }, { 7, 5, 3 } };
+    for (size_t i = 0; i < YOKE_COUNT(sizes); i++) {
+        const int64_t M = sizes[i][0], N = sizes[i][1], K = sizes[i][2];
+        const struct yoke_gemm_args a = YOKE_ARGS(gemm, .dtype = YOKE_BF16, .out_dtype = YOKE_BF16, .M = M, .N = N, .K = K, .lda = K, .ldb = N, .ldc = N);
+        assert_true(yokei_host_own_is_faster(&bf16, false, &a));
+        assert_false(yokei_host_own_is_faster(&bf16, true, &a));
+        assert_false(yokei_host_own_is_faster(&avx512, false, &a));
+        assert_false(yokei_host_own_is_faster(&avx2, false, &a));
+    }
+}
+
+/* Whether the kernel lists this flag of the CPU. */
+static bool cpu_has(const char *flag)
+{
+    char line[8192], word[64];
+    bool has = false;
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    assert_non_null(f);
+    snprintf(word, sizeof word, " %s ", flag);
+    while (!has && fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\n")] = ' ';
+        has = !strncmp(line, "flags", 5) && strstr(line, word);
+    }
+    fclose(f);
+    return has;
+}
+
+static void features_name_amx(void **state)
+{
+    (void)state;
+    yoke_device *device;
+    yoke_stream *stream;
+    open_with(1, &device, &stream);
+    const char *features = yoke_device_info(device)->features;
+    const bool expected = cpu_has("amx_bf16") && strstr(features, "onednn") && !getenv("DNNL_MAX_CPU_ISA");
+    assert_int_equal(strstr(features, " amx") != NULL, expected);
+    close_both(device, stream);
+}
+
+/* Run this program anew with the word `part` and one more variable, and expect it to succeed. */
+static void expect_child(const char *part, const char *variable, const char *value)
+{
+    char program[4096];
+    const ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    assert_true(n > 0);
+    program[n] = 0;
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+        setenv(variable, value, 1);
+        dup2(STDERR_FILENO, STDOUT_FILENO); /* the child's TAP is not ours */
+        execl(program, program, part, (char *)NULL);
+        _exit(127);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static int threads_now(void)
+{
+    char line[256];
+    int n = -1;
+    FILE *f = fopen("/proc/self/status", "r");
+    assert_non_null(f);
+    while (n < 0 && fgets(line, sizeof line, f)) sscanf(line, "Threads: %d", &n);
+    fclose(f);
+    return n;
+}
+
+/* In a process whose OMP_NUM_THREADS asks for more threads than there are cores. */
+static void check_threads_are_bounded(void **state)
+{
+    (void)state;
+    yoke_device *device;
+    yoke_stream *stream;
+    const int before = threads_now();
+    open_with(0, &device, &stream);
+    struct outputs o = run_with(0, issue_gelu_backward, YOKE_F32);
+    for (int i = 0; i < N_OUT; i++) free(o.array[i]);
+    multiply_and_check(device, stream, 70, 130, 300);
+    const int cores = yoke_device_info(device)->compute_units, now = threads_now();
+    print_message("%d core(s), %d thread(s) before, %d now\n", cores, before, now);
+    assert_in_range(now, 1, before - 1 + cores);
+    close_both(device, stream);
+}
+
+static void threads_are_bounded(void **state)
+{
+    (void)state;
+    expect_child("threads-are-bounded", "OMP_NUM_THREADS", "20000");
+}
+
 /* In a process where libdnnl.so.2 is another library. */
 static void check_without_onednn(void **state)
 {
@@ -267,48 +367,38 @@ static void works_without_onednn(void **state)
 {
     (void)state;
     Dl_info libc;
-    char folder[] = "/tmp/yoke-host-XXXXXX", link[64], program[4096];
+    char folder[] = "/tmp/yoke-host-XXXXXX", link[64];
     assert_true(dladdr(dlsym(RTLD_DEFAULT, "getpid"), &libc) != 0);
     assert_non_null(mkdtemp(folder));
     snprintf(link, sizeof link, "%s/libdnnl.so.2", folder);
     assert_int_equal(symlink(libc.dli_fname, link), 0);
-    const ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
-    assert_true(n > 0);
-    program[n] = 0;
-    fflush(stdout);
-    const pid_t child = fork();
-    if (child == 0) {
-        const char *before = getenv("LD_LIBRARY_PATH");
-        char path[8192];
-        snprintf(path, sizeof path, "%s%s%s", folder, before ? ":" : "", before ? before : "");
-        setenv("LD_LIBRARY_PATH", path, 1);
-        dup2(STDERR_FILENO, STDOUT_FILENO); /* the child's TAP is not ours */
-        execl(program, program, "without-onednn", (char *)NULL);
-        _exit(127);
-    }
-    int status = -1;
-    assert_int_equal(waitpid(child, &status, 0), child);
+    const char *before = getenv("LD_LIBRARY_PATH");
+    char path[8192];
+    snprintf(path, sizeof path, "%s%s%s", folder, before ? ":" : "", before ? before : "");
+    expect_child("without-onednn", "LD_LIBRARY_PATH", path);
     unlink(link);
     rmdir(folder);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest alone[] = { cmocka_unit_test(check_without_onednn) };
-    if (argc > 1 && !strcmp(argv[1], "without-onednn")) return cmocka_run_group_tests(alone, NULL, NULL);
+    const struct CMUnitTest without[] = { cmocka_unit_test(check_without_onednn) }, bounded[] = { cmocka_unit_test(check_threads_are_bounded) };
     for (int i = 0; i < N_IN; i++) {
         in[i] = malloc(ELEMENTS * sizeof(float));
         if (!in[i]) return 99;
         fill(in[i], YOKE_F32, i >= 2);
     }
     for (int i = 0; i < ROWS; i++) tokens[i] = i * i % (VOCABULARY + 3) - 1; /* some outside the vocabulary */
+    if (argc > 1 && !strcmp(argv[1], "without-onednn")) return cmocka_run_group_tests(without, NULL, NULL);
+    if (argc > 1 && !strcmp(argv[1], "threads-are-bounded")) return cmocka_run_group_tests(bounded, NULL, NULL);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_change_no_bit),
         cmocka_unit_test(small_scratch_is_refused),
         cmocka_unit_test(products_are_bounded),
         cmocka_unit_test(works_without_onednn),
+        cmocka_unit_test(amx_products_are_onednn),
+        cmocka_unit_test(features_name_amx),
+        cmocka_unit_test(threads_are_bounded),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     for (int i = 0; i < N_IN; i++) free(in[i]);
