@@ -105,7 +105,7 @@ yoke_status cli_ckpt_show(const struct cli_context *context)
     yoke_status status = YOKE_OK;
     if (cli_flag(context->options, "json")) {
         yokei_text(path, sizeof path, "%s/" YOKEI_MANIFEST_NAME, folder);
-        status = yokei_file_read(path, (size_t)1 << 30, &text, &bytes);
+        status = yokei_file_read_as(path, YOKE_EDATA, (size_t)1 << 30, &text, &bytes);
         if (!status) fwrite(text, 1, bytes, stdout), free(text);
     } else {
         show_text(folder, &m);

@@ -178,19 +178,55 @@ static yoke_status read_document(const char *path, yaml_parser_t *parser, struct
     return status;
 }
 
+/*
+ * How deep, and with how many names, a document is nested, before anything is made of it: libyaml's time grows with the square of
+ * either. Its events come one by one, so what is too much is refused where it begins.
+ */
+static yoke_status check_nesting(const char *path, const void *data, size_t bytes)
+{
+    enum { DEEPEST = 64, MOST_ANCHORS = 1000 };
+    yaml_parser_t parser;
+    yaml_event_t event = { .type = YAML_NO_EVENT };
+    yoke_status status = YOKE_OK;
+    int depth = 0, anchors = 0;
+    if (!yaml_parser_initialize(&parser)) return yoke_fail(YOKE_ENOMEM, "no memory to read %s", path);
+    yaml_parser_set_input_string(&parser, data, bytes);
+    /* What is no YAML is refused by the reader, with the reason. */
+    for (bool is_end = false; !is_end && !status && yaml_parser_parse(&parser, &event); yaml_event_delete(&event)) {
+        const bool begins = event.type == YAML_SEQUENCE_START_EVENT || event.type == YAML_MAPPING_START_EVENT;
+        is_end = event.type == YAML_STREAM_END_EVENT;
+        depth += begins - (event.type == YAML_SEQUENCE_END_EVENT || event.type == YAML_MAPPING_END_EVENT);
+        anchors += (event.type == YAML_SEQUENCE_START_EVENT && event.data.sequence_start.anchor) ||
+                   (event.type == YAML_MAPPING_START_EVENT && event.data.mapping_start.anchor) || (event.type == YAML_SCALAR_EVENT && event.data.scalar.anchor);
+        if (depth > DEEPEST)
+            status = yoke_fail(YOKE_ECONFIG, "%s:%zu:%zu: nested deeper than %d; options are 'key: value' lines, at most below the name of a verb", path,
+                               event.start_mark.line + 1, event.start_mark.column + 1, DEEPEST);
+        else if (anchors > MOST_ANCHORS)
+            status = yoke_fail(YOKE_ECONFIG, "%s:%zu:%zu: more than %d anchors", path, event.start_mark.line + 1, event.start_mark.column + 1, MOST_ANCHORS);
+    }
+    yaml_parser_delete(&parser);
+    return status;
+}
+
 yoke_status cli_config_read(const char *path, struct cli_options *options)
 {
+    enum { LONGEST = 1 << 17 };
     void *data;
     size_t bytes;
-    if (yokei_file_read(path, 1 << 20, &data, &bytes))
-        return yoke_fail(YOKE_ECONFIG, "configuration: %s", yoke_last_error());
+    yoke_status status = yokei_file_read_as(path, YOKE_ECONFIG, LONGEST, &data, &bytes);
+    if (status) return yoke_fail_context(status, "configuration");
     yaml_parser_t parser;
+    status = check_nesting(path, data, bytes);
+    if (status) {
+        free(data);
+        return status;
+    }
     if (!yaml_parser_initialize(&parser)) {
         free(data);
         return yoke_fail(YOKE_ENOMEM, "no memory to read %s", path);
     }
     yaml_parser_set_input_string(&parser, data, bytes);
-    yoke_status status = read_document(path, &parser, options);
+    status = read_document(path, &parser, options);
     yaml_parser_delete(&parser);
     free(data);
     return status;

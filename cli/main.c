@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The program `yoke`: find the verb, resolve its options, run it, print one error, leave with its exit code. */
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -104,6 +107,20 @@ static int ended(yoke_status status, bool silent)
     return yoke_status_exit_code(status);
 }
 
+/*
+ * The one place where stdout is looked at: whatever a verb has printed came to where it should, or the verb has failed. An earlier
+ * write may have failed where the last one has nothing left to write; some file systems say only at the close that they are full.
+ */
+static yoke_status stdout_was_written(void)
+{
+    const char *why = NULL;
+    if (fflush(stdout)) why = strerror(errno);
+    else if (ferror(stdout)) why = "a part of them was refused";
+    const int copy = why ? -1 : dup(STDOUT_FILENO); /* none, and no error, where stdout is closed and nothing was printed */
+    if (copy >= 0 && close(copy)) why = strerror(errno);
+    return why ? yoke_fail(YOKE_EIO, "stdout: cannot write the results: %s", why) : YOKE_OK;
+}
+
 static int run_single(const struct cli_verb *verb, int argc, char **argv)
 {
     struct cli_options *options = NULL;
@@ -115,7 +132,7 @@ static int run_single(const struct cli_verb *verb, int argc, char **argv)
         context.options = options;
         status = verb->run(&context);
     }
-    if (fflush(stdout) && !status) status = yoke_fail(YOKE_EIO, "stdout: cannot write the results");
+    if (!status) status = stdout_was_written();
     free(context.words);
     cli_options_free(options);
     return ended(status, false);
@@ -128,7 +145,7 @@ static int run_as_rank(const struct cli_verb *verb, int argc, char **argv)
     bool heard;
     if (asks_for_help(argc, argv)) {
         cli_help(verb, stdout);
-        return 0;
+        return ended(stdout_was_written(), false);
     }
     yoke_status status = cli_job_start(verb->bit, argc, argv, &context, &options, &heard);
     if (!status) {
@@ -136,7 +153,10 @@ static int run_as_rank(const struct cli_verb *verb, int argc, char **argv)
         context.run_dir = getenv("YOKE_RUN_DIR");
         status = verb->run(&context);
     }
-    if (fflush(stdout) && !status) status = yoke_fail(YOKE_EIO, "stdout: cannot write the results");
+    if (!status || status == YOKE_EPREEMPTED) {
+        const yoke_status written = stdout_was_written();
+        if (written) status = written;
+    }
     const bool preempted = status == YOKE_EPREEMPTED; /* all ranks end alike, in order: MPI is ended as after success */
     if (!status || preempted) {
         const yoke_status end = cli_job_end();
@@ -153,26 +173,55 @@ static int run_as_rank(const struct cli_verb *verb, int argc, char **argv)
     return ended(YOKE_OK, false);
 }
 
+static void pass_over(int signal) { (void)signal; }
+
+/* A write past the limit of a file's size is an error like a full disk's. A handler ends with exec: programs that are started are left alone. */
+static void survive_limits(void)
+{
+    struct sigaction action = { .sa_handler = pass_over, .sa_flags = SA_RESTART };
+    sigaction(SIGXFSZ, &action, NULL);
+}
+
+/*
+ * Devices' drivers, MPI and the launcher's sockets need descriptors, and without them say something else, or wait. So the limit is
+ * raised as far as it goes, and where that is too little it is said here.
+ */
+static yoke_status need_descriptors(const struct cli_verb *verb)
+{
+    enum { LEAST = 64, ENOUGH = 4096 };
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= ENOUGH) return YOKE_OK;
+    const rlim_t was = limit.rlim_cur;
+    limit.rlim_cur = YOKE_MIN(limit.rlim_max, (rlim_t)ENOUGH);
+    if (limit.rlim_cur > was && setrlimit(RLIMIT_NOFILE, &limit)) limit.rlim_cur = was;
+    if (limit.rlim_cur >= LEAST || !(verb->ranks || (verb->bit & (CLI_RUN | CLI_RANK | CLI_INFO)) || cli_option_find(verb->bit, "device"))) return YOKE_OK;
+    return yoke_fail(YOKE_EIO, "yoke %s: at most %llu files, sockets and devices may be open at once (ulimit -n), and %d are needed: raise that limit",
+                     verb->name, (unsigned long long)limit.rlim_cur, LEAST);
+}
+
 int main(int argc, char **argv)
 {
     int n_words;
+    survive_limits();
     if (argc < 2) {
         cli_help_all(stderr);
         return yoke_status_exit_code(YOKE_EINVAL);
     }
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
         cli_help_all(stdout);
-        return 0;
+        return ended(stdout_was_written(), false);
     }
     if (!strcmp(argv[1], "--version")) {
         printf("yoke %s\n", yoke_version());
-        return 0;
+        return ended(stdout_was_written(), false);
     }
     yoke_log_set(log_line, NULL, getenv("YOKE_LOG") ? YOKE_LOG_DEBUG : YOKE_LOG_WARN);
     const struct cli_verb *verb = find_verb(argc, argv, &n_words);
     if (!verb) return unknown_verb(argc, argv);
     if (verb->run != cli_run && verb->run != cli_rank) cli_bound_threads(); /* those two compute nothing */
     warn_of_unknown_variables();
+    const yoke_status status = need_descriptors(verb);
+    if (status) return ended(status, false);
     char name[128];
     yokei_text(name, sizeof name, "yoke %s", verb->name);
     argv[n_words] = name; /* options follow, and messages begin with it */

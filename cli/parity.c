@@ -26,9 +26,9 @@ static yoke_status read_list(const char *path, char **text_out)
     struct yokei_parity_list list = { 0, 0, NULL };
     void *data;
     size_t bytes;
-    if (yokei_file_read(path, LONGEST_LIST, &data, &bytes)) /* with a final 0 */
-        return yoke_fail_context(yoke_fail(YOKE_ECONFIG, "%s", yoke_last_error()), "--layouts is neither quick nor all, and as a file");
-    yoke_status status = strlen(data) == bytes ? YOKE_OK : yoke_fail(YOKE_ECONFIG, "%s: byte %zu is 0: this is no text", path, strlen(data));
+    yoke_status status = yokei_file_read_as(path, YOKE_ECONFIG, LONGEST_LIST, &data, &bytes); /* with a final 0 */
+    if (status) return yoke_fail_context(status, "--layouts is neither quick nor all, and as a file");
+    status = strlen(data) == bytes ? YOKE_OK : yoke_fail(YOKE_ECONFIG, "%s: byte %zu is 0: this is no text", path, strlen(data));
     if (!status) status = yokei_parity_parse(data, path, &list);
     yokei_parity_list_free(&list);
     if (status) free(data);

@@ -36,7 +36,7 @@ static yoke_status read_text(const char *path, char **text_out)
 {
     void *data;
     size_t bytes;
-    YOKE_TRY(yokei_file_read(path, LONGEST_FILE, &data, &bytes));
+    YOKE_TRY(yokei_file_read_as(path, YOKE_ECONFIG, LONGEST_FILE, &data, &bytes));
     char *text = realloc(data, bytes + 1);
     if (!text) {
         free(data);

@@ -30,7 +30,7 @@ static void trace_free(struct cli_trace *t)
 static yoke_status highest_rank(const char *folder, int *highest_out)
 {
     DIR *dir = opendir(folder);
-    if (!dir) return yoke_fail(YOKE_EIO, "%s: %s; give the folder of a run, such as the one that its error named", folder, strerror(errno));
+    if (!dir) return yoke_fail(yokei_input_status(errno, YOKE_EDATA), "%s: %s; give the folder of a run, such as the one that its error named", folder, yokei_why(errno));
     *highest_out = -1;
     for (struct dirent *e; (e = readdir(dir));) {
         char name[32];

@@ -123,10 +123,9 @@ static yoke_status read_schedule_file(const struct cli_options *o, struct yokei_
     if (!path) return YOKE_OK;
     if (strcmp(cli_text(o, "schedule"), "auto"))
         return yoke_fail(YOKE_ECONFIG, "--schedule %s and --schedule-file %s are both given: leave one out", cli_text(o, "schedule"), path);
-    if (yokei_file_read(path, 64 << 20, &data, &bytes)) return yoke_fail(YOKE_ECONFIG, "--schedule-file: %s", yoke_last_error());
-    p->schedule_text = strndup(data, bytes);
-    free(data);
-    if (!p->schedule_text) return yoke_fail(YOKE_ENOMEM, "--schedule-file %s: no memory", path);
+    const yoke_status status = yokei_file_read_as(path, YOKE_ECONFIG, 64 << 20, &data, &bytes);
+    if (status) return yoke_fail_context(status, "--schedule-file");
+    p->schedule_text = data; /* with a 0 behind it */
     struct yokei_schedule parsed;
     YOKE_TRY(yokei_schedule_parse(p->schedule_text, path, &parsed));
     yokei_schedule_free(&parsed);

@@ -140,7 +140,7 @@ static yoke_status check_file(int fd, const char *path)
 static yoke_status open_checked(const char *path, int flags, int *fd_out)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
-    if (fd < 0) return yoke_fail(YOKE_EIO, "flight record %s: cannot be opened: %s", path, strerror(errno));
+    if (fd < 0) return yoke_fail(yokei_input_status(errno, YOKE_EDATA), "flight record %s: cannot be opened: %s", path, yokei_why(errno));
     const yoke_status status = check_file(fd, path);
     if (status)
         close(fd);
@@ -210,7 +210,7 @@ yoke_status yokei_flight_look(const char *folder, int rank, const struct yokei_f
     static const size_t HEAD = offsetof(struct yokei_flight_file, entries);
     char path[4096], head[offsetof(struct yokei_flight_file, entries)];
     flight_path(folder, rank, path);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) return yoke_fail(YOKE_EIO, "flight record %s: cannot be opened: %s", path, strerror(errno));
     const ssize_t n = read(fd, head, HEAD);
     close(fd);

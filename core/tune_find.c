@@ -56,7 +56,7 @@ static yoke_status read_as(const yoke_device *device, const char *file, enum yok
 {
     void *text = NULL;
     size_t bytes;
-    yoke_status status = yokei_file_read(file, MOST_BYTES, &text, &bytes);
+    yoke_status status = yokei_file_read_as(file, YOKE_ECONFIG, MOST_BYTES, &text, &bytes);
     if (!status) status = yokei_tuning_parse(device, t, file, text, kind == YOKEI_TUNING_GIVEN);
     free(text);
     t->source.kind = kind;

@@ -7,7 +7,7 @@ libyoke_train_la_SOURCES += \
 	train/layers/norm.c train/layers/head.c train/models/model.h train/models/model.c train/models/gpt2.c \
 	train/trainer.h train/trainer.c train/plan.c train/memory.h train/memory.c train/remedy.c train/forecast.h train/forecast.c train/step.c train/zero.c train/weights.c train/ranks.c train/tied.c train/loss_scale.c \
 	train/loop.h train/loop.c train/rate.c train/place.c train/measure.c train/balance.c train/report.c train/finish.c train/weights_file.c train/zero_run.c \
-	train/checkpoint/checkpoint.h train/checkpoint/manifest.h train/checkpoint/manifest.c train/checkpoint/folder.c \
+	train/checkpoint/checkpoint.h train/checkpoint/manifest.h train/checkpoint/manifest.c train/checkpoint/claim.c train/checkpoint/folder.c \
 	train/checkpoint/shards.h train/checkpoint/save.c train/checkpoint/open.c train/checkpoint/convert.c train/checkpoint/compare.c \
 	train/checkpoint/layout.h train/checkpoint/layout.c train/checkpoint/run.c \
 	train/parity/gates.h train/parity/parity.h train/parity/inside.h train/parity/layout.c train/parity/reference.c train/parity/judge.c train/parity/run.c

@@ -94,11 +94,10 @@ static yoke_status add_stop(struct yokei_model_folder *f, const char *file, cons
 static yoke_status read_stops(struct yokei_model_folder *f, const char *name)
 {
     char file[4200];
-    json_error_t error;
+    json_t *root;
     beside(f->path, name, file, sizeof file);
     if (access(file, F_OK) != 0) return YOKE_OK;
-    json_t *root = json_load_file(file, JSON_REJECT_DUPLICATES, &error);
-    if (!root) return yoke_fail(YOKE_EDATA, "%s: is not valid JSON: line %d, column %d: %s", file, error.line, error.column, error.text);
+    YOKE_TRY(yokei_json_load(file, YOKE_EDATA, &root));
     const json_t *eos = json_object_get(root, "eos_token_id");
     yoke_status status = YOKE_OK;
     if (json_is_array(eos))

@@ -67,13 +67,23 @@ uint64_t yokei_turns_ratio(double theta, int64_t D);
 uint64_t yokei_turns(uint64_t ratio, int64_t i);
 #define YOKEI_TURNS_RADIAN UINT64_C(0x28be60db9391054a) /* 1 / (2 pi) */
 
-/* ---- file.c ---- */
-/** Read a whole file (at most `limit` bytes). YOKE_EIO with the path and the system's reason. free() the result. */
+/* ---- file.c: reading ---- */
+/**
+ * The status where a path that a user named cannot be used: `wrong` where the path is the reason (missing, a folder, a loop of links,
+ * not permitted, ...), which is YOKE_ECONFIG for what configures (options, plans, schedules, costs, tuning) and YOKE_EDATA for what is
+ * worked on (text, tokens, tokenizers, models, checkpoints, records); YOKE_ENOMEM, or YOKE_EIO, where the machine is. docs/FILES.md.
+ */
+yoke_status yokei_input_status(int error, yoke_status wrong);
+/** Open a regular file for reading; never waits, for a pipe without a writer neither. What is no regular file is `wrong`. */
+yoke_status yokei_file_open(const char *path, yoke_status wrong, int *fd_out, size_t *bytes_out);
+/** Read a whole file (at most `limit` bytes, else `wrong`), with a 0 behind it; `wrong` as above. free() the result. */
+yoke_status yokei_file_read_as(const char *path, yoke_status wrong, size_t limit, void **data_out, size_t *bytes_out);
+/** The same of Yoke's own files, which no user names: YOKE_EIO. */
 yoke_status yokei_file_read(const char *path, size_t limit, void **data_out, size_t *bytes_out);
-/** Write a file so that it is there whole or not at all: temporary name beside it, fsync, rename, fsync of the folder. */
-yoke_status yokei_file_write(const char *path, const void *data, size_t bytes);
-/** Give a file all its room now. 0, or the error: ENOSPC on a full disk, EFBIG past the process's limit (without its signal). */
-int yokei_file_reserve(int fd, size_t bytes);
+/** The text of an error number; of EMFILE with the limit. Valid until the thread's next call. */
+const char *yokei_why(int error);
+/** "a folder", "a pipe", "a device", ...: what a file of this st_mode is. */
+const char *yokei_file_kind(unsigned mode);
 /** Make a folder and its parents (mode 0777 & ~umask). */
 yoke_status yokei_make_folder(const char *path);
 /** Whether `path` is a folder. */
@@ -81,8 +91,33 @@ bool yokei_is_folder(const char *path);
 /** XXH3, 64 bits. */
 uint64_t yokei_hash(const void *data, size_t bytes, uint64_t seed);
 
+/* ---- output.c: writing. docs/FILES.md has the rules for users ---- */
+/**
+ * A file on its way to a path that a user named. What is written to the descriptor reaches the path at the commit, whole; where the
+ * commit fails, or never comes, what was there before is unchanged, but where it is written in place.
+ *  - A regular file is replaced by rename; its permissions stay, its owner too where that is allowed. Links are followed, and stay.
+ *  - In a folder where no file can be made, and where a rename is refused, a file that is there is written in place.
+ *  - A pipe, a device and an entry of /proc/PID/fd (/dev/stdout) are never replaced: at the commit the data is written to them.
+ * Errors: YOKE_EIO, YOKE_ENOMEM.
+ */
+struct yokei_output;
+yoke_status yokei_output_open(const char *path, struct yokei_output **out);
+/** The descriptor; it can be read, and it can seek. */
+int yokei_output_fd(const struct yokei_output *output);
+/** Both end the object. */
+yoke_status yokei_output_commit(struct yokei_output *output);
+void yokei_output_abandon(struct yokei_output *output);
+/** All of it in one call. */
+yoke_status yokei_file_write(const char *path, const void *data, size_t bytes);
+/** Open a path for writing to it directly; 10 s is waited for the reader of a pipe. -1 with errno. */
+int yokei_open_to_write(const char *path, int flags);
+
 /* ---- disk.c: what changes files that must not be lost; each is a place where a test may kill the process or fill the disk ---- */
-/** All of the data, or false with errno. */
+/** All of the data, or false with errno. Neither SIGXFSZ nor SIGPIPE comes to the process from it. */
+bool yokei_write_all(int fd, const void *data, size_t bytes);
+/** Give a file all its room now. 0, or the error: ENOSPC on a full disk, EFBIG past the process's limit (without its signal). */
+int yokei_file_reserve(int fd, size_t bytes);
+/** yokei_write_all, as a place where a test may strike. */
 bool yokei_disk_write(int fd, const void *data, size_t bytes);
 /** fsync, rename, and unlink or rmdir: 0, or -1 with errno. */
 int yokei_disk_sync(int fd);

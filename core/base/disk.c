@@ -4,11 +4,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct {
@@ -42,23 +45,66 @@ static void strike(void)
     errno = ENOSPC;
 }
 
-static bool write_all(int fd, const char *data, size_t bytes)
+/* ---- writes without signals: a library must not end its caller's process ---- */
+
+static void hold_signals(sigset_t *held, sigset_t *was)
+{
+    sigemptyset(held);
+    sigaddset(held, SIGXFSZ);
+    sigaddset(held, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, held, was);
+}
+
+/* `error`: of the call between. The signal that came with it, to this thread alone, is taken away. */
+static void release_signals(const sigset_t *was, int error)
+{
+    const struct timespec now = { 0 };
+    const int signal = error == EFBIG ? SIGXFSZ : error == EPIPE ? SIGPIPE : 0;
+    sigset_t one;
+    sigemptyset(&one);
+    if (signal) sigaddset(&one, signal);
+    if (signal && !sigismember(was, signal)) sigtimedwait(&one, NULL, &now);
+    pthread_sigmask(SIG_SETMASK, was, NULL);
+}
+
+/* 0, or the error. */
+static int put(int fd, const char *data, size_t bytes)
 {
     while (bytes) {
-        const ssize_t put = write(fd, data, YOKE_MIN(bytes, (size_t)1 << 30));
-        if (put < 0 && errno == EINTR) continue;
-        if (put == 0) errno = ENOSPC;
-        if (put <= 0) return false;
-        data += put;
-        bytes -= (size_t)put;
+        const ssize_t n = write(fd, data, YOKE_MIN(bytes, (size_t)1 << 30));
+        struct pollfd room = { .fd = fd, .events = POLLOUT };
+        if (n < 0 && (errno == EINTR || (errno == EAGAIN && poll(&room, 1, -1) >= 0))) continue; /* stdout may be set not to block */
+        if (n < 0) return errno;
+        if (n == 0) return ENOSPC;
+        data += n;
+        bytes -= (size_t)n;
     }
-    return true;
+    return 0;
+}
+
+bool yokei_write_all(int fd, const void *data, size_t bytes)
+{
+    sigset_t held, was;
+    hold_signals(&held, &was);
+    const int error = put(fd, data, bytes);
+    release_signals(&was, error);
+    errno = error;
+    return !error;
+}
+
+int yokei_file_reserve(int fd, size_t bytes)
+{
+    sigset_t held, was;
+    hold_signals(&held, &was);
+    const int error = posix_fallocate(fd, 0, (off_t)bytes);
+    release_signals(&was, error);
+    return error;
 }
 
 bool yokei_disk_write(int fd, const void *data, size_t bytes)
 {
     const bool due = is_due();
-    const bool good = write_all(fd, data, due ? bytes / 2 : bytes);
+    const bool good = yokei_write_all(fd, data, due ? bytes / 2 : bytes);
     if (due) strike();
     return good && !due;
 }

@@ -1,85 +1,104 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole files, written so that they are there complete or not at all. */
+/* Files that are read whole: one way to open what a user named, and one table of what it means where that fails. */
 #include "core/base/base.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <limits.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 
-yoke_status yokei_file_read(const char *path, size_t limit, void **data_out, size_t *bytes_out)
+/* strerror, and for descriptors that are used up the limit. */
+const char *yokei_why(int error)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return yoke_fail(YOKE_EIO, "cannot open '%s': %s", path, strerror(errno));
+    static _Thread_local char text[160];
+    struct rlimit limit;
+    if (error != EMFILE || getrlimit(RLIMIT_NOFILE, &limit)) return strerror(error);
+    yokei_text(text, sizeof text, "%s: the limit of this process is %llu (ulimit -n); raise it", strerror(error), (unsigned long long)limit.rlim_cur);
+    return text;
+}
+
+yoke_status yokei_input_status(int error, yoke_status wrong)
+{
+    switch (error) {
+    case ENOENT: case ENOTDIR: case EISDIR: case ELOOP: case ENAMETOOLONG: case EACCES: case EPERM: case ENXIO: case ENODEV: case EINVAL:
+        return wrong;
+    case ENOMEM: return YOKE_ENOMEM;
+    default: return YOKE_EIO; /* EMFILE, ENFILE, EIO, ESTALE, ... */
+    }
+}
+
+const char *yokei_file_kind(unsigned mode)
+{
+    return S_ISDIR(mode) ? "a folder" : S_ISFIFO(mode) ? "a pipe" : S_ISCHR(mode) || S_ISBLK(mode) ? "a device" : S_ISSOCK(mode) ? "a socket"
+           : S_ISREG(mode) ? "a file" : "no file";
+}
+
+static yoke_status need_regular(const char *path, yoke_status wrong, const struct stat *st)
+{
+    if (S_ISREG(st->st_mode)) return YOKE_OK;
+    return yoke_fail(wrong, "%s: is %s, not a file; %s", path, yokei_file_kind(st->st_mode),
+                     S_ISFIFO(st->st_mode) ? "write what comes through it to a file, and name that file" : "name the file itself");
+}
+
+yoke_status yokei_file_open(const char *path, yoke_status wrong, int *fd_out, size_t *bytes_out)
+{
     struct stat st;
-    if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
+    /* Looked at before it is opened, because opening alone makes some devices act; and again, because it may be another by then. */
+    if (stat(path, &st)) return yoke_fail(yokei_input_status(errno, wrong), "%s: cannot be opened: %s", path, yokei_why(errno));
+    YOKE_TRY(need_regular(path, wrong, &st));
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) return yoke_fail(yokei_input_status(errno, wrong), "%s: cannot be opened: %s", path, yokei_why(errno));
+    const yoke_status status = fstat(fd, &st) ? yoke_fail(YOKE_EIO, "%s: cannot be examined: %s", path, strerror(errno)) : need_regular(path, wrong, &st);
+    if (status) {
         close(fd);
-        return yoke_fail(YOKE_EIO, "cannot read '%s': not a regular file", path);
+        return status;
     }
-    if ((uint64_t)st.st_size > limit) {
-        close(fd);
-        return yoke_fail(YOKE_EIO, "cannot read '%s': %lld bytes, at most %zu are accepted", path, (long long)st.st_size, limit);
-    }
-    const size_t bytes = (size_t)st.st_size;
-    char *data = malloc(bytes + 1); /* a final 0, so that text can be parsed in place */
-    if (!data) {
-        close(fd);
-        return yoke_fail(YOKE_ENOMEM, "cannot read '%s': no memory for %zu bytes", path, bytes);
-    }
-    size_t done = 0;
-    while (done < bytes) {
+    *fd_out = fd;
+    *bytes_out = (size_t)st.st_size;
+    return YOKE_OK;
+}
+
+static yoke_status read_all(const char *path, int fd, char *data, size_t bytes)
+{
+    for (size_t done = 0; done < bytes;) {
         const ssize_t got = read(fd, data + done, bytes - done);
         if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) {
-            const char *why = got < 0 ? strerror(errno) : "it became shorter while being read";
-            yoke_status status = yoke_fail(YOKE_EIO, "cannot read '%s' at byte %zu: %s", path, done, why);
-            free(data);
-            close(fd);
-            return status;
-        }
+        if (got < 0) return yoke_fail(YOKE_EIO, "%s: cannot be read at byte %zu: %s", path, done, strerror(errno));
+        if (got == 0) return yoke_fail(YOKE_EIO, "%s: became shorter while being read, at byte %zu", path, done);
         done += (size_t)got;
     }
+    return YOKE_OK;
+}
+
+yoke_status yokei_file_read_as(const char *path, yoke_status wrong, size_t limit, void **data_out, size_t *bytes_out)
+{
+    int fd;
+    size_t bytes;
+    char *data = NULL;
+    YOKE_TRY(yokei_file_open(path, wrong, &fd, &bytes));
+    yoke_status status = YOKE_OK;
+    if (bytes > limit) status = yoke_fail(wrong, "%s: has %zu bytes; at most %zu are accepted", path, bytes, limit);
+    else if (!(data = malloc(bytes + 1))) status = yoke_fail(YOKE_ENOMEM, "%s: no memory for its %zu bytes", path, bytes);
+    else status = read_all(path, fd, data, bytes);
     close(fd);
-    data[bytes] = 0;
+    if (status) {
+        free(data);
+        return status;
+    }
+    data[bytes] = 0; /* so that text can be parsed in place */
     *data_out = data;
     *bytes_out = bytes;
     return YOKE_OK;
 }
 
-static void sync_folder_of(const char *path)
+yoke_status yokei_file_read(const char *path, size_t limit, void **data_out, size_t *bytes_out)
 {
-    char copy[PATH_MAX];
-    yokei_text(copy, sizeof copy, "%s", path);
-    (void)yokei_disk_sync_folder(dirname(copy)); /* the file itself is safe */
-}
-
-yoke_status yokei_file_write(const char *path, const void *data, size_t bytes)
-{
-    char temporary[PATH_MAX];
-    const int n = snprintf(temporary, sizeof temporary, "%s.tmp.%ld", path, (long)getpid());
-    if (n < 0 || (size_t)n >= sizeof temporary) return yoke_fail(YOKE_EIO, "cannot write '%s': the name is too long", path);
-    const int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (fd < 0) return yoke_fail(YOKE_EIO, "cannot create '%s': %s", temporary, strerror(errno));
-    bool good = yokei_disk_write(fd, data, bytes) && yokei_disk_sync(fd) == 0;
-    int why = errno;
-    if (close(fd) && good) good = false, why = errno;
-    if (good && yokei_disk_rename(temporary, path)) good = false, why = errno;
-    if (!good) {
-        unlink(temporary);
-        return yoke_fail(YOKE_EIO, "cannot write '%s' (%zu bytes): %s; what was there before is unchanged", path, bytes,
-                         strerror(why));
-    }
-    sync_folder_of(path);
-    return YOKE_OK;
+    return yokei_file_read_as(path, YOKE_EIO, limit, data_out, bytes_out);
 }
 
 yoke_status yokei_make_folder(const char *path)
@@ -103,19 +122,6 @@ bool yokei_is_folder(const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
-int yokei_file_reserve(int fd, size_t bytes)
-{
-    const struct timespec now = { 0 };
-    sigset_t limit, was;
-    sigemptyset(&limit);
-    sigaddset(&limit, SIGXFSZ);
-    pthread_sigmask(SIG_BLOCK, &limit, &was);
-    const int error = posix_fallocate(fd, 0, (off_t)bytes);
-    if (error == EFBIG && !sigismember(&was, SIGXFSZ)) sigtimedwait(&limit, NULL, &now);
-    pthread_sigmask(SIG_SETMASK, &was, NULL);
-    return error;
 }
 
 uint64_t yokei_hash(const void *data, size_t bytes, uint64_t seed) { return XXH3_64bits_withSeed(data, bytes, seed); }

@@ -295,7 +295,7 @@ static void wrong_folders(void **unused)
     char was[sizeof folder];
     memcpy(was, folder, sizeof was);
     strcpy(folder, "/no/such/folder");
-    assert_fails(YOKE_EIO, "/no/such/folder", trace("text", "1"));
+    assert_fails(YOKE_EDATA, "/no/such/folder", trace("text", "1"));
     strcpy(folder, "/proc/self");
     assert_fails(YOKE_EDATA, "no flight records here", trace("text", "1"));
     memcpy(folder, was, sizeof was);

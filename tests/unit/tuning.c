@@ -89,7 +89,7 @@ static void wrong_files(void **state)
     }
     yoke_device *device = NULL;
     config.tune_file = in_folder("missing.tune");
-    assert_fails(YOKE_EIO, "missing.tune", yoke_device_open("host", &config, &device));
+    assert_fails(YOKE_ECONFIG, "missing.tune", yoke_device_open("host", &config, &device));
 }
 
 static int answer(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, double size, double edge)
@@ -231,7 +231,7 @@ static void precedence(void **state)
     setenv("YOKE_TUNE_FILE", in_folder("tuning/host-a.tune"), 1);
     assert_fails(YOKE_ECONFIG, "made for host no such CPU", yoke_device_open("host", NULL, &none));
     setenv("YOKE_TUNE_FILE", in_folder("missing.tune"), 1);
-    assert_fails(YOKE_EIO, "missing.tune", yoke_device_open("host", NULL, &none));
+    assert_fails(YOKE_ECONFIG, "missing.tune", yoke_device_open("host", NULL, &none));
     setenv("YOKE_TUNE_FILE", "off", 1);
     assert_int_equal(source_now().kind, YOKEI_TUNING_RULES);
     setenv("YOKE_TUNE_FILE", "", 1);

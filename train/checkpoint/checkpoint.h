@@ -35,8 +35,11 @@ yoke_status yokei_checkpoint_locate(const char *path, char *folder_out, size_t b
 bool yokei_checkpoint_is(const char *path);
 /** The largest step of a complete checkpoint in `dir`; -1: none. */
 int64_t yokei_checkpoint_newest(const char *dir);
-/** Make an empty folder for a save of `step`, after removing what saves that were killed left behind. */
-yoke_status yokei_checkpoint_begin(const char *dir, int64_t step, char *temporary_out, size_t bytes);
+/**
+ * Make an empty folder for a save of `step`, and lock it (see claim.c), after removing what saves that were killed left behind.
+ * YOKE_EIO where another job saves there now.
+ */
+yoke_status yokei_checkpoint_begin(const char *dir, int64_t step, char *temporary_out, size_t bytes, int *lock_out);
 /** Give it its name; from then on it is the checkpoint of that step. */
 yoke_status yokei_checkpoint_commit(const char *temporary, const char *dir, int64_t step);
 /** Remove a folder of a checkpoint, renamed first, so that it never looks complete while it goes. */
@@ -45,6 +48,17 @@ yoke_status yokei_checkpoint_remove(const char *folder);
 yoke_status yokei_checkpoint_prune(const char *dir, int64_t keep);
 /** "DIR/step-0000123" */
 void yokei_checkpoint_path(const char *dir, int64_t step, char *out, size_t bytes);
+
+/* ---- claim.c ---- */
+
+/**
+ * Make a folder to fill, or take over what a killed process left of it, emptied; the lock is this process's until it ends or
+ * releases it, under the name that the folder has then. YOKE_EIO where another process fills it now, and where something else is there.
+ */
+yoke_status yokei_folder_claim(const char *folder, int *lock_out);
+void yokei_folder_release(const char *folder, int lock);
+/** Whether a living process fills it. */
+bool yokei_folder_is_held(const char *folder);
 
 /* ---- save.c ---- */
 

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/base.h"
@@ -175,10 +174,9 @@ yoke_status yokei_checkpoint_convert(const char *path, const char *out, yoke_dty
     size_t length = strlen(out);
     while (length > 1 && out[length - 1] == '/') length--;
     yokei_text(temporary, sizeof temporary, "%.*s.tmp", (int)length, out);
+    int lock = -1;
     yoke_status status = open_source(path, single_file, &s);
-    if (!status && mkdir(temporary, 0777))
-        status = yoke_fail(YOKE_EIO, "%s: cannot be made: %s", temporary, strerror(errno));
-    else if (!status) {
+    if (!status && !(status = yokei_folder_claim(temporary, &lock))) {
         status = write_folder(&s, temporary, dtype);
         if (!status && yokei_model_tokenizer(path, tokenizer, sizeof tokenizer)) status = yokei_model_copy_tokenizer(tokenizer, temporary);
         if (!status && yokei_disk_rename(temporary, out))
@@ -188,6 +186,7 @@ yoke_status yokei_checkpoint_convert(const char *path, const char *out, yoke_dty
             (void)yokei_checkpoint_remove(temporary);
             yoke_fail(status, "%s", why);
         }
+        yokei_folder_release(status ? temporary : out, lock);
     }
     close_source(&s);
     return status;

@@ -91,7 +91,7 @@ yoke_status yokei_checkpoint_list(const char *dir, struct yokei_checkpoint_entry
     size_t n = 0;
     yoke_status status = YOKE_OK;
     DIR *d = opendir(dir);
-    if (!d && errno != ENOENT) return yoke_fail(YOKE_EIO, "%s: cannot be listed: %s", dir, strerror(errno));
+    if (!d && errno != ENOENT) return yoke_fail(yokei_input_status(errno, YOKE_EDATA), "%s: cannot be listed: %s", dir, yokei_why(errno));
     for (struct dirent *e; d && !status && (e = readdir(d));) status = add_entry(dir, e->d_name, &list, &n);
     if (d) closedir(d);
     if (status) {
@@ -192,7 +192,7 @@ yoke_status yokei_checkpoint_remove(const char *folder)
     return remove_all(temporary);
 }
 
-yoke_status yokei_checkpoint_begin(const char *dir, int64_t step, char *temporary_out, size_t bytes)
+yoke_status yokei_checkpoint_begin(const char *dir, int64_t step, char *temporary_out, size_t bytes, int *lock_out)
 {
     struct yokei_checkpoint_entry *list = NULL;
     size_t n = 0;
@@ -202,14 +202,15 @@ yoke_status yokei_checkpoint_begin(const char *dir, int64_t step, char *temporar
     yoke_status status = YOKE_OK;
     for (size_t i = 0; i < n && !status; i++) {
         yokei_text(path, sizeof path, "%s/%s", dir, list[i].name);
-        if (list[i].state == YOKEI_CHECKPOINT_TEMPORARY) status = yokei_checkpoint_remove(path);
+        if (list[i].state != YOKEI_CHECKPOINT_TEMPORARY) continue;
+        if (yokei_folder_is_held(path)) status = yoke_fail(YOKE_EIO, "%s: another job saves there now; give each job a folder of its own (--save)", path);
+        else status = yokei_checkpoint_remove(path);
     }
     free(list);
     YOKE_TRY(status);
     yokei_checkpoint_path(dir, step, path, sizeof path);
     yokei_text(temporary_out, bytes, "%s%s", path, TEMPORARY);
-    if (mkdir(temporary_out, 0777)) return yoke_fail(YOKE_EIO, "%s: cannot be made: %s", temporary_out, strerror(errno));
-    return YOKE_OK;
+    return yokei_folder_claim(temporary_out, lock_out);
 }
 
 yoke_status yokei_checkpoint_commit(const char *temporary, const char *dir, int64_t step)

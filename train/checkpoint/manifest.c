@@ -135,7 +135,7 @@ yoke_status yokei_manifest_read(const char *folder, struct yokei_manifest *m_out
     yokei_text(path, sizeof path, "%s/" YOKEI_MANIFEST_NAME, folder);
     if (access(path, F_OK))
         return yoke_fail(YOKE_EDATA, "%s: holds no " YOKEI_MANIFEST_NAME ": it is no checkpoint, or was never finished", folder);
-    YOKE_TRY(yokei_file_read(path, MOST, &text, &bytes));
+    YOKE_TRY(yokei_file_read_as(path, YOKE_EDATA, MOST, &text, &bytes));
     struct yokei_manifest m = { .plan = YOKEI_PLAN_INIT };
     yoke_status status = check_signature(path, text, bytes);
     if (!status) {

@@ -223,20 +223,27 @@ static yoke_status agree(const struct yokei_save *save, yoke_status mine)
 static yoke_status save_all(const struct yokei_save *save)
 {
     char temporary[4200] = "", path[4096], why[1024];
+    int lock = -1;
     yoke_status status;
     /* The same name on all ranks; rank 0 makes the folder. */
     yokei_checkpoint_path(save->dir, save->manifest->step, path, sizeof path);
     yokei_text(temporary, sizeof temporary, "%s.tmp", path);
-    status = save->rank == 0 ? yokei_checkpoint_begin(save->dir, save->manifest->step, temporary, sizeof temporary) : YOKE_OK;
-    YOKE_TRY(agree(save, status));
+    status = save->rank == 0 ? yokei_checkpoint_begin(save->dir, save->manifest->step, temporary, sizeof temporary, &lock) : YOKE_OK;
+    status = agree(save, status);
+    if (status) {
+        yokei_folder_release(temporary, lock);
+        return status;
+    }
     status = agree(save, write_shards(save, temporary));
     if (!status) status = agree(save, save->rank == 0 ? seal(save, temporary) : YOKE_OK);
     if (save->rank != 0) return status;
     if (status) {
         yokei_text(why, sizeof why, "%s", yoke_last_error());
         (void)yokei_checkpoint_remove(temporary);
+        yokei_folder_release(temporary, lock);
         return yoke_fail(status, "%s", why);
     }
+    yokei_folder_release(path, lock);
     if (yokei_checkpoint_prune(save->dir, save->keep))
         yoke_log(YOKE_LOG_WARN, "an old checkpoint stays: %s", yoke_last_error());
     return YOKE_OK;

@@ -242,6 +242,21 @@ yoke_status yokei_json_read(const char *path, const struct yokei_json_schema *sc
     return status;
 }
 
+yoke_status yokei_json_load(const char *path, yoke_status wrong, json_t **root_out)
+{
+    enum { MOST = 16 << 20 };
+    json_error_t error;
+    void *text;
+    size_t bytes;
+    YOKE_TRY(yokei_file_read_as(path, wrong, MOST, &text, &bytes));
+    json_t *root = bytes ? json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error) : NULL;
+    free(text);
+    if (!bytes) return yoke_fail(wrong, "%s: is empty; a JSON object is wanted", path);
+    if (!root) return yoke_fail(wrong, "%s: is not valid JSON: line %d, column %d: %s", path, error.line, error.column, error.text);
+    *root_out = root;
+    return YOKE_OK;
+}
+
 void yokei_json_free(const struct yokei_json_schema *schema, void *object)
 {
     for (const struct yokei_json_field *field = schema->fields; field->key; field++) {

@@ -52,8 +52,13 @@ yoke_status yokei_json_write(const char *path, const struct yokei_json_schema *s
 /** The same as one malloc'ed string that ends with a newline: indented, or on one line. NaN and infinities become null when `nan_is_null`. */
 yoke_status yokei_json_text(const struct yokei_json_schema *schema, const void *object, bool indented, bool nan_is_null,
                             char **text_out);
-/** "a list", "a string", …: what a value is, for messages. */
+/**
+ * Any JSON file, of at most 16 MiB, as jansson's tree, for json_decref(): what is no JSON, and what yokei_file_open() calls so, is `wrong`.
+ * jansson refuses what is nested deeper than 2048.
+ */
 struct json_t;
+yoke_status yokei_json_load(const char *path, yoke_status wrong, struct json_t **root_out);
+/** "a list", "a string", …: what a value is, for messages. */
 const char *yokei_json_kind(const struct json_t *value);
 
 #endif

@@ -10,8 +10,8 @@ struct yokei_map {
     size_t bytes;
 };
 
-/** Map a regular file. `missing` is the status for a path that is not there or is no file; else YOKE_EIO. */
-yoke_status yokei_map_open(const char *path, yoke_status missing, struct yokei_map *map_out);
+/** Map a regular file. `wrong` as of yokei_file_open(). */
+yoke_status yokei_map_open(const char *path, yoke_status wrong, struct yokei_map *map_out);
 void yokei_map_close(struct yokei_map *map);
 
 #endif

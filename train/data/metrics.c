@@ -96,10 +96,10 @@ yoke_status yokei_metrics_open(const char *path, int64_t continue_at, struct yok
         return yoke_fail(YOKE_ENOMEM, "%s: no memory to open it", path);
     }
     metrics->end = end;
-    metrics->fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    metrics->fd = yokei_open_to_write(path, O_CREAT);
     /* A device such as /dev/full cannot be cut, and need not be. */
     if (metrics->fd < 0 || (ftruncate(metrics->fd, end) && errno != EINVAL) || (lseek(metrics->fd, end, SEEK_SET) < 0 && errno != ESPIPE)) {
-        yoke_status status = yoke_fail(YOKE_EIO, "%s: cannot be opened for writing: %s", path, strerror(errno));
+        yoke_status status = yoke_fail(YOKE_EIO, "%s: cannot be opened for writing: %s", path, errno == ENXIO ? "it is a pipe that nobody reads" : yokei_why(errno));
         if (metrics->fd >= 0) close(metrics->fd);
         free(metrics->path);
         free(metrics);
@@ -113,22 +113,16 @@ yoke_status yokei_metrics_write(struct yokei_metrics *metrics, const struct yoke
 {
     char *text = NULL;
     YOKE_TRY(yokei_json_text(&ROW_SCHEMA, row, false, true, &text));
-    size_t bytes = strlen(text), written = 0;
-    int reason = 0;
-    while (written < bytes && !reason) {
-        ssize_t n = write(metrics->fd, text + written, bytes - written);
-        if (n > 0) written += (size_t)n;
-        else if (n == 0) reason = ENOSPC;
-        else if (errno != EINTR) reason = errno;
-    }
+    const size_t bytes = strlen(text);
+    const int reason = yokei_write_all(metrics->fd, text, bytes) ? 0 : errno;
     free(text);
     if (!reason) {
         metrics->end += (off_t)bytes;
         return YOKE_OK;
     }
     /* Half a row would spoil the file for its readers; taking it back needs no space. */
-    bool taken_back = written == 0 || (ftruncate(metrics->fd, metrics->end) == 0 && lseek(metrics->fd, metrics->end, SEEK_SET) >= 0);
-    return yoke_fail(YOKE_EIO, "%s: the row of step %lld cannot be written: %s%s", metrics->path, (long long)row->step, strerror(reason),
+    const bool taken_back = (ftruncate(metrics->fd, metrics->end) == 0 || errno == EINVAL) && (lseek(metrics->fd, metrics->end, SEEK_SET) >= 0 || errno == ESPIPE);
+    return yoke_fail(YOKE_EIO, "%s: the row of step %lld cannot be written: %s%s", metrics->path, (long long)row->step, yokei_why(reason),
                      taken_back ? "" : "; the last line of the file is cut");
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/base.h"
+#include "train/data/json.h"
 #include "train/data/problems.h"
 
 /* ---- configurations ---- */
@@ -24,10 +25,11 @@ yoke_status yokei_model_read(const char *path, struct yokei_model_config *config
     struct yokei_model_config config = { .gpt2 = { .size = 0 } };
     char file[4096];
     yokei_text(file, sizeof file, yokei_is_folder(path) ? "%s/config.json" : "%s", path);
-    json_t *root = json_load_file(file, 0, NULL); /* what is no JSON is refused by the reader, with its place */
+    json_t *root = NULL;
+    YOKE_TRY(yokei_json_load(file, YOKE_EDATA, &root));
     const char *kind = json_string_value(json_object_get(root, "model_type"));
     const bool is_llama = kind && strcmp(kind, "llama") == 0;
-    if (root) json_decref(root);
+    json_decref(root);
     if (is_llama) YOKE_TRY(yokei_llama_config_read(path, &config.llama));
     else YOKE_TRY(yokei_gpt2_config_read(path, &config.gpt2));
     *config_out = config;

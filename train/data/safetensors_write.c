@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <endian.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +11,9 @@
 #include "train/data/safetensors_header.h"
 
 struct yokei_safetensors_writer {
-    char *path, *temporary;
-    int fd;
+    char *path;
+    struct yokei_output *output;
+    int fd;                  /* its */
     json_t *root, *metadata; /* metadata belongs to root; checksums in it are filled at commit */
     char **names;
     size_t *ends;            /* of each tensor's data, from the data's start */
@@ -26,17 +26,13 @@ struct yokei_safetensors_writer {
 void yokei_safetensors_abandon(struct yokei_safetensors_writer *writer)
 {
     if (!writer) return;
-    if (writer->fd >= 0) {
-        close(writer->fd);
-        unlink(writer->temporary);
-    }
+    yokei_output_abandon(writer->output);
     for (size_t i = 0; writer->names && i < writer->n_tensors; i++) free(writer->names[i]);
     if (writer->root) json_decref(writer->root);
     if (writer->state) XXH3_freeState(writer->state);
     free(writer->names);
     free(writer->ends);
     free(writer->hashes);
-    free(writer->temporary);
     free(writer->path);
     free(writer);
 }
@@ -44,8 +40,8 @@ void yokei_safetensors_abandon(struct yokei_safetensors_writer *writer)
 static yoke_status write_all(struct yokei_safetensors_writer *writer, const void *data, size_t bytes)
 {
     if (yokei_disk_write(writer->fd, data, bytes)) return YOKE_OK;
-    return yoke_fail(YOKE_EIO, "%s: cannot be written at byte offset %zu: %s", writer->temporary,
-                     8 + writer->header_bytes + writer->written, strerror(errno));
+    return yoke_fail(YOKE_EIO, "%s: cannot be written at byte offset %zu: %s", writer->path,
+                     8 + writer->header_bytes + writer->written, yokei_why(errno));
 }
 
 static yoke_status add_entry(struct yokei_safetensors_writer *writer, const struct yokei_tensor *tensor)
@@ -123,11 +119,12 @@ static yoke_status start_file(struct yokei_safetensors_writer *writer)
         return yoke_fail(YOKE_EINVAL, "%s: its header would have %zu bytes, above the format's limit of 100 MB", writer->path, bytes);
     }
     writer->header_bytes = bytes;
-    unlink(writer->temporary); /* of a run that died; the name holds this process's number, so it is no other's */
-    writer->fd = open(writer->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    uint64_t length = htole64(bytes);
-    yoke_status status = writer->fd < 0 ? yoke_fail(YOKE_EIO, "%s: cannot be created: %s", writer->temporary, strerror(errno))
-                                        : write_all(writer, &length, sizeof length);
+    const uint64_t length = htole64(bytes);
+    yoke_status status = yokei_output_open(writer->path, &writer->output);
+    if (!status) {
+        writer->fd = yokei_output_fd(writer->output);
+        status = write_all(writer, &length, sizeof length);
+    }
     if (!status) status = write_all(writer, text, bytes);
     free(text);
     return status;
@@ -139,15 +136,13 @@ static yoke_status allocate(const char *path, size_t n_tensors, struct yokei_saf
     if (writer) {
         writer->fd = -1;
         writer->path = strdup(path);
-        writer->temporary = malloc(strlen(path) + 32);
-        if (writer->temporary) yokei_text(writer->temporary, strlen(path) + 32, "%s.tmp.%ld", path, (long)getpid());
         writer->names = calloc(n_tensors + 1, sizeof *writer->names);
         writer->ends = calloc(n_tensors + 1, sizeof *writer->ends);
         writer->hashes = calloc(n_tensors + 1, sizeof *writer->hashes);
         writer->state = XXH3_createState();
         writer->root = json_object();
         writer->metadata = json_object();
-        if (json_object_set_new(writer->root, "__metadata__", writer->metadata) == 0 && writer->path && writer->temporary &&
+        if (json_object_set_new(writer->root, "__metadata__", writer->metadata) == 0 && writer->path &&
             writer->names && writer->ends && writer->hashes && writer->state) {
             *writer_out = writer;
             return YOKE_OK;
@@ -201,14 +196,6 @@ yoke_status yokei_safetensors_write(struct yokei_safetensors_writer *writer, con
     return YOKE_OK;
 }
 
-static yoke_status sync_folder(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char folder[4096];
-    yokei_text(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
-    return yokei_disk_sync_folder(folder);
-}
-
 static yoke_status finish_file(struct yokei_safetensors_writer *writer)
 {
     char *text = NULL;
@@ -220,16 +207,13 @@ static yoke_status finish_file(struct yokei_safetensors_writer *writer)
     YOKE_TRY(header_text(writer, &text, &bytes));
     bool failed = lseek(writer->fd, 8, SEEK_SET) < 0;
     yoke_status status = failed || bytes != writer->header_bytes
-                             ? yoke_fail(YOKE_EIO, "%s: its header cannot be rewritten: %s", writer->temporary, strerror(errno))
+                             ? yoke_fail(YOKE_EIO, "%s: its header cannot be rewritten: %s", writer->path, strerror(errno))
                              : write_all(writer, text, bytes);
     free(text);
     YOKE_TRY(status);
-    if (yokei_disk_sync(writer->fd)) return yoke_fail(YOKE_EIO, "%s: cannot be synchronised: %s", writer->temporary, strerror(errno));
-    if (yokei_disk_rename(writer->temporary, writer->path))
-        return yoke_fail(YOKE_EIO, "%s: cannot be renamed to %s: %s", writer->temporary, writer->path, strerror(errno));
-    close(writer->fd);
-    writer->fd = -1;
-    return sync_folder(writer->path);
+    struct yokei_output *output = writer->output;
+    writer->output = NULL;
+    return yokei_output_commit(output);
 }
 
 yoke_status yokei_safetensors_commit(struct yokei_safetensors_writer *writer)
