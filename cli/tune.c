@@ -144,7 +144,7 @@ static void keep_older(struct tuner *t, const char *path)
     size_t bytes;
     for (int op = 0; op < YOKE_N_OPS; op++)
         for (int d = 0; d < YOKE_N_DTYPES; d++) measured[op][d] = t->lines[op][d] != NULL;
-    if (access(path, F_OK) || yokei_file_read(path, 1 << 20, &text, &bytes)) return;
+    if (!yokei_is_there(path) || yokei_file_read(path, 1 << 20, &text, &bytes)) return;
     if ((copy = strdup(text)) && !yokei_tuning_parse(t->device, &old, path, text, false)) keep_lines(t, copy, measured);
     else cli_warn("%s is written anew: it was no tuning file for this device: %s", path, yoke_last_error());
     free(old.choices);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Room for the shared memory of MPI's messages. Known to the agents too, so no MPI here. */
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
 
 #include "collectives/flight.h"
@@ -11,10 +12,21 @@ static const uint64_t PER_RANK = 64u << 20;
 /* MPICH's own ranks of a host meet in a file there, and nowhere else. */
 static const uint64_t PER_MEETING_RANK = 4096;
 
+/* UCX's files in memory are files too, of 4 MiB and a little; where they cannot be made MPI ends the process with words that name no limit. */
+static yoke_status check_file_limit(void)
+{
+    const rlim_t least = 8u << 20;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur >= least) return YOKE_OK;
+    return yoke_fail(YOKE_EIO, "files of this process may have %llu KiB (ulimit -f), and the shared memory of MPI needs files of %llu: raise that limit",
+                     (unsigned long long)limit.rlim_cur >> 10, (unsigned long long)least >> 10);
+}
+
 yoke_status yokei_make_room(int ranks_on_host, char *note_out, size_t bytes)
 {
     struct statvfs fs;
     *note_out = '\0';
+    YOKE_TRY(check_file_limit());
     if (ranks_on_host < 2 || statvfs("/dev/shm", &fs)) return YOKE_OK;
     const uint64_t ranks = (uint64_t)ranks_on_host, left = (uint64_t)fs.f_bavail * fs.f_frsize, need = ranks * PER_RANK;
     if (left < (ranks + 1) * PER_MEETING_RANK)

@@ -133,6 +133,6 @@ yoke_status yokei_tuning_find(const yoke_device *device, const char *file, struc
     if (!file && list) YOKE_TRY(find_listed(device, list, tuning));
     if (tuning->source.kind != YOKEI_TUNING_RULES) return YOKE_OK;
     yokei_tuning_user_file(device, user, sizeof user);
-    if (user[0] && !access(user, F_OK)) YOKE_TRY(try_file(device, user, YOKEI_TUNING_USER, tuning));
+    if (user[0] && yokei_is_there(user)) YOKE_TRY(try_file(device, user, YOKEI_TUNING_USER, tuning));
     return tuning->source.kind == YOKEI_TUNING_RULES ? find_shipped(device, tuning) : YOKE_OK;
 }

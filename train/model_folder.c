@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "train/model_folder.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include "core/base/base.h"
 #include "train/checkpoint/checkpoint.h"
@@ -31,8 +32,12 @@ yoke_status yokei_model_config(const char *path, struct yokei_model_config *conf
         yokei_manifest_free(&manifest);
         return YOKE_OK;
     }
+    struct stat st;
+    if (stat(path, &st)) return yoke_fail(yokei_input_status(errno, YOKE_EDATA), "%s: cannot be opened: %s", path, yokei_why(errno));
+    if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode)) return yoke_fail(YOKE_EDATA, "%s: is %s; the folder of a model is wanted", path, yokei_file_kind(st.st_mode));
     beside(path, "config.json", file, sizeof file);
-    return yokei_model_read(file, config_out);
+    const yoke_status status = yokei_model_read(file, config_out);
+    return status && !S_ISDIR(st.st_mode) ? yoke_fail_context(status, "beside %s", path) : status;
 }
 
 yoke_status yokei_model_check_tokenizer(const struct yokei_bpe *bpe, int64_t vocab_size)
@@ -50,7 +55,7 @@ bool yokei_model_tokenizer(const char *path, char *file_out, size_t bytes)
     const bool is_checkpoint = yokei_checkpoint_is(path) && yokei_checkpoint_locate(path, folder, sizeof folder) == YOKE_OK;
     for (size_t i = 0; i < (is_checkpoint ? 2 : 1); i++) {
         beside(is_checkpoint ? folder : path, places[i], file_out, bytes);
-        if (access(file_out, F_OK) == 0) return true;
+        if (yokei_is_there(file_out)) return true;
     }
     return false;
 }
@@ -96,7 +101,7 @@ static yoke_status read_stops(struct yokei_model_folder *f, const char *name)
     char file[4200];
     json_t *root;
     beside(f->path, name, file, sizeof file);
-    if (access(file, F_OK) != 0) return YOKE_OK;
+    if (!yokei_is_there(file)) return YOKE_OK;
     YOKE_TRY(yokei_json_load(file, YOKE_EDATA, &root));
     const json_t *eos = json_object_get(root, "eos_token_id");
     yoke_status status = YOKE_OK;

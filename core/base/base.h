@@ -82,6 +82,8 @@ yoke_status yokei_file_read_as(const char *path, yoke_status wrong, size_t limit
 yoke_status yokei_file_read(const char *path, size_t limit, void **data_out, size_t *bytes_out);
 /** The text of an error number; of EMFILE with the limit. Valid until the thread's next call. */
 const char *yokei_why(int error);
+/** Whether something has this name: also a link to nothing, and where that cannot be told, so that reading it says why it cannot be read. */
+bool yokei_is_there(const char *path);
 /** "a folder", "a pipe", "a device", ...: what a file of this st_mode is. */
 const char *yokei_file_kind(unsigned mode);
 /** Make a folder and its parents (mode 0777 & ~umask). */

@@ -118,6 +118,12 @@ yoke_status yokei_make_folder(const char *path)
     }
 }
 
+bool yokei_is_there(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
 bool yokei_is_folder(const char *path)
 {
     struct stat st;

@@ -168,7 +168,7 @@ yoke_status yokei_checkpoint_convert(const char *path, const char *out, yoke_dty
 {
     struct source s = { .n = 0 };
     char temporary[4200], tokenizer[4200], why[1024];
-    if (access(out, F_OK) == 0) return yoke_fail(YOKE_EINVAL, "%s is there already: name a folder that is not", out);
+    if (yokei_is_there(out)) return yoke_fail(YOKE_EINVAL, "%s is there already: name a folder that is not", out);
     if (dtype != YOKE_F32 && dtype != YOKE_F16 && dtype != YOKE_BF16)
         return yoke_fail(YOKE_EINVAL, "weights can be converted to f32, bf16 or f16, not to %s", yoke_dtype_name(dtype));
     size_t length = strlen(out);

@@ -130,7 +130,7 @@ yoke_status yokei_checkpoint_locate(const char *path, char *folder_out, size_t b
     struct yokei_checkpoint_entry *list = NULL;
     size_t n = 0;
     yokei_text(manifest, sizeof manifest, "%s/" YOKEI_MANIFEST_NAME, path);
-    if (access(manifest, F_OK) == 0) {
+    if (yokei_is_folder(path) && yokei_is_there(manifest)) {
         yokei_text(folder_out, bytes, "%s", path);
         return YOKE_OK;
     }
@@ -156,7 +156,7 @@ bool yokei_checkpoint_is(const char *path)
     bool found = false, temporary;
     int64_t step;
     yokei_text(manifest, sizeof manifest, "%s/" YOKEI_MANIFEST_NAME, path);
-    if (access(manifest, F_OK) == 0) return true;
+    if (yokei_is_folder(path) && yokei_is_there(manifest)) return true;
     DIR *d = opendir(path);
     for (struct dirent *e; d && !found && (e = readdir(d));) found = parse_name(e->d_name, &step, &temporary);
     if (d) closedir(d);

@@ -133,7 +133,7 @@ yoke_status yokei_manifest_read(const char *folder, struct yokei_manifest *m_out
     void *text;
     size_t bytes;
     yokei_text(path, sizeof path, "%s/" YOKEI_MANIFEST_NAME, folder);
-    if (access(path, F_OK))
+    if (!yokei_is_there(path))
         return yoke_fail(YOKE_EDATA, "%s: holds no " YOKEI_MANIFEST_NAME ": it is no checkpoint, or was never finished", folder);
     YOKE_TRY(yokei_file_read_as(path, YOKE_EDATA, MOST, &text, &bytes));
     struct yokei_manifest m = { .plan = YOKEI_PLAN_INIT };

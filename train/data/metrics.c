@@ -78,7 +78,7 @@ static yoke_status kept_bytes(const char *path, const struct yokei_map *map, int
 static yoke_status find_end(const char *path, int64_t continue_at, off_t *end_out)
 {
     *end_out = 0;
-    if (continue_at < 0 || access(path, F_OK) != 0) return YOKE_OK;
+    if (continue_at < 0 || !yokei_is_there(path)) return YOKE_OK;
     struct yokei_map map;
     YOKE_TRY(yokei_map_open(path, YOKE_EDATA, &map));
     yoke_status status = kept_bytes(path, &map, continue_at, end_out);

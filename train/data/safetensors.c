@@ -131,7 +131,7 @@ static yoke_status resolve(const char *path, char **resolved_out)
     char file[4096];
     for (size_t i = 0; i < YOKE_COUNT(names); i++) {
         yokei_text(file, sizeof file, "%s/%s", path, names[i]);
-        if (access(file, F_OK) == 0)
+        if (yokei_is_there(file))
             return (*resolved_out = strdup(file)) ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "%s: no memory to open it", path);
     }
     return yoke_fail(YOKE_EDATA, "%s: the folder holds neither %s nor %s", path, names[0], names[1]);
