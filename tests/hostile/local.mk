@@ -1,3 +1,6 @@
 # Hostile surroundings, inputs and ends: short here, whole in `make soak`.
 EXTRA_DIST += tests/hostile/threads
 YOKE_TESTS += "$(top_srcdir)/tests/hostile/threads ./yoke"
+EXTRA_DIST += tests/hostile/files tests/hostile/harness.py
+# By the program itself, not by libtool's script for it: it is started some 700 times.
+YOKE_TESTS += "$(LIBTOOL) --silent --mode=execute $(top_srcdir)/tests/hostile/files ./yoke"

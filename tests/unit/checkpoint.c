@@ -465,12 +465,56 @@ static void too_large_for_f16(void **state)
     assert_ok(yokei_checkpoint_convert(dir, in_folder("bf16"), YOKE_BF16, true));
 }
 
+/* What a process that was killed left of a folder is taken over; a living one's is left alone, and so is anybody else's. */
+static void folders_are_claimed(void **state)
+{
+    (void)state;
+    char dir[300], out[300], temporary[320], byte;
+    int go[2], ready[2], lock, code;
+    snprintf(dir, sizeof dir, "%s", in_folder("claimed"));
+    snprintf(out, sizeof out, "%s", in_folder("claimed-out"));
+    snprintf(temporary, sizeof temporary, "%s.tmp", out);
+    assert_ok(save_step(dir, 1, 1));
+    assert_int_equal(pipe(go), 0);
+    assert_int_equal(pipe(ready), 0);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        close(go[1]);
+        if (!yokei_folder_claim(temporary, &lock)) lock = open(in_folder("claimed-out.tmp/half"), O_CREAT | O_WRONLY, 0600);
+        (void)!write(ready[1], "r", 1);
+        (void)!read(go[0], &byte, 1); /* until it is killed */
+        _exit(0);
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    assert_true(yokei_folder_is_held(temporary));
+    assert_fails(YOKE_EIO, "another process is writing it now", yokei_checkpoint_convert(dir, out, YOKE_F32, true));
+    assert_int_equal(access(in_folder("claimed-out.tmp/half"), F_OK), 0);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, &code, 0), pid);
+    assert_false(yokei_folder_is_held(temporary));
+    assert_ok(yokei_checkpoint_convert(dir, out, YOKE_F32, true));
+    assert_int_not_equal(access(temporary, F_OK), 0);
+    assert_int_not_equal(access(in_folder("claimed-out/half"), F_OK), 0);
+    assert_int_not_equal(access(in_folder("claimed-out/.yoke-lock"), F_OK), 0);
+    assert_int_equal(access(in_folder("claimed-out/model.safetensors"), F_OK), 0);
+    assert_ok(yokei_make_folder(in_folder("claimed-out2.tmp/mine")));
+    assert_fails(YOKE_EIO, "is in the way", yokei_checkpoint_convert(dir, in_folder("claimed-out2"), YOKE_F32, true));
+    assert_int_equal(access(in_folder("claimed-out2.tmp/mine"), F_OK), 0);
+    /* Two jobs that save into one folder: the second is told so, and the first keeps what it has written. */
+    assert_ok(yokei_folder_claim(in_folder("claimed/step-0000002.tmp"), &lock));
+    assert_fails(YOKE_EIO, "another job saves there now", save_step(dir, 2, 1));
+    yokei_folder_release(in_folder("claimed/step-0000002.tmp"), lock);
+    assert_ok(save_step(dir, 2, 1));
+    for (int i = 0; i < 2; i++) close(go[i]), close(ready[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(killed_anywhere), cmocka_unit_test(full_anywhere), cmocka_unit_test(every_flip_is_refused),
         cmocka_unit_test(all_problems_at_once), cmocka_unit_test(folders), cmocka_unit_test(two_ranks),
         cmocka_unit_test(compared_and_converted), cmocka_unit_test(too_large_for_f16),
+        cmocka_unit_test(folders_are_claimed),
     };
     return cmocka_run_group_tests_name("checkpoints", tests, make_test_folder, remove_test_folder);
 }

@@ -6,11 +6,13 @@
  */
 #include "tests/unit/data_test.h"
 
+#include "train/checkpoint/manifest.h"
+#include "train/data/bpe.h"
 #include "train/data/gpt2_files.h"
 #include "train/data/plan.h"
 #include "train/data/tokens.h"
 
-enum { MAX_BYTES = 8192 };
+enum { MAX_BYTES = 32768 };
 static uint64_t seed = 20240520;
 static int64_t n_mutants = 2000;
 
@@ -210,6 +212,87 @@ static void json_mutants(void **state)
     free(text);
 }
 
+/* A manifest is under a checksum of its own text: a mutant's is made good again, so that what is behind the check is reached. */
+static size_t sign(unsigned char *file, size_t n)
+{
+    static const char key_text[] = "\"xxh3\": \"";
+    unsigned char *found = NULL;
+    char hash[20];
+    for (unsigned char *p = file; (p = memmem(p, n - (size_t)(p - file), key_text, sizeof key_text - 1)); p++) found = p + sizeof key_text - 1;
+    if (!found || (size_t)(found - file) + 16 > n) return n;
+    memset(found, '0', 16);
+    yokei_hash_text(yokei_hash(file, n, 0), hash);
+    memcpy(found, hash, 16);
+    return n;
+}
+
+static void manifest_mutants(void **state)
+{
+    (void)state;
+    struct yokei_plan_rank ranks[] = { { "host", 1, 8, 4, 1 } };
+    struct yokei_saved_file files[] = { { "model-00001-of-00001.safetensors", 4000, "0123456789abcdef" }, { "config.json", 200, "0123456789abcdef" } };
+    struct yokei_saved_tensor saved[] = { { "wte.weight", "model-00001-of-00001.safetensors", "0123456789abcdef" } };
+    struct yokei_manifest m = { .format = YOKEI_MANIFEST_FORMAT, .version = YOKEI_MANIFEST_VERSION, .yoke = "0.1.0", .data_order = YOKEI_DATA_ORDER, .step = 3,
+                                .optimizer_step = 3, .tokens = 384, .seconds = 1.5, .data_next_sample = 24, .seed = 1, .loss_scale = 1, .plan = YOKEI_PLAN_INIT,
+                                .files = files, .n_files = 2, .tensors = saved, .n_tensors = 1 };
+    const struct yoke_gpt2_config config = { sizeof config, 2, 2, 8, 16, 32, 1e-5, 0.02 };
+    unsigned char file[MAX_BYTES];
+    char *text = NULL;
+    int64_t accepted = 0;
+    m.plan.model = config;
+    m.plan.batch = 8;
+    m.plan.sequence = 16;
+    m.plan.ranks = ranks, m.plan.n_ranks = 1;
+    assert_ok(yokei_make_folder(in_folder("mutant")));
+    assert_ok(yokei_manifest_text(&m, &text));
+    for (int64_t i = -1; i < n_mutants; i++) { /* the first is the good one */
+        struct yokei_manifest got;
+        memcpy(file, text, strlen(text));
+        put_file("mutant/" YOKEI_MANIFEST_NAME, file, sign(file, i < 0 ? strlen(text) : mutate(file, strlen(text))));
+        const yoke_status status = yokei_manifest_read(in_folder("mutant"), &got);
+        if (status) {
+            assert_true(i >= 0 && status == YOKE_EDATA);
+            check_refusal(status, in_folder("mutant"));
+            continue;
+        }
+        yokei_manifest_free(&got);
+        accepted++;
+    }
+    report("manifests", accepted);
+    assert_true(accepted > n_mutants / 100); /* the checksum alone does not refuse them */
+    free(text);
+}
+
+/* A tokenizer is large, and slow to read: fewer of them. What is accepted turns text into tokens, or says why not. */
+static void tokenizer_mutants(void **state)
+{
+    (void)state;
+    static unsigned char good[MAX_BYTES];
+    static const char text[] = "In the beginning 1234 words \xf0\x9f\x98\x80 \xff";
+    const char *top = getenv("top_srcdir");
+    char name[600];
+    int64_t accepted = 0;
+    snprintf(name, sizeof name, "%s/tests/golden/tokenizer_gpt2.json", top ? top : ".");
+    const size_t n = read_back(name, good);
+    for (int64_t i = 0; i < n_mutants / 5; i++) {
+        struct yokei_bpe *bpe = NULL;
+        struct yokei_ids ids = { 0 };
+        const char *path = write_mutant("mutant-tokenizer.json", good, n);
+        yoke_status status = yokei_bpe_open(path, &bpe);
+        if (status) {
+            check_refusal(status, path);
+            assert_null(bpe);
+            continue;
+        }
+        status = yokei_bpe_encode(bpe, text, sizeof text - 1, 0, &ids);
+        for (size_t k = 0; !status && k < ids.n; k++) assert_in_range(ids.id[k], 0, yokei_bpe_n_ids(bpe) - 1);
+        free(ids.id);
+        yokei_bpe_close(bpe);
+        accepted++;
+    }
+    report("tokenizers (a fifth)", accepted);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -217,6 +300,8 @@ int main(void)
         cmocka_unit_test(index_mutants),
         cmocka_unit_test(token_mutants),
         cmocka_unit_test(json_mutants),
+        cmocka_unit_test(manifest_mutants),
+        cmocka_unit_test(tokenizer_mutants),
     };
     if (getenv("YOKE_TEST_SEED")) seed = strtoull(getenv("YOKE_TEST_SEED"), NULL, 10);
     if (getenv("YOKE_SOAK")) n_mutants *= 50;
