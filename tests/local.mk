@@ -12,4 +12,3 @@ include tests/layering/local.mk
 include tests/hostile/local.mk
 include tests/gpu/local.mk
 include tests/install/local.mk
-include tests/hostile/local.mk
