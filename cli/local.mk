@@ -31,7 +31,7 @@ cli/completion/yoke: yoke$(EXEEXT)
 	$(AM_V_GEN)$(MKDIR_P) cli/completion && ./yoke$(EXEEXT) manual --name=completion >$@.new && mv -f $@.new $@
 
 check_PROGRAMS += tests/unit/cli_options
-tests_unit_cli_options_SOURCES = tests/unit/cli_options.c cli/options.c cli/resolve.c cli/config.c
+tests_unit_cli_options_SOURCES = tests/unit/cli_options.c cli/options.c cli/resolve.c cli/config.c cli/printable.c cli/output.c
 tests_unit_cli_options_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS)
 tests_unit_cli_options_LDADD = libyoke.la $(CMOCKA_LIBS) $(YAML_LIBS)
 YOKE_TESTS += "tests/unit/cli_options"
