@@ -291,7 +291,7 @@ static void test_old_words(void **state)
     assert_string_equal(cli_text(options, "dtype"), "f16");
     assert_string_equal(cli_origin(options, "dtype"), "YOKE_DTYPES");
     assert_string_equal(cli_text(options, "format"), "csv");
-    assert_int_equal(resolve(CLI_TRACE, "folder", NULL), YOKE_OK); /* no variable names a file to write */
+    assert_int_equal(resolve(CLI_TRACE, NULL), YOKE_OK); /* no variable names a file to write */
     assert_null(cli_text(options, "output"));
     unsetenv("YOKE_DTYPES");
     unsetenv("YOKE_OUTPUT");
