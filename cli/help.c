@@ -140,7 +140,7 @@ void cli_help_all(FILE *to)
                 "  yoke run -n 2 --devices host,opencl:0 -- train --text FILE  # train on two of them\n\n"
                 "Usage: yoke VERB [OPTION...]      yoke VERB --help      yoke --version\n\nVerbs:\n");
     for (const struct cli_verb *v = cli_verb_table; v->name; v++)
-        if (!(v->bit & CLI_HIDDEN)) fprintf(to, "  %-16s %s\n", v->name, v->summary);
+        if (!(v->bit & CLI_HIDDEN)) fprintf(to, "  %-18s %s\n", v->name, v->summary);
     fprintf(to, "\nExit codes: 0 ok, 1 internal, 2 usage, 10 configuration, 11 data, 12 device, 13 memory or disk,\n"
                 "14 ranks do not match, 15 timeout, 16 rank died, 17 numerical failure, 18 slower than allowed,\n"
                 "75 stopped on request with a checkpoint.\n");
