@@ -184,7 +184,8 @@ const struct cli_verb cli_verb_table[] = {
           "Reads config.json, the weights (model.safetensors, an index, or a checkpoint of yoke train) and tokenizer.json, and prints the prompt and what "
           "the model makes of it, token by token. Without a tokenizer.json the vocabulary must be one of bytes: of 256, or 257 with an end of text.\n\n"
           "The text ends after --max-tokens, or where the model says so: by eos_token_id of generation_config.json or config.json, else by a special "
-          "token <|endoftext|>, <|end_of_text|>, <|eot_id|> or </s>. Ids that the tokenizer lacks are not drawn. The context is the prompt and --max-tokens, "
+          "token <|endoftext|>, <|end_of_text|>, <|eot_id|> or </s>. Ids that the tokenizer lacks are not drawn. The text is written byte by byte as the model says it, but on a terminal "
+          "control characters and what is no UTF-8 are written \\xNN. The context is the prompt and --max-tokens, "
           "at most the model's positions; beyond these it slides. The same seed draws the same text on the same devices.\n\n"
           "The model is held as training holds it, with gradients and moments: 16 bytes for each parameter, with 16-bit precision 18.\n\n"
           "JSON: schema (1), prompt, prompt_tokens, text (null where it is no UTF-8), tokens (ids), ended (whether the model ended the text), seconds.",
@@ -196,7 +197,7 @@ const struct cli_verb cli_verb_table[] = {
       .description =
           "Reads tokenizer.json as Hugging Face's programs write it, if it is byte-level BPE (GPT-2, Llama 3 and their like); others are refused with what "
           "is not. Prints ids, or writes llm.c's token file with -o: uint16 where all ids fit, else uint32. Text may be any bytes: what is no UTF-8 comes "
-          "back from --decode as it was. Tokens that swallow the spaces beside them (lstrip, rstrip) and a space that the tokenizer puts in front "
+          "back from --decode as it was (on a terminal as \\xNN). Tokens that swallow the spaces beside them (lstrip, rstrip) and a space that the tokenizer puts in front "
           "(add_prefix_space) are the tokenizer's doing, and do not come back.\n\n"
           "JSON: schema (1), bytes, vocabulary (the largest id + 1), tokens (ids).",
       .run = cli_tokenize },
