@@ -69,10 +69,11 @@ static size_t fitting(const char *text, int columns)
 
 void cli_order_streams(void)
 {
+    static char buffer[1 << 16]; /* longer than any line of a table; the C library passes over a length without memory */
     struct stat out, err;
     const bool one_file = !fstat(STDOUT_FILENO, &out) && !fstat(STDERR_FILENO, &err) && out.st_dev == err.st_dev && out.st_ino == err.st_ino;
-    /* Among ranks both streams meet again in the launcher. The buffer is longer than any line of a table. */
-    if (one_file || getenv("PMI_RANK")) setvbuf(stdout, NULL, _IOLBF, 1 << 16);
+    /* Among ranks both streams meet again in the launcher. */
+    if (one_file || getenv("PMI_RANK")) setvbuf(stdout, buffer, _IOLBF, sizeof buffer);
 }
 
 /* ---- the line of progress ---- */
@@ -110,6 +111,10 @@ static void *tick(void *unused)
     return NULL;
 }
 
+/* A child must not begin with a lock that a thread of its parent holds. */
+static void before_fork(void) { pthread_mutex_lock(&lock); }
+static void after_fork(void) { pthread_mutex_unlock(&lock); }
+
 static void start_ticker(void)
 {
     pthread_t thread;
@@ -118,7 +123,10 @@ static void start_ticker(void)
     sigfillset(&all); /* signals are for the threads that work */
     pthread_sigmask(SIG_BLOCK, &all, &before);
     has_ticker = !pthread_create(&thread, NULL, tick, NULL);
-    if (has_ticker) pthread_detach(thread);
+    if (has_ticker) {
+        pthread_detach(thread);
+        pthread_atfork(before_fork, after_fork, after_fork);
+    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
