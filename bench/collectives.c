@@ -117,8 +117,8 @@ static const char *seconds_of(const struct row *row) { return row->seconds ? row
 
 static void yoke_command(const struct row *row, int ranks, const char *rivals, char *out, size_t bytes)
 {
-    yokei_text(out, bytes, "%s%s./yoke run -n %d%s%s -- bench collectives --collectives %s --dtypes %s --min-bytes %s --max-bytes %s --factor %d"
-               " --budget-seconds %s %s%s -o csv", row->environment ? row->environment : "", row->environment ? " " : "", ranks,
+    yokei_text(out, bytes, "%s%s./yoke run -n %d%s%s -- bench collectives --collectives %s --dtype %s --min-bytes %s --max-bytes %s --factor %d"
+               " --budget-seconds %s %s%s --format csv", row->environment ? row->environment : "", row->environment ? " " : "", ranks,
                row->launch ? " " : "", row->launch ? row->launch : "", row->collectives, row->dtypes, row->least, row->most, row->factor,
                seconds_of(row), row->options, rivals);
 }

@@ -6,7 +6,7 @@
  *      its built train_gpt2 and the row has a goal for it: a run of it between steps of ours, since it cannot be stopped between two.
  *   2. the time of each op of a step, with the share of the device's limit that it reaches: the larger of (operations / matrix peak) and
  *      (bytes / copy rate) over its time, both limits measured on the spot; and what of the step's time is in no op.
- * Usage: train [-ok] [-r ROUNDS] [-T LENGTH] [device [precision [batch [model]]]]     defaults: host fp32 8 micro, of its longest sequences
+ * Usage: train [-ok] [-r ROUNDS] [-T LENGTH] [device [precision [batch [model]]]]     defaults: host f32 8 micro, of its longest sequences
  *        train -R [-ok] [-r ROUNDS] [ROW...]      the rows below, all or some, with their goals; -l lists them
  *   -o: only this side, nothing beside it. -k: ops by kind of layer.
  */
@@ -28,11 +28,11 @@ struct row {
 };
 static const struct row rows[] = {
     { "gpt2-bf16", "host", "bf16", "124m", 4, 64, 2, 0 },
-    { "gpt2-fp32", "host", "fp32", "124m", 4, 64, 1.9, 5 },
+    { "gpt2-f32", "host", "f32", "124m", 4, 64, 1.9, 5 },
     { "micro-bf16", "host", "bf16", "micro", 8, 128, 2, 0 },
-    { "micro-fp32", "host", "fp32", "micro", 8, 128, 0, 0 },
+    { "micro-f32", "host", "f32", "micro", 8, 128, 0, 0 },
     { "micro64-bf16", "host", "bf16", "micro", 8, 64, 0, 0 },
-    { "micro64-fp32", "host", "fp32", "micro", 8, 64, 0, 0 },
+    { "micro64-f32", "host", "f32", "micro", 8, 64, 0, 0 },
     { "opencl-bf16", "opencl:0", "bf16", "micro", 8, 64, 0, 0 },
 };
 
@@ -164,7 +164,7 @@ static yoke_status beside_torch(struct side *s, const struct row *row, const str
     double own[BENCH_MOST_ROUNDS * IN_A_ROW], other[BENCH_MOST_ROUNDS * IN_A_ROW], loss, seconds;
     const int n = o->rounds * IN_A_ROW;
     if (!rival_step(r, &loss, &seconds)) return yoke_fail(YOKE_EBACKEND, "PyTorch's process ended");
-    YOKE_TRY(compare_losses(first, loss, strcmp(row->precision, "fp32") == 0 ? 1e-5 : 1e-2, "PyTorch"));
+    YOKE_TRY(compare_losses(first, loss, !strcmp(row->precision, "f32") || !strcmp(row->precision, "fp32") ? 1e-5 : 1e-2, "PyTorch"));
     for (int i = 0; i < n; i += IN_A_ROW) {
         for (int k = -1; k < IN_A_ROW; k++) YOKE_TRY(own_step(s, &loss, k < 0 ? &seconds : &own[i + k]));
         for (int k = -1; k < IN_A_ROW; k++)
@@ -350,7 +350,7 @@ int main(int argc, char **argv)
 {
     static char llmc[4096];
     struct options o = { .rounds = ROUNDS };
-    struct row own = { "step", "host", "fp32", "micro", 8, 0, 0, 0 };
+    struct row own = { "step", "host", "f32", "micro", 8, 0, 0, 0 };
     bool by_row = false;
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (int c; (c = getopt(argc, argv, "kolRr:T:")) != -1;) {

@@ -370,7 +370,7 @@ static yoke_status explain(const struct bench *b)
 
 static yoke_status run(struct bench *b, const struct cli_options *o)
 {
-    struct bench_table table = { .format = cli_flag(o, "json") ? "json" : cli_text(o, "output"), .beside = b->beside, .mpi = b->rivals, .plans = b->explains, .to = stdout };
+    struct bench_table table = { .format = cli_flag(o, "json") ? "json" : cli_text(o, "format"), .beside = b->beside, .mpi = b->rivals, .plans = b->explains, .to = stdout };
     uint64_t n_wrong = 0;
     bench_table_begin(&table);
     yoke_status status = open_sides(b, o);
@@ -404,13 +404,13 @@ static yoke_status read_lists(struct bench *b, const struct cli_options *o, cons
     b->kinds[0] = BENCH_ALL_REDUCE;
     b->n_kinds = 1;
     if (!only) b->n_kinds = cli_list_count(o, "collectives");
-    b->n_dtypes = cli_list_count(o, "dtypes");
-    b->n_ops = cli_list_count(o, "ops");
+    b->n_dtypes = cli_list_count(o, "dtype");
+    b->n_ops = cli_list_count(o, "reduction");
     if (b->n_kinds > MOST_LIST || b->n_dtypes > MOST_LIST || b->n_ops > MOST_LIST) return yoke_fail(YOKE_EINVAL, "lists have at most %d entries", MOST_LIST);
     for (int i = 0; i < b->n_kinds; i++)
         b->kinds[i] = bench_kind_of(only ? only : cli_list_item(o, "collectives", i, text, sizeof text));
-    for (int i = 0; i < b->n_dtypes; i++) YOKE_TRY(yoke_dtype_parse(cli_list_item(o, "dtypes", i, text, sizeof text), &b->dtypes[i]));
-    for (int i = 0; i < b->n_ops; i++) b->ops[i] = reduction_of(cli_list_item(o, "ops", i, text, sizeof text));
+    for (int i = 0; i < b->n_dtypes; i++) YOKE_TRY(yoke_dtype_parse(cli_list_item(o, "dtype", i, text, sizeof text), &b->dtypes[i]));
+    for (int i = 0; i < b->n_ops; i++) b->ops[i] = reduction_of(cli_list_item(o, "reduction", i, text, sizeof text));
     for (int d = 0; d < b->n_dtypes; d++)
         for (int i = 0; i < b->n_ops; i++)
             if (b->ops[i] == YOKE_AVG && yokei_unit_roundoff(b->dtypes[d]) <= 0)

@@ -238,14 +238,14 @@ static yoke_status all_sizes(const struct cli_context *context, struct gemm_side
                              struct table *table, bool *wrong_out)
 {
     const struct cli_options *o = context->options;
-    for (int d = 0; d < cli_list_count(o, "dtypes"); d++) {
+    for (int d = 0; d < cli_list_count(o, "dtype"); d++) {
         char text[64];
         struct gemm_problem p = { 0 };
-        yoke_dtype_parse(cli_list_item(o, "dtypes", d, text, sizeof text), &p.dtype);
+        yoke_dtype_parse(cli_list_item(o, "dtype", d, text, sizeof text), &p.dtype);
         double limit = on_cpu ? cli_peak(p.dtype, threads) : 0;
-        for (int i = 0; i < cli_list_count(o, "sizes"); i++) {
+        for (int i = 0; i < cli_list_count(o, "size"); i++) {
             struct row rows[MAX_SIDES] = { 0 };
-            YOKE_TRY(parse_size(cli_list_item(o, "sizes", i, text, sizeof text), &p));
+            YOKE_TRY(parse_size(cli_list_item(o, "size", i, text, sizeof text), &p));
             yoke_status status = fill(&p);
             cli_progress("%s %s ...", yoke_dtype_name(p.dtype), text);
             for (int s = 0; s < n_sides; s++)
@@ -278,8 +278,8 @@ static yoke_status compare(const struct cli_context *context, yoke_device *devic
     /* A device in the host's own memory is this CPU. */
     yoke_status status = all_sizes(context, sides, n_sides, threads, info->host_visible, table, wrong_out);
     if (!status && strcmp(table->format, "json"))
-        fprintf(stderr, "%s: %s, %d threads, medians of %d, sides in turn%s%s\n", info->spec, info->name, threads,
-                (int)cli_int(context->options, "repeats"), sides[1].version[0] ? "; " : "", sides[1].version);
+        cli_note("%s: %s, %d threads, medians of %d, sides in turn%s%s", info->spec, info->name, threads,
+                 (int)cli_int(context->options, "repeats"), sides[1].version[0] ? "; " : "", sides[1].version);
     yoke_stream_destroy(ours.stream);
     return status;
 }
@@ -290,13 +290,13 @@ yoke_status cli_bench_gemm(const struct cli_context *context)
     struct yokei_topology topology;
     YOKE_TRY(yokei_topology(&topology));
     struct gemm_problem probe;
-    for (int i = 0; i < cli_list_count(o, "sizes"); i++) {
+    for (int i = 0; i < cli_list_count(o, "size"); i++) {
         char text[64];
-        YOKE_TRY(parse_size(cli_list_item(o, "sizes", i, text, sizeof text), &probe));
+        YOKE_TRY(parse_size(cli_list_item(o, "size", i, text, sizeof text), &probe));
     }
     int threads = cli_is_set(o, "threads") ? (int)cli_int(o, "threads") : topology.n_cores;
     cli_with_threads(threads);
-    struct table table = { .format = cli_flag(o, "json") ? "json" : cli_text(o, "output"), .rows = json_array(), .device = cli_text(o, "device") };
+    struct table table = { .format = cli_flag(o, "json") ? "json" : cli_text(o, "format"), .rows = json_array(), .device = cli_text(o, "device") };
     yoke_device *device;
     bool wrong = false;
     YOKE_TRY(yoke_device_open(table.device, NULL, &device));

@@ -134,7 +134,7 @@ destroy_stream:
 yoke_status cli_bench_kernels(const struct cli_context *context)
 {
     const struct cli_options *o = context->options;
-    struct bench b = { .context = context, .table = { .format = cli_flag(o, "json") ? "json" : cli_text(o, "output"), .device = cli_text(o, "device") } };
+    struct bench b = { .context = context, .table = { .format = cli_flag(o, "json") ? "json" : cli_text(o, "format"), .device = cli_text(o, "device") } };
     struct yokei_topology topology;
     YOKE_TRY(yokei_topology(&topology));
     YOKE_TRY(kernels_select(o, &b.selection));

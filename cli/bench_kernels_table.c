@@ -79,10 +79,14 @@ void bench_kernel_table_end(struct bench_kernel_table *t, const struct bench_pea
         putchar('\n');
         json_decref(root);
     } else if (print) {
-        fprintf(stderr, "%s: %s, %d thread(s), medians, op and limit in turn;", t->device, yoke_device_info(p->device)->name, p->threads);
+        char peaks[256] = "";
         for (int d = 0; d < YOKE_N_DTYPES; d++)
-            if (p->flops[d] > 0) fprintf(stderr, " %s %.4g GFLOP/s", yoke_dtype_name((yoke_dtype)d), p->flops[d] * 1e-9);
-        fprintf(stderr, "; *: held to the reference at a shorter shape\n");
+            if (p->flops[d] > 0) {
+                const size_t at = strlen(peaks);
+                yokei_text(peaks + at, sizeof peaks - at, " %s %.4g GFLOP/s", yoke_dtype_name((yoke_dtype)d), p->flops[d] * 1e-9);
+            }
+        cli_note("%s: %s, %d thread(s), medians, op and limit in turn;%s; *: held to the reference at a shorter shape", t->device,
+                 yoke_device_info(p->device)->name, p->threads, peaks);
     }
     json_decref(flops);
     json_decref(t->rows);

@@ -84,7 +84,9 @@ static void show_text(const char *folder, const struct yokei_manifest *m)
            (long long)m->data_next_sample, m->data_order, (unsigned long long)m->seed, p->data_hash);
     printf("loss scale       %g (%lld good steps)\n", m->loss_scale, (long long)m->good_steps);
     printf("model            %s\n", model);
-    printf("plan             %s, batch %lld, sequence %lld, learning rate %g\n", p->precision, (long long)p->batch, (long long)p->sequence,
+    yoke_dtype precision = YOKE_F32;
+    yoke_dtype_parse(p->precision, &precision);
+    printf("plan             %s, batch %lld, sequence %lld, learning rate %g\n", yoke_dtype_name(precision), (long long)p->batch, (long long)p->sequence,
            p->learning_rate);
     for (int64_t r = 0; r < p->n_ranks; r++)
         printf("rank %-2lld %-9s %lld of %lld sequences a step\n", (long long)r, p->ranks[r].device, (long long)p->ranks[r].samples,

@@ -64,17 +64,43 @@ yoke_status cli_manual(const struct cli_context *context);
 /* ---- output.c ---- */
 /** Whether a person watches: stderr is a terminal, also when it is that of `yoke run` above this rank. */
 bool cli_on_terminal(void);
-/** One line of progress that replaces the last one; nothing unless on a terminal. NULL ends it (a new line). */
+/** The same of stdout. */
+bool cli_out_on_terminal(void);
+/** Called by yoke run: ranks learn from variables what the two are. */
+void cli_tell_ranks_of_terminals(void);
+/** Called once, before anything is printed: lines of both streams stay whole where they go to one file. */
+void cli_order_streams(void);
+/**
+ * One line of progress that replaces the last one, cut to the terminal's width; nothing unless on a terminal. "" clears it.
+ * A line that stands for more than two seconds goes on to say for how many.
+ */
 void cli_progress(const char *format, ...) YOKE_PRINTF(1, 2);
 void cli_progress_end(void);
 /** A line on stderr, whatever stderr is. Ends a line of progress first. */
 void cli_note(const char *format, ...) YOKE_PRINTF(1, 2);
 /** "yoke: warning: …" on stderr. */
 void cli_warn(const char *format, ...) YOKE_PRINTF(1, 2);
+/** "yoke: error: …" on stderr. */
+void cli_error(const char *text);
+
+/* ---- printable.c: all of the above passes through it ---- */
+/** The text with control characters, marks of direction and bytes that are no UTF-8 as \xNN; free() it. NULL: no memory. */
+char *cli_printable(const char *text);
+/** The same of text that comes in pieces, which may end inside a character; `last`: no more comes. Begins as { 0 }. */
+struct cli_printer {
+    unsigned char held[4];
+    size_t n;
+};
+void cli_put_printable(struct cli_printer *printer, const void *bytes, size_t n, bool last, FILE *to);
+/** Write text that may hold any bytes to stdout: as it is to a file or pipe, printable to a terminal. */
+void cli_put_text(struct cli_printer *printer, const void *bytes, size_t n, bool last);
 
 /* ---- help.c ---- */
 const struct cli_verb *cli_verb_of(uint32_t bit);
-void cli_help(const struct cli_verb *verb, FILE *to);
+/** The options that are needed most, or all with their explanations. */
+void cli_help(const struct cli_verb *verb, bool all, FILE *to);
+/** The verbs whose names begin with this word and a blank ("bench"); false where there is none. */
+bool cli_help_group(const char *first, FILE *to);
 void cli_help_all(FILE *to);
 
 #endif

@@ -60,12 +60,42 @@ static void print_speed(const struct cli_speed *s)
     putchar('\n');
 }
 
+/* Backends that the project names and this build lacks. */
+static const struct { const char *name, *reason; } planned[] = {
+    { "cuda", "this version has no CUDA backend; the device kernels compile for it (NVRTC, in the tests). An NVIDIA GPU whose driver offers OpenCL is opencl:N" },
+    { "hip", "this version has no HIP backend; the device kernels compile for it (hipRTC, in the tests). An AMD GPU whose driver offers OpenCL is opencl:N" },
+};
+
+static bool is_built(const char *name, const struct yoke_backend_report *reports, int n_reports)
+{
+    for (int b = 0; b < n_reports; b++)
+        if (!strcmp(reports[b].name, name)) return true;
+    return false;
+}
+
+/* Every backend, whether there is something to run on, and if not, why. */
+static void print_backends(const struct yoke_backend_report *reports, int n_reports)
+{
+    printf("\nBackends\n");
+    for (int b = 0; b < n_reports; b++) {
+        printf("  %-10s ", reports[b].name);
+        if (reports[b].n_devices) printf("present, %d device%s\n", reports[b].n_devices, reports[b].n_devices == 1 ? "" : "s");
+        else printf("absent: %s\n", reports[b].reason);
+    }
+    for (size_t i = 0; i < YOKE_COUNT(planned); i++)
+        if (!is_built(planned[i].name, reports, n_reports)) printf("  %-10s absent: %s\n", planned[i].name, planned[i].reason);
+}
+
+/* An OpenCL device of type CPU is, by OpenCL's definition, the processor that this program runs on. */
+static bool is_host_cpu(const struct yoke_device_info *d) { return !strcmp(d->backend, "opencl") && !strncmp(d->features, "cpu ", 4); }
+
 static void print_device(const struct yoke_device_info *d, const struct cli_speed *s)
 {
     char memory[32], stored[64];
     struct cli_choices choices;
     printf("  %-10s %s\n", d->spec, d->name);
     if (d->driver[0]) printf("             %s\n", d->driver);
+    if (is_host_cpu(d)) printf("             this machine's own CPU, the same cores as host's, by OpenCL\n");
     printf("             %s, %d compute units%s, types %s\n", bytes_of(d->memory_bytes, memory, sizeof memory), d->compute_units,
            d->host_visible ? ", memory seen by the host" : "", types_of(d->storage, stored, sizeof stored));
     printf("             bf16 %s; f16 %s\n", half_of(d, YOKE_BF16), half_of(d, YOKE_F16));
@@ -124,6 +154,7 @@ static json_t *device_json(const struct yoke_device_info *d, const struct cli_sp
         json_object_set_new(out, "tuning", c.error[0] ? json_pack("{s:s}", "error", c.error)
                                                       : json_pack("{s:s, s:s, s:s, s:i, s:i, s:b}", "kind", c.kind, "file", c.file, "made", c.made,
                                                                   "choices", c.n_choices, "skipped", c.n_skipped, "other_variants", c.other_variants));
+    if (out) json_object_set_new(out, "host_cpu", json_boolean(is_host_cpu(d)));
     if (out && s) json_object_set_new(out, "speed", speed_json(s));
     return out ? out : json_pack("{s:s, s:s}", "spec", d->spec, "error", "the driver's texts are not UTF-8");
 }
@@ -168,7 +199,7 @@ static yoke_status facts(const struct cli_context *context, const struct yoke_ba
             const struct yoke_device_info *d = &reports[b].devices[i];
             struct cli_speed speed;
             if (measure) {
-                cli_progress("measuring %s ...", d->spec);
+                cli_progress("measuring %s (kernels are compiled on the first start) ...", d->spec);
                 cli_measure_device(d->spec, &speed);
                 cli_progress("%s", "");
             }
@@ -178,12 +209,12 @@ static yoke_status facts(const struct cli_context *context, const struct yoke_ba
         }
         if (!reports[b].n_devices) json_object_set_new(absent, reports[b].name, json_string(reports[b].reason));
     }
+    for (size_t i = 0; i < YOKE_COUNT(planned); i++)
+        if (!is_built(planned[i].name, reports, n_reports)) json_object_set_new(absent, planned[i].name, json_string(planned[i].reason));
     if (json)
         return print_json(json_pack("{s:i, s:s, s:o, s:o, s:o, s:o}", "schema", 1, "version", yoke_version(), "machine", machine_json(), "devices",
                                     devices, "absent", absent, "libraries", libraries_json(libraries, n_libraries)));
-    printf("\nAbsent\n");
-    for (int b = 0; b < n_reports; b++)
-        if (!reports[b].n_devices) printf("  %-10s %s\n", reports[b].name, reports[b].reason);
+    print_backends(reports, n_reports);
     printf("\nLibraries\n");
     for (int i = 0; i < n_libraries; i++) printf("  %-14s %s\n", libraries[i].name, libraries[i].version);
     json_decref(devices);

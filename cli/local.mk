@@ -1,7 +1,7 @@
 # yoke: the command.
 bin_PROGRAMS += yoke
 yoke_SOURCES = \
-	cli/cli.h cli/options.h cli/options.c cli/resolve.c cli/config.c cli/help.c cli/manual.c cli/output.c cli/verbs.c cli/main.c \
+	cli/cli.h cli/options.h cli/options.c cli/resolve.c cli/config.c cli/help.c cli/manual.c cli/output.c cli/printable.c cli/verbs.c cli/main.c \
 	cli/job.h cli/job.c cli/job_dir.h cli/job_dir.c cli/rank.c cli/run.c cli/supervise.h cli/supervise.c cli/verdict.c cli/hello.c cli/sweep.c \
 	cli/child.h cli/child.c cli/threads.h cli/threads.c cli/info.h cli/info.c cli/speed.c cli/check.c cli/verify.h cli/verify.c cli/verify_child.c cli/verify_json.c \
 	cli/bench_collectives.h cli/bench_collectives.c cli/bench_data.c cli/bench_mpi.c cli/bench_sides.c cli/bench_limit.c cli/bench_table.c \
@@ -31,7 +31,7 @@ cli/completion/yoke: yoke$(EXEEXT)
 	$(AM_V_GEN)$(MKDIR_P) cli/completion && ./yoke$(EXEEXT) manual --name=completion >$@.new && mv -f $@.new $@
 
 check_PROGRAMS += tests/unit/cli_options
-tests_unit_cli_options_SOURCES = tests/unit/cli_options.c cli/options.c cli/resolve.c cli/config.c
+tests_unit_cli_options_SOURCES = tests/unit/cli_options.c cli/options.c cli/resolve.c cli/config.c cli/printable.c cli/output.c
 tests_unit_cli_options_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS)
 tests_unit_cli_options_LDADD = libyoke.la $(CMOCKA_LIBS) $(YAML_LIBS)
 YOKE_TESTS += "tests/unit/cli_options"

@@ -48,31 +48,42 @@ static int unknown_verb(int argc, char **argv)
         is_prefix = is_prefix || (!strncmp(v->name, argv[1], length) && v->name[length] == ' ');
     }
     names[n] = NULL;
-    yokei_text(both, sizeof both, "%s%s%s", argv[1], is_prefix && argc > 2 ? " " : "", is_prefix && argc > 2 ? argv[2] : "");
-    const char *nearest = yokei_nearest(both, names);
-    if (is_prefix && argc == 2) {
-        fprintf(stderr, "yoke: error: %s what? There is:\n", argv[1]);
-        for (size_t i = 0; i < n; i++)
-            if (!strncmp(names[i], argv[1], length) && names[i][length] == ' ') fprintf(stderr, "  yoke %s\n", names[i]);
-    } else {
-        fprintf(stderr, "yoke: error: unknown verb '%s'%s%s%s; yoke --help lists them\n", both,
-                nearest ? " (did you mean '" : "", nearest ? nearest : "", nearest ? "'?)" : "");
+    if (is_prefix && argc > 2 && (!strcmp(argv[2], "--help") || !strcmp(argv[2], "-h") || !strcmp(argv[2], "--help-all") || !strcmp(argv[2], "help"))) {
+        cli_help_group(argv[1], stdout);
+        return 0;
     }
+    if (is_prefix && argc == 2) {
+        yokei_text(both, sizeof both, "%s what?", argv[1]);
+        cli_error(both);
+        cli_help_group(argv[1], stderr);
+        return yoke_status_exit_code(YOKE_EINVAL);
+    }
+    yokei_text(both, sizeof both, "%s%s%s", argv[1], is_prefix ? " " : "", is_prefix ? argv[2] : "");
+    const char *nearest = yokei_nearest(both, names);
+    char text[512];
+    yokei_text(text, sizeof text, "unknown verb '%s'%s%s%s; yoke%s%s --help lists them", both, nearest ? " (did you mean '" : "",
+               nearest ? nearest : "", nearest ? "'?)" : "", is_prefix ? " " : "", is_prefix ? argv[1] : "");
+    cli_error(text);
     return yoke_status_exit_code(YOKE_EINVAL);
 }
 
 /* A misspelt variable is otherwise silently without effect. */
 static void warn_of_unknown_variables(void)
 {
-    const char *names[256];
-    char texts[256][64];
+    const char *names[320];
+    char texts[320][64], old[64];
     size_t n = 0;
     if (getenv("YOKE_SUPERVISOR")) return; /* yoke run said it already */
     for (const struct cli_option *o = cli_option_table; o->name && n + 1 < YOKE_COUNT(names); o++) {
         if (o->no_key) continue;
-        cli_variable_name(o, texts[n], sizeof texts[n]);
+        cli_variable_name(o->name, texts[n], sizeof texts[n]);
         names[n] = texts[n];
         n++;
+        for (int i = 0; n + 1 < YOKE_COUNT(names) && cli_option_old(o, i, old, sizeof old); i++) {
+            cli_variable_name(old, texts[n], sizeof texts[n]);
+            names[n] = texts[n];
+            n++;
+        }
     }
     names[n] = NULL;
     for (char **e = environ; *e; e++) {
@@ -88,11 +99,15 @@ static void warn_of_unknown_variables(void)
     }
 }
 
-static bool asks_for_help(int argc, char **argv)
+/* 'h': the options that are needed most; 'a': all of them; 0: nobody asks. What stands behind a verb of yoke run is that verb's. */
+static char asks_for_help(int argc, char **argv)
 {
-    for (int i = 1; i < argc && strcmp(argv[i], "--"); i++)
-        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return true;
-    return false;
+    char asked = 0;
+    for (int i = 1; i < argc && strcmp(argv[i], "--"); i++) {
+        if (!strcmp(argv[i], "--help-all")) return 'a';
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) asked = 'h';
+    }
+    return asked;
 }
 
 /* The one place where an error is printed. */
@@ -102,7 +117,7 @@ static int ended(yoke_status status, bool silent)
     if (status && !silent) {
         const char *text = yoke_last_error();
         if (!*text) text = yoke_status_text(status);
-        if (!cli_job_report(status, text)) fprintf(stderr, "yoke: error: %s\n", text);
+        if (!cli_job_report(status, text)) cli_error(text);
     }
     return yoke_status_exit_code(status);
 }
@@ -126,8 +141,8 @@ static int run_single(const struct cli_verb *verb, int argc, char **argv)
     struct cli_options *options = NULL;
     struct cli_context context = { .size = 1, .device = getenv("YOKE_DEVICE"), .run_dir = getenv("YOKE_RUN_DIR") };
     yoke_status status = cli_options_resolve(verb->bit, argc, argv, &options, &context.n_words, &context.words);
-    if (!status && cli_flag(options, "help")) {
-        cli_help(verb, stdout);
+    if (!status && (cli_flag(options, "help") || cli_flag(options, "help-all"))) {
+        cli_help(verb, cli_flag(options, "help-all"), stdout);
     } else if (!status) {
         context.options = options;
         status = verb->run(&context);
@@ -143,8 +158,9 @@ static int run_as_rank(const struct cli_verb *verb, int argc, char **argv)
     struct cli_options *options = NULL;
     struct cli_context context = { 0 };
     bool heard;
-    if (asks_for_help(argc, argv)) {
-        cli_help(verb, stdout);
+    const char asked = asks_for_help(argc, argv);
+    if (asked) {
+        cli_help(verb, asked == 'a', stdout);
         return ended(stdout_was_written(), false);
     }
     yoke_status status = cli_job_start(verb->bit, argc, argv, &context, &options, &heard);
@@ -203,6 +219,7 @@ int main(int argc, char **argv)
 {
     int n_words;
     survive_limits();
+    cli_order_streams();
     if (argc < 2) {
         cli_help_all(stderr);
         return yoke_status_exit_code(YOKE_EINVAL);

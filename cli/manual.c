@@ -121,7 +121,7 @@ static void page_of_yoke(void)
     for (const struct cli_option *o = cli_option_table; o->name; o++) {
         char name[96];
         if (o->verbs != CLI_LIBRARY) continue;
-        cli_variable_name(o, name, sizeof name);
+        cli_variable_name(o->name, name, sizeof name);
         printf(".TP\n\\fB%s\\fR\n", name);
         roff(o->help);
         fputs(".\n", stdout);

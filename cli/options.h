@@ -11,6 +11,10 @@
  *
  * A YAML file is a mapping of option names; a key that is a verb's name may hold a mapping for that verb alone, so one
  * file can serve `yoke run` and `yoke train`. Sequences are joined by commas.
+ *
+ * One word for each idea: -o/--output is a file, --format how results are written, a list has the singular name of its
+ * elements (--dtype f32,bf16), types are f32, bf16 and f16. What earlier versions called otherwise is taken all the same
+ * (`old`, `old_choice_of`, fp32 for f32), on the command line, as a key and as a variable, but shown nowhere.
  */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
@@ -59,6 +63,14 @@ enum cli_type {
     CLI_LIST,   /* comma-separated texts */
 };
 
+/** Headings of --help, for verbs with many options; none: among the general options. */
+#define CLI_DATA "Data"
+#define CLI_MODEL "Model and devices"
+#define CLI_STEPS "Steps"
+#define CLI_LAYOUT "Division of the work, memory"
+#define CLI_FILES "Files"
+#define CLI_SEEN "Results and progress"
+
 struct cli_option {
     const char *name;
     uint32_t verbs;       /* bits of the verbs that have it */
@@ -69,6 +81,10 @@ struct cli_option {
     const char *choices;  /* CLI_CHOICE, and each element of a CLI_LIST when not NULL */
     double least, most;   /* numbers; both 0: no limits */
     bool no_key;          /* no YAML key and no variable: only means something on the command line */
+    bool rare;            /* only shown by --help-all */
+    const char *group;    /* its heading in --help */
+    const char *old;      /* names that earlier versions gave it, by commas; "-o" is a letter */
+    const char *old_choice_of; /* one of that option's choices, given to this one, is that option's, as in earlier versions */
     const char *help;     /* one sentence, without the full stop */
 };
 
@@ -107,7 +123,14 @@ const char *cli_origin(const struct cli_options *options, const char *name);
 void cli_options_show(const struct cli_options *options, void (*line)(void *context, const char *text), void *context);
 
 /* ---- shared by the files of options: options.c, config.c, help.c ---- */
+/** By name, or by an old one that no option of the verb has now. */
 const struct cli_option *cli_option_find(uint32_t verb, const char *name);
+/** The same of keys and variables. */
+const struct cli_option *cli_option_of_key(uint32_t verb, const char *name);
+/** Whether `name` ("sizes", "-o") is among its old names. */
+bool cli_option_was(const struct cli_option *option, const char *name);
+/** Old names one after another, from index 0: false behind the last. */
+bool cli_option_old(const struct cli_option *option, int index, char *out, size_t bytes);
 /** The option of another verb with that name, for hints; NULL when there is none. */
 const struct cli_option *cli_option_anywhere(const char *name);
 /** Set one option; `origin` names the place in messages, `status` is what a wrong value is there. */
@@ -119,7 +142,7 @@ uint32_t cli_options_verb(const struct cli_options *options);
 yoke_status cli_config_read(const char *path, struct cli_options *options);
 /** " (did you mean --batch?)" or "", in a static buffer of the caller's. */
 const char *cli_hint(uint32_t verb, const char *name, const char *prefix, char *out, size_t bytes);
-/** The variable of an option: "YOKE_LEARNING_RATE". */
-void cli_variable_name(const struct cli_option *option, char *out, size_t bytes);
+/** The variable of an option's name: "YOKE_LEARNING_RATE". */
+void cli_variable_name(const char *name, char *out, size_t bytes);
 
 #endif

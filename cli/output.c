@@ -1,63 +1,199 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the command writes to stderr: notes, warnings, and one line of progress for a person who watches. */
+/*
+ * What the command writes to stderr: notes, warnings, errors, and one line of progress for a person who watches. This is
+ * the one place where both streams are kept in order: stdout is written out before anything goes to stderr, so where both
+ * go to one file a note stands between lines of a table, never inside one.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
 #include "core/base/base.h"
 
-static bool progress_shown;
+enum { COLUMNS_UNKNOWN = 80, SECONDS_SILENT = 2 };
 
-bool cli_on_terminal(void)
+/* ---- terminals ---- */
+
+static const char *above(const char *name)
 {
-    const char *above = getenv("YOKE_TERMINAL"); /* under yoke run, stderr is a pipe to the launcher */
-    return isatty(STDERR_FILENO) || (above && !strcmp(above, "yes"));
+    const char *text = getenv(name); /* under yoke run both streams are pipes to the launcher */
+    return text && strcmp(text, "no") != 0 ? text : NULL;
+}
+
+bool cli_on_terminal(void) { return isatty(STDERR_FILENO) || above("YOKE_TERMINAL"); }
+
+bool cli_out_on_terminal(void) { return isatty(STDOUT_FILENO) || above("YOKE_TERMINAL_OUT"); }
+
+void cli_tell_ranks_of_terminals(void)
+{
+    const char *name = isatty(STDERR_FILENO) ? ttyname(STDERR_FILENO) : NULL;
+    setenv("YOKE_TERMINAL", !cli_on_terminal() ? "no" : name ? name : "yes", 1);
+    setenv("YOKE_TERMINAL_OUT", cli_out_on_terminal() ? "yes" : "no", 1);
+}
+
+/* Asked before each line, so that a window whose size changes is followed. */
+static int terminal_columns(void)
+{
+    struct winsize size = { 0 };
+    const char *name = above("YOKE_TERMINAL");
+    if (isatty(STDERR_FILENO)) ioctl(STDERR_FILENO, TIOCGWINSZ, &size);
+    else if (name && name[0] == '/') {
+        const int fd = open(name, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+        if (fd >= 0) {
+            if (isatty(fd)) ioctl(fd, TIOCGWINSZ, &size);
+            close(fd);
+        }
+    }
+    return size.ws_col ? size.ws_col : COLUMNS_UNKNOWN;
+}
+
+/* The longest beginning of `text` that takes at most so many columns. UTF-8: bytes that continue a character take none. */
+static size_t fitting(const char *text, int columns)
+{
+    size_t n = 0;
+    for (int used = 0; text[n]; n++) {
+        if (((unsigned char)text[n] & 0xc0) == 0x80) continue;
+        if (++used > columns) break;
+    }
+    return n;
+}
+
+void cli_order_streams(void)
+{
+    static char buffer[1 << 16]; /* longer than any line of a table; the C library passes over a length without memory */
+    struct stat out, err;
+    const bool one_file = !fstat(STDOUT_FILENO, &out) && !fstat(STDERR_FILENO, &err) && out.st_dev == err.st_dev && out.st_ino == err.st_ino;
+    /* Among ranks both streams meet again in the launcher. */
+    if (one_file || getenv("PMI_RANK")) setvbuf(stdout, buffer, _IOLBF, sizeof buffer);
+}
+
+/* ---- the line of progress ---- */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char shown[512];        /* "": no line stands */
+static uint64_t shown_ns;
+static bool has_ticker;
+
+/* One write, so that lines of several processes do not mix; \033[K clears what a longer line left. */
+static void draw(const char *text)
+{
+    char line[sizeof shown + 64];
+    yokei_text(line, sizeof line, "\r%.*s\033[K", (int)fitting(text, terminal_columns() - 1), text);
+    fflush(stdout);
+    fputs(line, stderr);
+    fflush(stderr);
+}
+
+/* What stands for long says for how long, so that nobody takes it for dead. */
+static void *tick(void *unused)
+{
+    (void)unused;
+    for (;;) {
+        nanosleep(&(struct timespec){ .tv_sec = 1 }, NULL);
+        pthread_mutex_lock(&lock);
+        const double seconds = (double)(yokei_now_ns() - shown_ns) * 1e-9;
+        if (shown[0] && seconds >= SECONDS_SILENT) {
+            char text[sizeof shown + 32];
+            yokei_text(text, sizeof text, "%.480s (%.0f s)", shown, seconds);
+            draw(text);
+        }
+        pthread_mutex_unlock(&lock);
+    }
+    return NULL;
+}
+
+/* A child must not begin with a lock that a thread of its parent holds. */
+static void before_fork(void) { pthread_mutex_lock(&lock); }
+static void after_fork(void) { pthread_mutex_unlock(&lock); }
+
+static void start_ticker(void)
+{
+    pthread_t thread;
+    sigset_t all, before;
+    if (has_ticker) return;
+    sigfillset(&all); /* signals are for the threads that work */
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    has_ticker = !pthread_create(&thread, NULL, tick, NULL);
+    if (has_ticker) {
+        pthread_detach(thread);
+        pthread_atfork(before_fork, after_fork, after_fork);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 void cli_progress(const char *format, ...)
 {
     if (!cli_on_terminal()) return;
-    char text[512];
+    char text[sizeof shown], *safe;
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    /* One write, so that lines of several processes do not mix; \033[K clears what a longer line left. */
-    fprintf(stderr, "\r%s\033[K", text);
-    fflush(stderr);
-    progress_shown = true;
+    safe = cli_printable(text);
+    pthread_mutex_lock(&lock);
+    const bool stood = shown[0] != 0;
+    yokei_text(shown, sizeof shown, "%s", safe ? safe : "");
+    shown_ns = yokei_now_ns();
+    if (stood || shown[0]) draw(shown);
+    start_ticker();
+    pthread_mutex_unlock(&lock);
+    free(safe);
+}
+
+static void end_line(void)
+{
+    if (shown[0]) fputc('\n', stderr);
+    shown[0] = 0;
 }
 
 void cli_progress_end(void)
 {
-    if (progress_shown) fputc('\n', stderr);
-    progress_shown = false;
+    pthread_mutex_lock(&lock);
+    end_line();
+    pthread_mutex_unlock(&lock);
 }
 
-static void note(const char *before, const char *format, va_list args)
+/* ---- lines on stderr ---- */
+
+static void put_line(const char *before, const char *text)
 {
-    char text[4600];
-    vsnprintf(text, sizeof text, format, args);
-    cli_progress_end();
-    fprintf(stderr, "%s%s\n", before, text);
+    char *safe = cli_printable(text);
+    pthread_mutex_lock(&lock);
+    end_line();
+    fflush(stdout);
+    fprintf(stderr, "%s%s\n", before, safe ? safe : "no memory for a message");
     fflush(stderr);
+    pthread_mutex_unlock(&lock);
+    free(safe);
 }
+
+void cli_error(const char *text) { put_line("yoke: error: ", text); }
 
 void cli_note(const char *format, ...)
 {
+    char text[4600];
     va_list args;
     va_start(args, format);
-    note("", format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    put_line("", text);
 }
 
 void cli_warn(const char *format, ...)
 {
+    char text[4600];
     va_list args;
     va_start(args, format);
-    note("yoke: warning: ", format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    put_line("yoke: warning: ", text);
 }

@@ -96,7 +96,7 @@ static void show_text(const struct yokei_parity_list *list, const struct yokei_p
     int width = 6;
     for (int i = 0; i < list->n; i++) width = YOKE_MAX(width, (int)strlen(list->item[i].text));
     printf("Ratios to the gates: at most 1 passes. \"same\": the bits of an earlier line that differs in nothing but schedule, recomputation or ZeRO.\n\n");
-    printf("%-*s  prec  ranks  gradients  fp32's  losses  bits   worst tensor\n", width, "layout");
+    printf("%-*s  prec  ranks  gradients   f32's  losses  bits   worst tensor\n", width, "layout");
     for (int i = 0; i < n; i++) {
         if (r[i].state == YOKEI_PARITY_LEFT_OUT) continue;
         const struct yokei_parity_worst *g = r[i].gradient.ratio >= r[i].against_f32.ratio ? &r[i].gradient : &r[i].against_f32;
@@ -104,12 +104,12 @@ static void show_text(const struct yokei_parity_list *list, const struct yokei_p
         char ranks[32], f32[32] = "-";
         yokei_text(ranks, sizeof ranks, last > r[i].from ? "%d-%d" : "%d", r[i].from, last);
         if (r[i].precision != YOKE_F32) yokei_text(f32, sizeof f32, "%.3f", r[i].against_f32.ratio);
-        printf("%-*s  %-4s  %-5s  %9.3f  %6s  %6.3f  %-5s  %s, step %d, rank %d\n", width, list->item[r[i].layout].text, yokei_parity_precision(r[i].precision),
+        printf("%-*s  %-4s  %-5s  %9.3f  %6s  %6.3f  %-5s  %s, step %d, rank %d\n", width, list->item[r[i].layout].text, yoke_dtype_name(r[i].precision),
                ranks, r[i].gradient.ratio, f32, r[i].loss.ratio, bits_of(&r[i]), g->ratio > 0 ? g->where : "none", g->step, g->rank);
     }
     for (int i = 0; i < n; i++)
         if (r[i].state == YOKEI_PARITY_LEFT_OUT)
-            printf("left out: %s in %s: %s\n", list->item[r[i].layout].text, yokei_parity_precision(r[i].precision), r[i].why);
+            printf("left out: %s in %s: %s\n", list->item[r[i].layout].text, yoke_dtype_name(r[i].precision), r[i].why);
     for (int i = 0; i < n; i++)
         if (!yokei_parity_passed(&r[i], r, list, why, sizeof why)) printf("FAILED: %s\n", why);
     printf("\n%d layouts, %d runs: %d held, %d failed, %d left out; worst ratio of gradients %.3f, of losses %.3f\n", s.layouts, n, s.held, s.failed, s.left_out,
@@ -130,7 +130,7 @@ static yoke_status show_json(const struct yokei_parity_config *c, const struct y
     for (int i = 0; i < n; i++) {
         char why[1024] = "";
         const bool ran = r[i].state == YOKEI_PARITY_RAN, good = yokei_parity_passed(&r[i], r, list, why, sizeof why);
-        json_t *o = json_pack("{s:s,s:s,s:s,s:s}", "layout", list->item[r[i].layout].text, "precision", yokei_parity_precision(r[i].precision), "verdict",
+        json_t *o = json_pack("{s:s,s:s,s:s,s:s}", "layout", list->item[r[i].layout].text, "precision", yoke_dtype_name(r[i].precision), "verdict",
                               !ran ? "left out" : good ? "held" : "failed", "why", ran ? why : r[i].why);
         if (o && ran) {
             json_object_set_new(o, "first_rank", json_integer(r[i].from));

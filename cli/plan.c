@@ -163,7 +163,7 @@ static yoke_status plan(const struct cli_context *context, struct yokei_training
     t->memory_limit = cli_bytes(o, "memory-limit");
     YOKE_TRY(open_devices(o, devices));
     YOKE_TRY(yokei_forecast(t, ranks.size, devices->of, devices->n, &costs, f));
-    if (cli_text(o, "write")) YOKE_TRY(yokei_plan_write(cli_text(o, "write"), &t->plan));
+    if (cli_text(o, "output")) YOKE_TRY(yokei_plan_write(cli_text(o, "output"), &t->plan));
     if (cli_flag(o, "json")) YOKE_TRY(show_json(t, f));
     else show_text(t, f);
     return f->fits ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "%s", f->why);

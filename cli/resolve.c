@@ -147,19 +147,50 @@ static yoke_status check(const struct cli_option *option, const char *text, cons
     return yoke_fail(YOKE_EINTERNAL, "option %s has no type", option->name);
 }
 
+/* ---- words of earlier versions ---- */
+
+static const struct { const char *old, *now; } old_choices[] = { { "fp32", "f32" }, { "fp16", "f16" } };
+
+/* The value in today's words, where the choices have them; free() it. */
+static char *in_todays_words(const struct cli_option *option, const char *value)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    const char *separators = option->type == CLI_LIST ? "," : "";
+    if (!option->choices || (option->type != CLI_LIST && option->type != CLI_CHOICE)) return strdup(value);
+    FILE *to = open_memstream(&text, &bytes);
+    if (!to) return NULL;
+    for (const char *word = value;; word++) {
+        const size_t length = strcspn(word, separators);
+        const char *now = NULL;
+        for (size_t i = 0; i < YOKE_COUNT(old_choices); i++)
+            if (strlen(old_choices[i].old) == length && !strncmp(word, old_choices[i].old, length) && !is_choice(option->choices, word, length) &&
+                is_choice(option->choices, old_choices[i].now, strlen(old_choices[i].now)))
+                now = old_choices[i].now;
+        if (now) fputs(now, to);
+        else fwrite(word, 1, length, to);
+        word += length;
+        if (!*word) break;
+        fputc(*word, to);
+    }
+    return fclose(to) ? NULL : text;
+}
+
 /* ---- the set ---- */
 
 yoke_status cli_options_set(struct cli_options *options, const struct cli_option *option, const char *value,
                             const char *origin, yoke_status status)
 {
-    YOKE_TRY(check(option, value, origin, status));
-    struct value *v = &options->values[row(option)];
-    char *text = strdup(value), *where = strdup(origin);
-    if (!text || !where) {
+    const struct cli_option *older = option->old_choice_of ? cli_option_find(options->verb, option->old_choice_of) : NULL;
+    if (older && is_choice(older->choices, value, strlen(value))) option = older;
+    char *text = in_todays_words(option, value), *where = strdup(origin);
+    yoke_status wrong = text && where ? check(option, text, origin, status) : yoke_fail(YOKE_ENOMEM, "no memory for options");
+    if (wrong) {
         free(text);
         free(where);
-        return yoke_fail(YOKE_ENOMEM, "no memory for options");
+        return wrong;
     }
+    struct value *v = &options->values[row(option)];
     free(v->text);
     free(v->origin);
     v->text = text;
@@ -229,8 +260,11 @@ static error_t take(int key, char *arg, struct argp_state *state)
 
 static const struct cli_option *by_letter(uint32_t verb, char letter)
 {
+    const char old[3] = { '-', letter, 0 };
     for (const struct cli_option *o = cli_option_table; o->name; o++)
         if ((o->verbs & verb) && o->letter && o->letter == letter) return o;
+    for (const struct cli_option *o = cli_option_table; o->name; o++)
+        if ((o->verbs & verb) && cli_option_was(o, old)) return o;
     return NULL;
 }
 
@@ -272,15 +306,19 @@ static yoke_status look_for_unknown(uint32_t verb, int argc, char **argv, bool s
 
 static yoke_status parse_line(uint32_t verb, int argc, char **argv, struct given *given)
 {
-    /* One row per option, one more per letter, and the end. */
+    /* One row per option, one more per old name, and the end. */
     struct argp_option rows[2 * MAX_OPTIONS + 1] = { 0 };
-    int n = 0;
+    static _Thread_local char old[MAX_OPTIONS][64];
+    int n = 0, n_old = 0;
     YOKE_TRY(look_for_unknown(verb, argc, argv, given->stop_at_word));
     for (const struct cli_option *o = cli_option_table; o->name; o++) {
         if (!(o->verbs & verb)) continue;
         const char *arg = o->type == CLI_FLAG ? "yes|no" : "VALUE";
         int flags = o->type == CLI_FLAG ? OPTION_ARG_OPTIONAL : 0;
         rows[n++] = (struct argp_option){ o->name, 256 + (int)row(o), arg, flags, NULL, 0 };
+        for (int i = 0; n_old < MAX_OPTIONS && cli_option_old(o, i, old[n_old], sizeof old[n_old]); i++)
+            if (cli_option_find(verb, old[n_old]) == o && old[n_old][0] != '-') /* no other option has that name now */
+                rows[n++] = (struct argp_option){ old[n_old++], 256 + (int)row(o), arg, flags, NULL, 0 };
     }
     /* argp uses the key itself as the short option, so letters are spelt out before it sees them. */
     char **line = calloc((size_t)argc + 1, sizeof *line), *spelt = NULL;
@@ -326,14 +364,22 @@ static yoke_status parse_line(uint32_t verb, int argc, char **argv, struct given
     return status;
 }
 
+static yoke_status apply_variable(struct cli_options *options, const struct cli_option *option, const char *name)
+{
+    char variable[96];
+    cli_variable_name(name, variable, sizeof variable);
+    const char *text = getenv(variable);
+    return text && *text ? cli_options_set(options, option, text, variable, YOKE_EINVAL) : YOKE_OK;
+}
+
 static yoke_status apply_variables(struct cli_options *options)
 {
     for (const struct cli_option *o = cli_option_table; o->name; o++) {
         if (!(o->verbs & options->verb) || o->no_key || o->verbs == CLI_LIBRARY) continue;
-        char name[96];
-        cli_variable_name(o, name, sizeof name);
-        const char *text = getenv(name);
-        if (text && *text) YOKE_TRY(cli_options_set(options, o, text, name, YOKE_EINVAL));
+        char old[64];
+        for (int i = 0; cli_option_old(o, i, old, sizeof old); i++)
+            if (cli_option_of_key(options->verb, old) == o) YOKE_TRY(apply_variable(options, o, old));
+        YOKE_TRY(apply_variable(options, o, o->name));
     }
     return YOKE_OK;
 }

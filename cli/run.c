@@ -44,12 +44,12 @@ static yoke_status find_verb(const struct cli_context *context, const struct cli
 
 /* Read the verb's options here first: an error then is said before anything starts, and once. `folder` gets the verb's own
  * --run-dir, "" without one: the job's records belong there too. */
-static yoke_status check_verb(const struct cli_context *context, const struct cli_verb **verb_out, bool *help_out, char *folder,
+static yoke_status check_verb(const struct cli_context *context, const struct cli_verb **verb_out, int *help_out, char *folder,
                               size_t folder_bytes)
 {
     int n = 0, n_words;
     *verb_out = NULL;
-    *help_out = false;
+    *help_out = 0;
     if (!context->n_words) return yoke_fail(YOKE_EINVAL, "yoke run: which verb? For example: yoke run -n 2 -- train; see yoke run --help");
     if (strchr(context->words[0], '/')) {
         if (!access(context->words[0], X_OK)) return YOKE_OK;
@@ -63,7 +63,7 @@ static yoke_status check_verb(const struct cli_context *context, const struct cl
     yoke_status status = cli_options_resolve((*verb_out)->bit, context->n_words - n + 1, context->words + n - 1, &options, &n_words, &words);
     context->words[n - 1] = saved;
     if (status) return status;
-    *help_out = cli_flag(options, "help");
+    *help_out = cli_flag(options, "help-all") ? 2 : cli_flag(options, "help"); /* 2: all of it */
     if (cli_option_find((*verb_out)->bit, "run-dir") && cli_text(options, "run-dir"))
         yokei_text(folder, folder_bytes, "%s", cli_text(options, "run-dir"));
     cli_options_free(options);
@@ -136,7 +136,7 @@ static void set_environment(const struct cli_context *context, const struct cli_
     yokei_process_state(getpid(), &start);
     yokei_text(text, sizeof text, "%d %llu %llx", (int)getpid(), (unsigned long long)start, (unsigned long long)yokei_host_id());
     setenv("YOKE_SUPERVISOR", text, 1);
-    setenv("YOKE_TERMINAL", cli_on_terminal() ? "yes" : "no", 1);
+    cli_tell_ranks_of_terminals();
     setenv("YOKE_BIND", cli_text(context->options, "bind"), 1);
     if (devices) setenv("YOKE_DEVICES", devices, 1);
     else unsetenv("YOKE_DEVICES");
@@ -298,11 +298,11 @@ yoke_status cli_run(const struct cli_context *context)
 {
     struct cli_job job = { .ends = -1 };
     const struct cli_verb *verb;
-    bool help;
+    int help;
     char folder[2048] = "";
     YOKE_TRY(check_verb(context, &verb, &help, folder, sizeof folder));
     if (help) {
-        cli_help(verb, stdout);
+        cli_help(verb, help == 2, stdout);
         return YOKE_OK;
     }
     yoke_status status;

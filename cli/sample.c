@@ -24,20 +24,21 @@ struct sampler {
     int64_t n;
     double seconds;
     bool prints;          /* the text, as it comes */
+    struct cli_printer printer;
 };
 
-static yoke_status write_bytes(const void *bytes, size_t n)
+static yoke_status write_bytes(struct sampler *s, const void *bytes, size_t n, bool last)
 {
-    fwrite(bytes, 1, n, stdout);
+    cli_put_text(&s->printer, bytes, n, last);
     return fflush(stdout) || ferror(stdout) ? yoke_fail(YOKE_EIO, "stdout: cannot write the text") : YOKE_OK;
 }
 
 static yoke_status show_token(void *context, int32_t token)
 {
-    const struct sampler *s = context;
+    struct sampler *s = context;
     size_t n = 0;
     const unsigned char *bytes = yokei_sample_bytes(s->folder.bpe, token, &n);
-    return s->prints && bytes ? write_bytes(bytes, n) : YOKE_OK;
+    return s->prints && bytes ? write_bytes(s, bytes, n, false) : YOKE_OK;
 }
 
 /* The context is as long as this text gets, and no longer: every token costs a pass over all of it. */
@@ -112,18 +113,18 @@ static yoke_status run(struct sampler *s)
     s->prints = first && !cli_flag(o, "json");
     YOKE_TRY(yokei_model_folder_open(cli_text(o, "init"), cli_text(o, "tokenizer"), &s->folder));
     YOKE_TRY(yokei_sample_encode(s->folder.bpe, s->text, strlen(s->text), YOKEI_BPE_TEMPLATE, &s->prompt));
-    s->how = (struct yokei_sampling){ .n = cli_int(o, "tokens"), .temperature = cli_real(o, "temperature"), .top_k = cli_int(o, "top-k"),
+    s->how = (struct yokei_sampling){ .n = cli_int(o, "max-tokens"), .temperature = cli_real(o, "temperature"), .top_k = cli_int(o, "top-k"),
                                       .seed = (uint64_t)cli_int(o, "seed"), .n_stop = s->folder.n_stop, .bpe = s->folder.bpe, .context = s, .told = show_token };
     memcpy(s->how.stop, s->folder.stop, sizeof s->how.stop);
     s->drawn = malloc((size_t)s->how.n * sizeof *s->drawn);
     if (!s->drawn) return yoke_fail(YOKE_ENOMEM, "sample: no host memory for %lld tokens", (long long)s->how.n);
     YOKE_TRY(open_device(s));
     YOKE_TRY(create_trainer(s));
-    if (s->prints) YOKE_TRY(write_bytes(s->text, strlen(s->text)));
+    if (s->prints) YOKE_TRY(write_bytes(s, s->text, strlen(s->text), false));
     const uint64_t begun = yokei_now_ns();
     const yoke_status status = yokei_sample_draw(s->trainer, &s->how, &s->prompt, s->drawn, &s->n);
     s->seconds = (double)(yokei_now_ns() - begun) * 1e-9;
-    if (s->prints) putchar('\n');
+    if (s->prints) YOKE_TRY(write_bytes(s, "\n", 1, true));
     YOKE_TRY(status);
     if (first && !s->prints) YOKE_TRY(show_json(s));
     if (first)

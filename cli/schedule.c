@@ -260,7 +260,7 @@ static yoke_status show(const struct cli_options *o, struct cli_schedule *s)
     s->has_moment = when || cli_is_set(o, "at");
     s->moment = cli_real(o, "at");
     if (when) YOKE_TRY(cli_schedule_parse_when(s, when));
-    return output(s, cli_flag(o, "json") ? "json" : cli_text(o, "output"), cli_text(o, "output-file"));
+    return output(s, cli_flag(o, "json") ? "json" : cli_text(o, "format"), cli_text(o, "output"));
 }
 
 yoke_status cli_schedule_show(const struct cli_context *context)

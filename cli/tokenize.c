@@ -68,13 +68,13 @@ static yoke_status read_tokens(const char *path, struct yokei_ids *ids)
 static yoke_status put_text(const char *to, const char *text, size_t bytes)
 {
     if (to) return yokei_file_write(to, text, bytes);
-    fwrite(text, 1, bytes, stdout);
+    cli_put_text(&(struct cli_printer){ .n = 0 }, text, bytes, true);
     return YOKE_OK; /* main looks whether stdout took it */
 }
 
 static yoke_status put_ids(const struct cli_options *o, const struct yokei_bpe *bpe, const struct yokei_ids *ids, size_t bytes, double seconds)
 {
-    const char *to = cli_text(o, "to");
+    const char *to = cli_text(o, "output");
     if (to) {
         YOKE_TRY(yokei_tokens_write(to, ids->id, ids->n, yokei_bpe_n_ids(bpe)));
         cli_note("%s: %zu tokens of %zu bytes, in %.2f s (%.1f MB/s)", to, ids->n, bytes, seconds, seconds > 0 ? (double)bytes / seconds * 1e-6 : 0.0);
@@ -97,7 +97,7 @@ static yoke_status convert(const struct cli_options *o, struct yokei_bpe *bpe, c
     if (cli_flag(o, "decode")) {
         status = text ? parse_ids(path, text, bytes, &ids) : read_tokens(path, &ids);
         if (!status) status = yokei_bpe_decode(bpe, ids.id, ids.n, &back, &n);
-        if (!status) status = put_text(cli_text(o, "to"), back, n);
+        if (!status) status = put_text(cli_text(o, "output"), back, n);
     } else {
         status = yokei_bpe_encode(bpe, text, bytes, cli_flag(o, "template") ? YOKEI_BPE_TEMPLATE : 0, &ids);
         if (status) status = yoke_fail_context(status, "%s", path);

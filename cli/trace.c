@@ -374,7 +374,7 @@ static yoke_status print_to(const struct cli_trace *t, const char *format, const
 
 yoke_status cli_trace(const struct cli_context *context)
 {
-    const char *to = cli_text(context->options, "to"), *format = cli_text(context->options, "format");
+    const char *to = cli_text(context->options, "output"), *format = cli_text(context->options, "format");
     if (cli_flag(context->options, "json")) format = "json";
     if (context->n_words != 1) return yoke_fail(YOKE_EINVAL, "yoke trace: which run? Give its folder: yoke trace runs/20240131-120000");
     struct cli_trace t = { .folder = context->words[0], .last = (int)cli_int(context->options, "last") };

@@ -30,6 +30,12 @@ static void show_progress(void *context, const struct yokei_training_progress *p
         cli_note("step 1  loss %.3f  %.1fk tokens/s  [%s]", p->loss, p->tokens_per_second * 1e-3, ranks);
 }
 
+static void show_busy(void *context, const char *text)
+{
+    (void)context;
+    cli_progress("%s", text);
+}
+
 static void show_note(void *context, const char *text)
 {
     (void)context;
@@ -160,7 +166,7 @@ static void show_text(const struct yokei_training *t, const struct yokei_trainin
         printf("--- sample (%zu bytes", r->sample_bytes);
         if (r->n_words) printf("; %.0f %% of its %lld words of three or more letters occur in the text", 100 * r->word_share, (long long)r->n_words);
         printf(") ---\n");
-        fwrite(r->sample, 1, r->sample_bytes, stdout);
+        cli_put_text(&(struct cli_printer){ .n = 0 }, r->sample, r->sample_bytes, true);
         printf("\n---\n");
     }
     printf("steps            %lld (%lld tokens in %.1f s, %.1f k tokens/s)\n", (long long)r->steps, (long long)r->tokens, r->seconds,
@@ -224,8 +230,10 @@ static yoke_status files_and_sample(const struct cli_context *context, struct yo
     t->sample_tokens = cli_int(o, "sample");
     t->temperature = cli_real(o, "temperature");
     t->top_k = cli_int(o, "top-k");
+    t->verbose = cli_flag(o, "verbose");
     t->progress = show_progress;
     t->note = show_note;
+    t->busy = show_busy;
     return YOKE_OK;
 }
 

@@ -182,7 +182,9 @@ yoke_status cli_plan_from_options(const struct cli_context *context, struct yoke
     struct yokei_plan *p = &t->plan;
     YOKE_TRY(read_model(o, p));
     const int64_t positions = yokei_model_positions(yokei_plan_model(p));
-    yokei_text(p->precision, sizeof p->precision, "%s", cli_text(o, "precision"));
+    /* plan.json says fp32 and fp16, as it always has. */
+    const char *precision = cli_text(o, "precision");
+    yokei_text(p->precision, sizeof p->precision, "%s", !strcmp(precision, "f32") ? "fp32" : !strcmp(precision, "f16") ? "fp16" : precision);
     yokei_text(p->all_reduce, sizeof p->all_reduce, "auto"); /* by size, the same in every run */
     p->seed = (uint64_t)cli_int(o, "seed");
     p->batch = cli_int(o, "batch");

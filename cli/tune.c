@@ -100,7 +100,7 @@ static yoke_status tune_all(struct tuner *t)
     if (!n_cells)
         return yoke_fail(YOKE_EUNSUPPORTED, "%s: there is nothing to choose: what was asked for has one variant each, or none of these sizes",
                          yoke_device_info(t->device)->spec);
-    t->seconds = cli_real(t->context->options, "seconds") / n_cells;
+    t->seconds = cli_real(t->context->options, "budget-seconds") / n_cells;
     for (int op = 0; op < YOKE_N_OPS; op++)
         for (int d = 0; d < YOKE_N_DTYPES; d++)
             if (is_wanted(t, (enum yoke_op_id)op, (yoke_dtype)d)) YOKE_TRY(tune_pair(t, (enum yoke_op_id)op, (yoke_dtype)d));
@@ -212,8 +212,8 @@ static yoke_status tune_device(struct tuner *t)
     char path[1200], *unused = NULL;
     yoke_status status;
     yokei_tuning_user_file(t->device, path, sizeof path);
-    if (cli_text(o, "out")) yokei_text(path, sizeof path, "%s", cli_text(o, "out"));
-    if (!path[0]) return yoke_fail(YOKE_ECONFIG, "tune: neither $XDG_CONFIG_HOME nor $HOME is set: say where to write with --out FILE");
+    if (cli_text(o, "output")) yokei_text(path, sizeof path, "%s", cli_text(o, "output"));
+    if (!path[0]) return yoke_fail(YOKE_ECONFIG, "tune: neither $XDG_CONFIG_HOME nor $HOME is set: say where to write with -o FILE");
     YOKE_TRY(compose(t, &unused)); /* --match is refused before anything is measured */
     free(unused);
     YOKE_TRY(yoke_stream_create(t->device, &t->stream));

@@ -9,7 +9,7 @@ const struct cli_verb cli_verb_table[] = {
       .example = "yoke info            # devices, 16-bit support, copy rate, matrix speed, cores\n"
                  "yoke info --check    # test this machine; a fix for each finding",
       .description =
-          "Lists the devices of every backend, and for a backend that has none, why. Each backend is looked at in a "
+          "Lists the devices of every backend, and for a backend that has none or is not in this version, why. Each backend is looked at in a "
           "child process of its own, because two vendors' compilers in one process can abort it. Speeds are medians "
           "of a few short measurements.\n\n"
           "With --check, tests what jobs of several ranks need: the launcher, shared memory, locked memory, cores, "
@@ -55,7 +55,7 @@ const struct cli_verb cli_verb_table[] = {
       .example = "yoke tune --device opencl:0                       # all operations and types, into the user's file\n"
                  "yoke tune --device host --op gemm --dry-run       # library or own panels? only show it\n"
                  "# a file for all like devices, in parts\n"
-                 "yoke tune --device opencl:0 --op gemm,attention --out cpu.tune --match 'driver=*PoCL*,features=cpu *vector=16*'",
+                 "yoke tune --device opencl:0 --op gemm,attention -o cpu.tune --match 'driver=*PoCL*,features=cpu *vector=16*'",
       .description =
           "For each operation, type and size: a first look at every variant; those that may win are held to the reference with its hard inputs (as by yoke "
           "verify), and one that fails is named and never stored; the others are measured in turn with what runs by the built-in rule. A variant is chosen where "
@@ -71,7 +71,7 @@ const struct cli_verb cli_verb_table[] = {
       .run = cli_tune },
     { "bench kernels", CLI_BENCH_KERNELS, .summary = "Measure every operation of a device, checked, beside its limit",
       .example = "yoke bench kernels --device host\n"
-                 "yoke bench kernels --device opencl:0 --op norm,gemm --dtype bf16 -o csv\n"
+                 "yoke bench kernels --device opencl:0 --op norm,gemm --dtype bf16 --format csv\n"
                  "yoke bench kernels --op layernorm_backward --size 'N=4096 C=1024,N=512 C=1024'",
       .description =
           "A line for each operation, type and size: the median time, GFLOP/s and GB/s of the operations and the least bytes that it states, and %limit: the share "
@@ -85,8 +85,8 @@ const struct cli_verb cli_verb_table[] = {
           "bytes_per_s, limit_seconds, limited_by (memory, arithmetic), error_over_bound, checked (the shape)}, or reason instead of the speed].",
       .run = cli_bench_kernels },
     { "bench gemm", CLI_BENCH_GEMM, .summary = "Measure matrix products, with the known libraries beside them",
-      .example = "yoke bench gemm --device host --sizes 512,1024 --dtypes f32,bf16\n"
-                 "yoke bench gemm --device opencl:0 -o csv",
+      .example = "yoke bench gemm --device host --size 512,1024 --dtype f32,bf16\n"
+                 "yoke bench gemm --device opencl:0 --format csv",
       .description = "Each product is checked against the reference first: a wrong result prints no speed. All sides use the "
                      "same threads and are measured in turn; medians count. %limit is the share of the fastest rate that "
                      "this device was seen to reach in the run.",
@@ -95,7 +95,7 @@ const struct cli_verb cli_verb_table[] = {
       .example = "yoke run -n 2 -- bench collectives --min-bytes 64K --shared\n"
                  "# latency of four ranks, without MPI's spinning in between\n"
                  "yoke run -n 4 -- bench collectives --collectives all_reduce,barrier --max-bytes 64 --rivals off\n"
-                 "yoke run -n 2 --devices opencl:0 -- bench collectives --collectives all_reduce --beside host -o csv\n"
+                 "yoke run -n 2 --devices opencl:0 -- bench collectives --collectives all_reduce --beside host --format csv\n"
                  "# which algorithm each size runs, and the time that the cost model predicts\n"
                  "yoke run -n 2 -- bench allreduce --explain --in-place out --rivals off",
       .description =
@@ -137,7 +137,7 @@ const struct cli_verb cli_verb_table[] = {
                  "yoke run -n 2 --devices host,opencl:0 -- train --text book.txt --precision bf16 --budget-seconds 200",
       .description =
           "Trains with AdamW, a linear warm-up and a cosine. Each rank works on its share of every batch; gradients are "
-          "summed in fp32, and the loss is that of all tokens, so the result does not depend on the shares. Writes "
+          "summed in f32, and the loss is that of all tokens, so the result does not depend on the shares. Writes "
           "plan.json and metrics.jsonl to the run directory; prints the validation loss, for text beside that of an "
           "order-3 byte-count model, and a sample.\n\n"
           "With --tokenizer the text is encoded at the start, and its tokens stay in memory, four bytes each; yoke tokenize makes a file of them. The model's "
@@ -157,7 +157,7 @@ const struct cli_verb cli_verb_table[] = {
                  "# and with 2 GiB on each? If it does not fit: the cheapest change that does\n"
                  "yoke plan -n 8 --model 124m --pp 4 --tp 2 --batch 32 --memory-limit 2G\n"
                  "# a file that the run takes\n"
-                 "yoke plan -n 2 --model micro --pp 2 --write plan.json && yoke run -n 2 -- train --text book.txt --plan plan.json",
+                 "yoke plan -n 2 --model micro --pp 2 -o plan.json && yoke run -n 2 -- train --text book.txt --plan plan.json",
       .description =
           "Plans what every rank would do, as yoke train does at its start, and prints which rank is which stage, replica and place among those that share "
           "tensors; the memory of each by part (DEVICE is what is allocated there; shared, staging and host are host memory besides); parameters; the "
@@ -177,14 +177,15 @@ const struct cli_verb cli_verb_table[] = {
       .run = cli_plan },
     { "sample", CLI_SAMPLE, .ranks = true, .summary = "Let a model go on with a text",
       .example = "yoke train --text book.txt --model nano --steps 500 --export gpt\n"
-                 "yoke sample --init gpt --prompt \"In the beginning\" --tokens 100\n"
+                 "yoke sample --init gpt --prompt \"In the beginning\" --max-tokens 100\n"
                  "# two ranks share the model\n"
                  "yoke run -n 2 -- sample --init gpt --prompt \"In the beginning\" --tp 2",
       .description =
           "Reads config.json, the weights (model.safetensors, an index, or a checkpoint of yoke train) and tokenizer.json, and prints the prompt and what "
           "the model makes of it, token by token. Without a tokenizer.json the vocabulary must be one of bytes: of 256, or 257 with an end of text.\n\n"
-          "The text ends with --tokens, or where the model says so: by eos_token_id of generation_config.json or config.json, else by a special "
-          "token <|endoftext|>, <|end_of_text|>, <|eot_id|> or </s>. Ids that the tokenizer lacks are not drawn. The context is the prompt and --tokens, "
+          "The text ends after --max-tokens, or where the model says so: by eos_token_id of generation_config.json or config.json, else by a special "
+          "token <|endoftext|>, <|end_of_text|>, <|eot_id|> or </s>. Ids that the tokenizer lacks are not drawn. The text is written byte by byte as the model says it, but on a terminal "
+          "control characters and what is no UTF-8 are written \\xNN. The context is the prompt and --max-tokens, "
           "at most the model's positions; beyond these it slides. The same seed draws the same text on the same devices.\n\n"
           "The model is held as training holds it, with gradients and moments: 16 bytes for each parameter, with 16-bit precision 18.\n\n"
           "JSON: schema (1), prompt, prompt_tokens, text (null where it is no UTF-8), tokens (ids), ended (whether the model ended the text), seconds.",
@@ -196,7 +197,7 @@ const struct cli_verb cli_verb_table[] = {
       .description =
           "Reads tokenizer.json as Hugging Face's programs write it, if it is byte-level BPE (GPT-2, Llama 3 and their like); others are refused with what "
           "is not. Prints ids, or writes llm.c's token file with -o: uint16 where all ids fit, else uint32. Text may be any bytes: what is no UTF-8 comes "
-          "back from --decode as it was. Tokens that swallow the spaces beside them (lstrip, rstrip) and a space that the tokenizer puts in front "
+          "back from --decode as it was (on a terminal as \\xNN). Tokens that swallow the spaces beside them (lstrip, rstrip) and a space that the tokenizer puts in front "
           "(add_prefix_space) are the tokenizer's doing, and do not come back.\n\n"
           "JSON: schema (1), bytes, vocabulary (the largest id + 1), tokens (ids).",
       .run = cli_tokenize },
@@ -274,26 +275,26 @@ const struct cli_verb cli_verb_table[] = {
                  "printf 'dp=2 pp=2 schedule=zb-h1 recompute=full\\ntp=4 sequence-parallel\\n' >mine\n"
                  "yoke run -n 4 -- parity --layouts mine --json",
       .description =
-          "Trains a small GPT-2 for a few steps in each of a list of layouts and holds it against one host rank in the same precision, and against fp32. A "
+          "Trains a small GPT-2 for a few steps in each of a list of layouts and holds it against one host rank in the same precision, and against f32. A "
           "ratio of a difference to its gate above 1 fails, and so does what is not a number. Gate (a): gradients at steps 1, 10 and 20 from "
-          "identical weights, of each tensor |difference| / |expected| (norms): fp32 5e-6; 16-bit 1e-2 against the same precision, 2e-2 against fp32; the "
+          "identical weights, of each tensor |difference| / |expected| (norms): f32 5e-6; 16-bit 1e-2 against the same precision, 2e-2 against f32; the "
           "norm of all gradients likewise. (The K third of attention's bias, whose true gradient is 0, is held to 1e-5 of the Q third's norm, in 16 bits "
-          "1e-2.) Gate (b): losses of a free run: fp32 2e-6 relative over 20 steps; 16-bit 1e-5 at step 1, 1.2e-3 to step 12. Besides, what "
+          "1e-2.) Gate (b): losses of a free run: f32 2e-6 relative over 20 steps; 16-bit 1e-5 at step 1, 1.2e-3 to step 12. Besides, what "
           "differs in nothing but schedule, recomputation or ZeRO must end with the same bits, and so must ranks that hold the same tensors where their devices "
           "are alike. Losses alone prove little: a forgotten factor can move them by 3e-5.\n\n"
           "All layouts run inside one start of as many ranks as the largest takes: each on the first ranks, or on others that have the same devices in the "
           "same order, several side by side. What takes more ranks, or does not fit the model, is left out and counted, with the reason.\n\n"
           "A file of layouts has one per line, in words: dp=N pp=N tp=N (or N,N: of each stage) chunks=N micro-batch=N, schedule=naive|gpipe|1f1b|interleaved|zb-h1, "
           "recompute=none|attention|full (or per stage, by commas), shares=A:B (of the batch, per replica), tensor-shares=A:B, layers=N,N (blocks of each "
-          "stage), sequence-parallel, zero=0|1; and precision=fp32,bf16,fp16, steps=N and from=RANK (its first rank). What stands behind # is left out.\n\n"
+          "stage), sequence-parallel, zero=0|1; and precision=f32,bf16,f16, steps=N and from=RANK (its first rank). What stands behind # is left out.\n\n"
           "JSON: schema (1), version, blocks, batch, sequence, steps, seed, layouts, held, failed, left_out (runs), runs [{layout, precision, verdict (held, "
-          "failed, left out), why, and of what ran first_rank, ranks, gradients, gradients_against_fp32 (null in fp32) and losses {ratio (null: not "
+          "failed, left out), why, and of what ran first_rank, ranks, gradients, gradients_against_fp32 (null in f32) and losses {ratio (null: not "
           "finite), step, rank, at}, ranks_alike, same_bits (null: nothing to compare with), seconds}].\n\n"
           "Exit code 17 where a gate fails, with layout, step, tensor and rank; 10 where a file is wrong, with line and word.",
       .run = cli_parity },
     { "schedule show", CLI_SCHEDULE_SHOW, .summary = "Draw a pipeline schedule: who works when, how long stages wait, what they hold",
       .example = "yoke schedule show --kind 1f1b --stages 4 --microbatches 8\n"
-                 "yoke schedule show --kind zb-h1 --costs 18.5,18.1,9.3,0.6 -o svg --output-file zb.svg\n"
+                 "yoke schedule show --kind zb-h1 --costs 18.5,18.1,9.3,0.6 --format svg -o zb.svg\n"
                  "# what is everybody doing when stage 3 has just finished micro-batch 1?\n"
                  "yoke schedule show --kind gpipe --stages 4 --microbatches 8 --when \"S3 finished F1\"\n"
                  "yoke schedule show --file mine.csv --costs-file measured.csv",

@@ -130,7 +130,7 @@ static yoke_status verify_to(const struct cli_context *context, FILE *to)
 
 yoke_status cli_verify(const struct cli_context *context)
 {
-    const char *path = cli_text(context->options, "to");
+    const char *path = cli_text(context->options, "output");
     char *text = NULL, error[4096];
     size_t bytes = 0;
     if (!path) return verify_to(context, stdout);

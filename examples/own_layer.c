@@ -3,7 +3,7 @@
  * A layer of your own: an MLP with squared ReLU (So et al. 2021, arXiv:2109.08668), y = x + W2 max(0, W1 x)^2, with its
  * own backward pass, trained inside a small GPT against libyoke-train alone.
  *
- *     cc own_layer.c $(pkg-config --cflags --libs libyoke-train libyoke) -o own_layer && ./own_layer [DEVICE]
+ *     cc own_layer.c $(pkg-config --cflags --libs libyoke-train libyoke) -lm -o own_layer && ./own_layer [DEVICE]
  *
  * The two matrix products run wherever the device is. Squared ReLU is no op of Yoke's, so this layer computes it itself,
  * in host memory: it works on devices whose memory the host sees (host, reference, PoCL), in f32. A layer for a GPU would

@@ -12,3 +12,4 @@ include tests/layering/local.mk
 include tests/hostile/local.mk
 include tests/gpu/local.mk
 include tests/install/local.mk
+include tests/docs/local.mk

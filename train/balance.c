@@ -488,7 +488,9 @@ static yoke_status choose_what_is_open(struct yokei_run_state *s, bool shares_ar
         if (s->n_ranks > 1 && strcmp(p->balance, "equal") != 0 && is_open(s, layers, tensor_shares, shares_are_given)) {
             yokei_run_note(s, turn ? "measuring again without what is left out"
                                    : "measuring each device on the model's own layers (kernels are compiled on the first start)");
+            yokei_run_busy(s, "measuring each device");
             const yoke_status status = choose(s, layers, tensor_shares, shares_are_given);
+            yokei_run_busy(s, "");
             if (status == YOKE_ENOMEM) { /* the same on all ranks; the trainer says what it lacks, and what would help */
                 if (!shares_are_given) deal_equally(s);
             } else {

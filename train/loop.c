@@ -207,6 +207,7 @@ static yoke_status run_steps(struct yokei_run_state *s, struct yokei_training_re
     bool over = was_over(s);
     s->begun_ns = yokei_now_ns();
     result->steps = s->first_step;
+    yokei_run_busy(s, "taking the first step");
     for (int64_t n = s->first_step + 1; !over; n++) YOKE_TRY(run_step(s, n, result, &over));
     result->seconds = seconds_since(s->begun_ns);
     result->saved_step = s->saved_step;
@@ -221,6 +222,7 @@ static yoke_status run(struct yokei_run_state *s, struct yokei_training_result *
     if (s->rank < 0) return YOKE_OK;
     YOKE_TRY(yoke_trainer_memory(s->trainer, &result->memory));
     YOKE_TRY(run_steps(s, result));
+    yokei_run_busy(s, "measuring the validation loss");
     result->bytes = yokei_tokens_are_bytes(s->tokens);
     YOKE_TRY(yokei_run_validate(s, &result->validation_loss, &result->validation_tokens));
     YOKE_TRY(yokei_run_validation_bytes(s, result->validation_tokens, &result->validation_bytes));

@@ -55,10 +55,12 @@ struct yokei_training {
     double temperature;
     int64_t top_k;
     yoke_device *device;
+    bool verbose;                /* the whole table of memory, not one line of it */
     yoke_comm *comm, *control;   /* NULL: alone */
     void *context;
     void (*progress)(void *context, const struct yokei_training_progress *progress); /* rank 0; may be NULL */
     void (*note)(void *context, const char *text);                                   /* rank 0; may be NULL */
+    void (*busy)(void *context, const char *text); /* rank 0: what takes long begins, or "": it is over; may be NULL */
 };
 
 struct yokei_training_result {
@@ -141,6 +143,8 @@ static inline bool yokei_run_is_divided(const struct yokei_run_state *s) { retur
 static inline bool yokei_run_is_spread(const struct yokei_run_state *s) { return yokei_run_is_divided(s) || (s->config.zero && s->mesh.data > 1); }
 /** Tell rank 0's user something. */
 void yokei_run_note(const struct yokei_run_state *s, const char *format, ...) YOKE_PRINTF(2, 3);
+/** Tell who watches what takes long from now on; "": nothing does. */
+void yokei_run_busy(const struct yokei_run_state *s, const char *text);
 
 /* place.c */
 /** Until more is known all ranks work, in the job's order. */

@@ -26,7 +26,7 @@ yoke_status yokei_loss_scale_update(struct yokei_loss_scale *s, bool overflow, i
     if (++s->skipped < MOST_SKIPPED) return YOKE_OK;
     if (s->dynamic)
         return yoke_fail(YOKE_ENUMERIC,
-                         "step %lld: gradients were not finite in %d steps in a row, down to a loss scale of %g: lower the learning rate, or use bf16 or fp32",
+                         "step %lld: gradients were not finite in %d steps in a row, down to a loss scale of %g: lower the learning rate, or use bf16 or f32",
                          (long long)step, s->skipped, s->scale);
     return yoke_fail(YOKE_ENUMERIC, "step %lld: gradients were not finite in %d steps in a row: lower the learning rate",
                      (long long)step, s->skipped);

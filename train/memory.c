@@ -144,6 +144,22 @@ static bool are_alike(const struct yokei_memory_rank *a, const struct yokei_memo
     return alike;
 }
 
+void yokei_memory_line(const struct yokei_memory_rank *ranks, int n_ranks, void (*line)(void *context, const char *text), void *context)
+{
+    char text[160];
+    size_t sum = 0;
+    int most = 0;
+    for (int r = 0; r < n_ranks; r++) {
+        sum += ranks[r].report.total;
+        if (ranks[r].report.total > ranks[most].report.total) most = r;
+    }
+    if (n_ranks == 1) yokei_text(text, sizeof text, "memory %.1f MiB on %s (--verbose: by part)", mib(sum), ranks[0].device);
+    else
+        yokei_text(text, sizeof text, "memory %.1f MiB, most on rank %d (%s): %.1f MiB (--verbose: by part)", mib(sum), most, ranks[most].device,
+                   mib(ranks[most].report.total));
+    line(context, text);
+}
+
 void yokei_memory_table(const struct yokei_memory_rank *ranks, int n_ranks, void (*line)(void *context, const char *text), void *context)
 {
     char text[512], who[48];

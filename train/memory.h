@@ -50,6 +50,8 @@ yoke_status yokei_memory_check(const yoke_model *model, yoke_device *device, con
 /** Whether a trainer of this configuration fits on all ranks, as yokei_memory_check says it, without making one. Collective. */
 yoke_status yokei_memory_fits(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *config);
 /** A table, a line for each run of ranks that take the same. */
+/** In one line: what the rank that needs most needs, and how much all do. */
+void yokei_memory_line(const struct yokei_memory_rank *ranks, int n_ranks, void (*line)(void *context, const char *text), void *context);
 void yokei_memory_table(const struct yokei_memory_rank *ranks, int n_ranks, void (*line)(void *context, const char *text), void *context);
 
 /* ---- zero.c ---- */

@@ -19,6 +19,11 @@ void yokei_run_note(const struct yokei_run_state *s, const char *format, ...)
     s->t->note(s->t->context, text);
 }
 
+void yokei_run_busy(const struct yokei_run_state *s, const char *text)
+{
+    if (s->rank == 0 && s->t->busy) s->t->busy(s->t->context, text);
+}
+
 static void note_line(void *context, const char *text) { yokei_run_note(context, "%s", text); }
 
 yoke_status yokei_run_memory(struct yokei_run_state *s)
@@ -30,7 +35,8 @@ yoke_status yokei_run_memory(struct yokei_run_state *s)
     free(p->memory);
     p->memory = list;
     p->n_memory = p->n_ranks;
-    yokei_memory_table(s->trainer->memory, s->n_ranks, note_line, s);
+    if (s->t->verbose) yokei_memory_table(s->trainer->memory, s->n_ranks, note_line, s);
+    else yokei_memory_line(s->trainer->memory, s->n_ranks, note_line, s);
     return YOKE_OK;
 }
 

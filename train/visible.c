@@ -42,6 +42,7 @@ yoke_status yokei_run_look(struct yokei_run_state *s)
     /* Nobody measures before the others have come. */
     yoke_status status = yokei_ranks_gather(&s->config, mine, SAID, all);
     for (int r = 0; r < s->n_ranks; r++) some_queue |= all[r * SAID + QUEUES] != 0;
+    yokei_run_busy(s, "measuring each device's peak");
     mine[PEAK] = own_peak(s);
     if (!status) status = yokei_ranks_gather(&s->config, mine, SAID, all);
     for (int r = 0; r < s->n_ranks && !status; r++) {

@@ -2,7 +2,7 @@
 /**
  * Yoke, devices: discovery, memory, streams, events.
  *
- * A device is named by a spec: "reference", "host", "opencl:0", "cuda:1", "hip:0" (a missing index is 0).
+ * A device is named by a spec: "reference", "host", "opencl:0" (a missing index is 0).
  * Device memory is a `void *` address on every backend, and pointer arithmetic on it is legal; whether the host may
  * read it is answered by yoke_host_ptr(). A device may be used from any thread, a stream from one thread at a time.
  */

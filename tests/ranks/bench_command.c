@@ -80,7 +80,7 @@ static int count(const json_t *rows, const char *collective, int in_place)
 static void every_collective(void)
 {
     char options[512], names[] = ALL, *save = NULL;
-    snprintf(options, sizeof options, "bench collectives --collectives " ALL " --dtypes bf16,i32 --min-bytes 8 --max-bytes 64K --factor 8192 --rivals %s",
+    snprintf(options, sizeof options, "bench collectives --collectives " ALL " --dtype bf16,i32 --min-bytes 8 --max-bytes 64K --factor 8192 --rivals %s",
              ranks == 2 ? "on" : "off");
     json_t *rows = rows_of("", options, 0);
     bool ok = json_array_size(rows) > 0, beside = true;
@@ -102,7 +102,7 @@ static void every_collective(void)
 
 static void variants(void)
 {
-    json_t *rows = rows_of("", "bench allreduce --shared --in-place in --no-check --rivals off --max-bytes 4K --ops prod,min --dtypes f64", 0);
+    json_t *rows = rows_of("", "bench allreduce --shared --in-place in --no-check --rivals off --max-bytes 4K --reduction prod,min --dtype f64", 0);
     bool ok = json_array_size(rows) == 8;
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
@@ -122,7 +122,7 @@ static void variants(void)
     check(json_array_size(rows) == 1 && number(json_array_get(rows, 0), "wrong") == 0 && number(json_array_get(rows, 0), "beside_seconds") > 0,
           "rank 0 sums nothing, beside equal shares");
     json_decref(rows);
-    rows = rows_of("", "bench allreduce --dtypes f16 --beside f32 --in-place out --rivals off --min-bytes 4K --max-bytes 4K", 0);
+    rows = rows_of("", "bench allreduce --dtype f16 --beside f32 --in-place out --rivals off --min-bytes 4K --max-bytes 4K", 0);
     row = json_array_get(rows, 0);
     const double twice = number(row, "beside_seconds") / number(row, "seconds") / number(row, "times_beside");
     check(json_array_size(rows) == 1 && twice > 0.499 && twice < 0.501, "f32 beside it has half as many elements");

@@ -62,7 +62,7 @@ static inline int check_layouts(const char *text, const char *device, int64_t st
         const struct yokei_parity_result *r = &t.results[i];
         char why[512] = "";
         const bool good = r->state == YOKEI_PARITY_RAN && yokei_parity_passed(r, t.results, &t.list, why, sizeof why);
-        ranks_check(good, "%s, %s%s", t.list.item[r->layout].text, yokei_parity_precision(r->precision), r->like < 0 ? "" : ", and the bits of another schedule");
+        ranks_check(good, "%s, %s%s", t.list.item[r->layout].text, yoke_dtype_name(r->precision), r->like < 0 ? "" : ", and the bits of another schedule");
         if (!good && ranks_rank == 0) printf("# %s\n", r->state == YOKEI_PARITY_RAN ? why : r->why);
         gradients = fmax(gradients, fmax(r->gradient.ratio, r->against_f32.ratio));
         losses = fmax(losses, r->loss.ratio);

@@ -73,14 +73,14 @@ static void test_defaults_and_line(void **state)
     assert_string_equal(cli_origin(options, "device"), "default");
     assert_int_equal(cli_int(options, "repeats"), 9);
     assert_null(cli_text(options, "threads"));
-    assert_int_equal(resolve(CLI_BENCH_GEMM, "--device=opencl:0", "-o", "csv", "--sizes", "64,128", "--json", NULL), YOKE_OK);
+    assert_int_equal(resolve(CLI_BENCH_GEMM, "--device=opencl:0", "--format", "csv", "--size", "64,128", "--json", NULL), YOKE_OK);
     assert_string_equal(cli_text(options, "device"), "opencl:0");
     assert_true(cli_is_set(options, "device"));
-    assert_string_equal(cli_text(options, "output"), "csv");
+    assert_string_equal(cli_text(options, "format"), "csv");
     assert_true(cli_flag(options, "json"));
-    assert_int_equal(cli_list_count(options, "sizes"), 2);
+    assert_int_equal(cli_list_count(options, "size"), 2);
     char item[16];
-    assert_string_equal(cli_list_item(options, "sizes", 1, item, sizeof item), "128");
+    assert_string_equal(cli_list_item(options, "size", 1, item, sizeof item), "128");
 }
 
 static void test_units_and_ranges(void **state)
@@ -116,17 +116,17 @@ static void test_unknown_words(void **state)
     assert_says("needs a value");
     assert_int_equal(resolve(CLI_BENCH_GEMM, "gemm", NULL), YOKE_EINVAL);
     assert_says("what is 'gemm'?");
-    assert_int_equal(resolve(CLI_BENCH_GEMM, "-o", "jsn", NULL), YOKE_EINVAL);
+    assert_int_equal(resolve(CLI_BENCH_GEMM, "--format", "jsn", NULL), YOKE_EINVAL);
     assert_says("did you mean json?");
-    assert_int_equal(resolve(CLI_BENCH_GEMM, "--dtypes", "f32,f61", NULL), YOKE_EINVAL);
-    assert_says("'f61' is not a value for dtypes; choose from f32|bf16|f16; did you mean f16?");
-    assert_int_equal(resolve(CLI_BENCH_GEMM, "--sizes", "1,,2", NULL), YOKE_EINVAL);
+    assert_int_equal(resolve(CLI_BENCH_GEMM, "--dtype", "f32,f61", NULL), YOKE_EINVAL);
+    assert_says("'f61' is not a value for dtype; choose from f32|bf16|f16; did you mean f16?");
+    assert_int_equal(resolve(CLI_BENCH_GEMM, "--size", "1,,2", NULL), YOKE_EINVAL);
 }
 
 static void test_precedence(void **state)
 {
     (void)state;
-    write_file("repeats: 3\noutput: csv\nthreads: 7\n");
+    write_file("repeats: 3\nformat: csv\nthreads: 7\n");
     assert_int_equal(resolve(CLI_BENCH_GEMM, "-c", path, NULL), YOKE_OK);
     assert_int_equal(cli_int(options, "repeats"), 3);
     setenv("YOKE_REPEATS", "4", 1);
@@ -163,7 +163,7 @@ static void test_files(void **state)
         { "repeats: 'a\n", "not valid YAML" },
         { "repeats: 1\n---\nrepeats: 2\n", "a second YAML document" },
         { "train: 3\n", "'train' is a verb" },
-        { "sizes: [1, [2]]\n", "plain values" },
+        { "size: [1, [2]]\n", "plain values" },
         { "? [a]\n: b\n", "a key must be the name of an option" },
     };
     for (size_t i = 0; i < YOKE_COUNT(wrong); i++) {
@@ -185,9 +185,9 @@ static void test_files(void **state)
 static void test_good_files(void **state)
 {
     (void)state;
-    write_file("# a job\nsizes: [64, 128x2x3]\nbench gemm:\n  repeats: 2\nrun:\n  ranks: 3\ntrain: { steps: 10 }\n");
+    write_file("# a job\nsize: [64, 128x2x3]\nbench gemm:\n  repeats: 2\nrun:\n  ranks: 3\ntrain: { steps: 10 }\n");
     assert_int_equal(resolve(CLI_BENCH_GEMM, "-c", path, NULL), YOKE_OK);
-    assert_string_equal(cli_text(options, "sizes"), "64,128x2x3");
+    assert_string_equal(cli_text(options, "size"), "64,128x2x3");
     assert_int_equal(cli_int(options, "repeats"), 2);
     char where[128];
     snprintf(where, sizeof where, "%s:4:12", path);
@@ -237,6 +237,100 @@ static void test_table(void **state)
     }
 }
 
+/* What earlier versions called otherwise: as an option, a letter, a key, a variable and a value; shown nowhere. */
+static void test_old_words(void **state)
+{
+    (void)state;
+    assert_int_equal(resolve(CLI_BENCH_GEMM, "--sizes", "64", "--dtypes=fp32,f16,fp16", "-o", "csv", NULL), YOKE_OK);
+    assert_string_equal(cli_text(options, "size"), "64");
+    assert_string_equal(cli_text(options, "dtype"), "f32,f16,f16");
+    assert_string_equal(cli_text(options, "format"), "csv");
+    assert_int_equal(resolve(CLI_BENCH_GEMM, "-ojson", NULL), YOKE_OK);
+    assert_string_equal(cli_text(options, "format"), "json");
+    assert_int_equal(resolve(CLI_BENCH_ALLREDUCE, "--ops", "min,max", "--output", "csv", NULL), YOKE_OK);
+    assert_string_equal(cli_text(options, "reduction"), "min,max");
+    assert_string_equal(cli_text(options, "format"), "csv");
+    assert_int_equal(resolve(CLI_SCHEDULE_SHOW, "-o", "svg", "--output-file", "a.svg", NULL), YOKE_OK); /* a format and a file */
+    assert_string_equal(cli_text(options, "format"), "svg");
+    assert_string_equal(cli_text(options, "output"), "a.svg");
+    assert_int_equal(resolve(CLI_SCHEDULE_SHOW, "--output=csv", "-o", "./csv", NULL), YOKE_OK);
+    assert_string_equal(cli_text(options, "format"), "csv");
+    assert_string_equal(cli_text(options, "output"), "./csv");
+    static const struct { uint32_t verb; const char *old, *now; } files[] = {
+        { CLI_TRACE, "--to", "output" },  { CLI_VERIFY, "--to", "output" }, { CLI_TOKENIZE, "--to", "output" },
+        { CLI_TUNE, "--out", "output" },  { CLI_PLAN, "--write", "output" } };
+    for (size_t i = 0; i < YOKE_COUNT(files); i++) {
+        assert_int_equal(resolve(files[i].verb, files[i].old, "file", NULL), YOKE_OK);
+        assert_string_equal(cli_text(options, files[i].now), "file");
+        assert_int_equal(resolve(files[i].verb, "-o", "file", NULL), YOKE_OK);
+        assert_string_equal(cli_text(options, files[i].now), "file");
+    }
+    assert_int_equal(resolve(CLI_TUNE, "--seconds", "5", NULL), YOKE_OK);
+    assert_true(cli_real(options, "budget-seconds") == 5);
+    assert_int_equal(resolve(CLI_SAMPLE, "--tokens", "5", NULL), YOKE_OK);
+    assert_int_equal(cli_int(options, "max-tokens"), 5);
+    assert_int_equal(resolve(CLI_TRAIN, "--precision", "fp16", NULL), YOKE_OK);
+    assert_string_equal(cli_text(options, "precision"), "f16");
+    assert_int_equal(resolve(CLI_TRAIN, "--precision", "fp8", NULL), YOKE_EINVAL);
+    assert_says("choose from f32|bf16|f16");
+    write_file("sizes: [8, 9]\noutput: csv\n");
+    assert_int_equal(resolve(CLI_BENCH_GEMM, "-c", path, NULL), YOKE_OK);
+    assert_string_equal(cli_text(options, "size"), "8,9");
+    assert_string_equal(cli_text(options, "format"), "csv");
+    assert_int_equal(resolve(CLI_TRAIN, "-c", path, NULL), YOKE_ECONFIG); /* it has no sizes, by no name */
+    write_file("output: svg\n");
+    assert_int_equal(resolve(CLI_SCHEDULE_SHOW, "-c", path, NULL), YOKE_OK);
+    assert_string_equal(cli_text(options, "format"), "svg");
+    assert_null(cli_text(options, "output"));
+    write_file("size: 8\nsizes: 9\n");
+    assert_int_equal(resolve(CLI_BENCH_GEMM, "-c", path, NULL), YOKE_ECONFIG);
+    assert_says("was already given in line 1");
+    setenv("YOKE_DTYPES", "fp16", 1);
+    setenv("YOKE_OUTPUT", "csv", 1);
+    assert_int_equal(resolve(CLI_BENCH_GEMM, NULL), YOKE_OK);
+    assert_string_equal(cli_text(options, "dtype"), "f16");
+    assert_string_equal(cli_origin(options, "dtype"), "YOKE_DTYPES");
+    assert_string_equal(cli_text(options, "format"), "csv");
+    assert_int_equal(resolve(CLI_TRACE, NULL), YOKE_OK); /* no variable names a file to write */
+    assert_null(cli_text(options, "output"));
+    unsetenv("YOKE_DTYPES");
+    unsetenv("YOKE_OUTPUT");
+}
+
+static char *printed(const char *pieces[], size_t n)
+{
+    char *text = NULL;
+    size_t bytes;
+    struct cli_printer printer = { .n = 0 };
+    FILE *to = open_memstream(&text, &bytes);
+    for (size_t i = 0; i < n; i++) cli_put_printable(&printer, pieces[i], strlen(pieces[i]), i + 1 == n, to);
+    fclose(to);
+    return text;
+}
+
+/* What a terminal shows of bytes from elsewhere. */
+static void test_printable(void **state)
+{
+    (void)state;
+    static const struct { const char *text, *shown; } cases[] = {
+        { "plain, d\303\251j\303\240, \360\237\220\202", "plain, d\303\251j\303\240, \360\237\220\202" },
+        { "a\033[2Jb\rc\bd\177e\001", "a\\x1b[2Jb\\x0dc\\x08d\\x7fe\\x01" },
+        { "\302\233m", "\\xc2\\x9bm" },                                             /* a control of one byte in Latin-1 */
+        { "\377\300\257 \355\240\200 \364\220\200\200", "\\xff\\xc0\\xaf \\xed\\xa0\\x80 \\xf4\\x90\\x80\\x80" }, /* too long, surrogate, too large */
+        { "\303", "\\xc3" },
+        { "x\342\200\256y", "x\\xe2\\x80\\xaey" },                                   /* turns the direction */
+        { "one\ntwo\tthree", "one\n  two\tthree" },
+    };
+    for (size_t i = 0; i < YOKE_COUNT(cases); i++) {
+        char *shown = cli_printable(cases[i].text);
+        assert_string_equal(shown, cases[i].shown);
+        free(shown);
+    }
+    char *shown = printed((const char *[]){ "\303", "\251\342", "\202", "\254!\360\237", "x", "\303" }, 6);
+    assert_string_equal(shown, "\303\251\342\202\254!\\xf0\\x9fx\\xc3");
+    free(shown);
+}
+
 static int start(void **state)
 {
     (void)state;
@@ -257,7 +351,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults_and_line), cmocka_unit_test(test_units_and_ranges), cmocka_unit_test(test_unknown_words),
         cmocka_unit_test(test_precedence),        cmocka_unit_test(test_files),            cmocka_unit_test(test_good_files),
-        cmocka_unit_test(test_packing),           cmocka_unit_test(test_table),
+        cmocka_unit_test(test_packing),           cmocka_unit_test(test_table),           cmocka_unit_test(test_old_words),
+        cmocka_unit_test(test_printable),
     };
     return cmocka_run_group_tests(tests, start, finish);
 }

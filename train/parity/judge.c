@@ -286,7 +286,7 @@ yoke_status yokei_parity_judge(struct yokei_parity *p, const struct yokei_parity
     free(s.whole);
     free(s.mine);
     free(s.all);
-    if (status) return yoke_fail_context(status, "%s in %s", l->text, yokei_parity_precision(r->precision)); /* others may be gone: nothing is waited for */
+    if (status) return yoke_fail_context(status, "%s in %s", l->text, yoke_dtype_name(r->precision)); /* others may be gone: nothing is waited for */
     r->seconds = (double)(yokei_now_ns() - begun) * 1e-9;
     return yoke_trainer_destroy(s.t);
 }

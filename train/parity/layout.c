@@ -37,7 +37,7 @@ static const struct word {
     { "layers", WORD_NUMBERS, FIELD(layers), FIELD(n_layers), 1, 1 << 20, NULL },
     { "schedule", WORD_TEXT, FIELD(schedule), ROOM(schedule), 0, 0, "naive|gpipe|1f1b|interleaved|zb-h1" },
     { "recompute", WORD_TEXTS, FIELD(recompute), ROOM(recompute), 0, 0, "none|attention|full" },
-    { "precision", WORD_TEXTS, FIELD(precision), ROOM(precision), 0, 0, "fp32|bf16|fp16" },
+    { "precision", WORD_TEXTS, FIELD(precision), ROOM(precision), 0, 0, "f32|bf16|f16" },
 #undef FIELD
 #undef ROOM
 };
@@ -82,12 +82,23 @@ static yoke_status read_numbers(const struct reader *r, const struct word *w, co
     return YOKE_OK;
 }
 
+/* fp32 and fp16 are what earlier versions wrote for f32 and f16. */
+static bool is_value(const char *text, size_t n, const struct word *w)
+{
+    char name[16];
+    yoke_dtype type;
+    if (is_one_of(text, n, w->choices)) return true;
+    yokei_text(name, sizeof name, "%.*s", (int)n, text);
+    if (strcmp(w->name, "precision") || n >= sizeof name || strncmp(name, "fp", 2) || yoke_dtype_parse(name, &type)) return false;
+    return is_one_of(yoke_dtype_name(type), strlen(yoke_dtype_name(type)), w->choices);
+}
+
 static yoke_status read_texts(const struct reader *r, const struct word *w, const char *text, char *out)
 {
     char what[128];
     for (const char *at = text;; at++) {
         const size_t n = strcspn(at, ",");
-        if (!is_one_of(at, n, w->choices) || (at[n] && w->type == WORD_TEXT) || strlen(text) >= w->count_at) {
+        if (!is_value(at, n, w) || (at[n] && w->type == WORD_TEXT) || strlen(text) >= w->count_at) {
             yokei_text(what, sizeof what, "%s takes %s%s", w->name, w->type == WORD_TEXT ? "one of " : "one or several by commas of ", w->choices);
             return wrong(r, what);
         }
@@ -224,15 +235,15 @@ void yokei_parity_list_free(struct yokei_parity_list *list)
     *list = (struct yokei_parity_list){ 0, 0, NULL };
 }
 
-const char *yokei_parity_precision(yoke_dtype precision)
-{
-    return precision == YOKE_F32 ? "fp32" : precision == YOKE_BF16 ? "bf16" : precision == YOKE_F16 ? "fp16" : yoke_dtype_name(precision);
-}
-
 bool yokei_parity_wants(const struct yokei_parity_layout *l, yoke_dtype precision)
 {
-    const char *name = yokei_parity_precision(precision);
-    return strstr(l->precision, name) != NULL;
+    char name[16];
+    for (const char *at = l->precision; *at; at += strcspn(at, ","), at += *at == ',') {
+        yoke_dtype type;
+        yokei_text(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
+        if (!yoke_dtype_parse(name, &type) && type == precision) return true;
+    }
+    return false;
 }
 
 /* ---- the built-in lists ---- */

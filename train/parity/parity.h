@@ -43,9 +43,8 @@ yoke_status yokei_parity_parse(const char *text, const char *name, struct yokei_
 yoke_status yokei_parity_built_in(bool all, int n_ranks, int64_t n_blocks, struct yokei_parity_list *list_out);
 void yokei_parity_list_free(struct yokei_parity_list *list);
 int yokei_parity_n_ranks(const struct yokei_parity_layout *layout);
-/** Whether it is to be tried in this precision, "fp32", "bf16" or "fp16". */
+/** Whether it is to be tried in this precision, "f32", "bf16" or "f16". */
 bool yokei_parity_wants(const struct yokei_parity_layout *l, yoke_dtype precision);
-const char *yokei_parity_precision(yoke_dtype precision);
 
 /* ---- results ---- */
 /** The worst that a gate saw. */

@@ -124,12 +124,12 @@ static yoke_status compute(struct yokei_parity *p, yoke_dtype precision, struct 
     if (!status) status = train(p, t, e);
     if (t) yoke_trainer_destroy(t);
     if (!own) yoke_device_close(device);
-    if (status) return yoke_fail_context(status, "the reference, one host rank in %s", yokei_parity_precision(precision));
+    if (status) return yoke_fail_context(status, "the reference, one host rank in %s", yoke_dtype_name(precision));
     for (int k = 0; k < YOKEI_PARITY_CHECKS; k++) e->finite[k] = e->gradients[k] && all_finite(e->gradients[k], p->n_elements);
     for (int k = 0; k < YOKEI_PARITY_CHECKS; k++)
         if (e->finite[k]) return YOKE_OK;
     return yoke_fail(YOKE_ENUMERIC, "the reference, one host rank in %s: no gradients to compare with are finite: give more steps, another seed, or leave "
-                                    "the precision out", yokei_parity_precision(precision));
+                                    "the precision out", yoke_dtype_name(precision));
 }
 
 static yoke_status allocate(const struct yokei_parity *p, struct yokei_parity_expected *e)

@@ -256,7 +256,7 @@ bool yokei_parity_passed(const struct yokei_parity_result *r, const struct yokei
         const struct yokei_parity_worst *worst;
     } gates[] = { { "gate (a), gradients", &r->gradient }, { "gate (a), gradients against fp32", &r->against_f32 }, { "gate (b), losses", &r->loss } };
     if (r->state == YOKEI_PARITY_LEFT_OUT) return true;
-    const char *name = list->item[r->layout].text, *precision = yokei_parity_precision(r->precision);
+    const char *name = list->item[r->layout].text, *precision = yoke_dtype_name(r->precision);
     for (size_t i = 0; i < YOKE_COUNT(gates); i++)
         if (!(gates[i].worst->ratio <= 1)) {
             yokei_text(why, bytes, "%s in %s: %s: step %d, %s, rank %d: %.3g times what is allowed", name, precision, gates[i].gate, gates[i].worst->step,
@@ -305,7 +305,7 @@ static yoke_status run_all(struct yokei_parity *p, const struct yokei_parity_lis
     while (!status && (n_wave = next_wave(p, list, jobs, n, taken, wave, &own)) > 0) {
         char text[YOKEI_PARITY_TEXT + 96];
         yokei_text(text, sizeof text, "layout %d of %d: %s in %s", n_done + 1, n, list->item[jobs[wave[0]].r.layout].text,
-                   yokei_parity_precision(jobs[wave[0]].r.precision));
+                   yoke_dtype_name(jobs[wave[0]].r.precision));
         if (p->config.progress) p->config.progress(p->config.context, text);
         status = run_wave(p, list, jobs, wave, n_wave, own);
         n_done += n_wave;

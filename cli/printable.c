@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bytes from elsewhere (names of files, keys, tokens, generated text) in what a terminal can show. A terminal takes control
+ * characters for commands: they could rewrite what it shows. They are written \xNN, as is what is no UTF-8.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+/* The code point at `text`, and its length: 0 where the bytes are no UTF-8, -1 where more of them are needed. */
+static uint32_t decode(const unsigned char *text, size_t n, int *length_out)
+{
+    static const struct { unsigned char mask, lead; uint32_t least; } forms[] = { { 0x80, 0, 0 }, { 0xe0, 0xc0, 0x80 }, { 0xf0, 0xe0, 0x800 }, { 0xf8, 0xf0, 0x10000 } };
+    for (int more = 0; more < 4; more++) {
+        if ((text[0] & forms[more].mask) != forms[more].lead) continue;
+        uint32_t code = text[0] & (unsigned char)~forms[more].mask;
+        for (int i = 1; i <= more; i++) {
+            if ((size_t)i >= n) return *length_out = -1, 0;
+            if ((text[i] & 0xc0) != 0x80) return *length_out = 0, 0;
+            code = code << 6 | (text[i] & 0x3f);
+        }
+        const bool good = code >= forms[more].least && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
+        return *length_out = good ? more + 1 : 0, code;
+    }
+    return *length_out = 0, 0;
+}
+
+/* Controls, and marks that turn the direction of what follows. */
+static bool is_command(uint32_t code)
+{
+    if (code == '\n' || code == '\t') return false;
+    return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x2028 || code == 0x2029 || code == 0x200e || code == 0x200f || code == 0x061c ||
+           (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+}
+
+static void put_escaped(const unsigned char *bytes, size_t n, FILE *to)
+{
+    for (size_t i = 0; i < n; i++) fprintf(to, "\\x%02x", bytes[i]);
+}
+
+/* Whole characters of what is held; at the end also what is left of one. */
+static void put_whole(struct cli_printer *p, bool last, FILE *to)
+{
+    while (p->n) {
+        int length;
+        const uint32_t code = decode(p->held, p->n, &length);
+        if (length < 0 && !last) return;
+        if (length <= 0) put_escaped(p->held, (size_t)(length = 1), to);
+        else if (is_command(code)) put_escaped(p->held, (size_t)length, to);
+        else fwrite(p->held, 1, (size_t)length, to);
+        p->n -= (size_t)length;
+        memmove(p->held, p->held + length, p->n);
+    }
+}
+
+void cli_put_printable(struct cli_printer *p, const void *bytes, size_t n, bool last, FILE *to)
+{
+    for (size_t i = 0; i < n; i++) {
+        p->held[p->n++] = ((const unsigned char *)bytes)[i]; /* a character has at most 4 bytes, which put_whole() takes */
+        put_whole(p, false, to);
+    }
+    if (last) put_whole(p, true, to);
+}
+
+char *cli_printable(const char *text)
+{
+    char *out = NULL;
+    size_t bytes = 0;
+    struct cli_printer p = { .n = 0 };
+    FILE *to = open_memstream(&out, &bytes);
+    if (!to) return NULL;
+    for (const char *line = text;;) {
+        const size_t n = strcspn(line, "\n");
+        cli_put_printable(&p, line, n, true, to);
+        line += n;
+        if (!*line) break;
+        fputs(*++line ? "\n  " : "\n", to); /* indented: a name cannot pass for a message of its own */
+    }
+    return fclose(to) ? NULL : out;
+}
+
+void cli_put_text(struct cli_printer *printer, const void *bytes, size_t n, bool last)
+{
+    if (cli_out_on_terminal()) cli_put_printable(printer, bytes, n, last, stdout);
+    else fwrite(bytes, 1, n, stdout);
+}
