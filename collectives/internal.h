@@ -24,6 +24,7 @@
 #include "collectives/flight.h"
 #include "collectives/message.h"
 #include "collectives/operation.h"
+#include "collectives/roll.h"
 #include "collectives/sum.h"
 #include "core/base/base.h"
 
@@ -244,15 +245,19 @@ bool yokei_finalize_was_left(void);
 /** What a communicator made from this one inherits. */
 struct yoke_comm_config yokei_comm_config(const yoke_comm *comm, const char *name);
 
+/* ---- roll.c, beside what roll.h has ---- */
+/** What a rank has told of itself: so that it can be seen where it has no agent. */
+void yokei_roll_note(const struct yokei_peer_info *info);
+
 /* ---- leave.c ---- */
 /**
  * End MPI without MPI_Finalize, where several hosts take part and the launcher is MPICH's: when all ranks have come here.
- * False: MPI_Finalize is to be called.
+ * *left_out false: MPI_Finalize is to be called. The errors of yokei_roll_look.
  */
-bool yokei_leave_launcher(void);
+yoke_status yokei_leave_launcher(bool *left_out);
 
 /* ---- finalize.c ---- */
-/** See to it that the process ends when the program's own MPI_Finalize does not, between hosts and under yoke run. Once is enough. */
+/** See to it, under yoke run, that the process ends when the program's own MPI_Finalize does not: a rank died, or between hosts. Once is enough. */
 void yokei_finalize_watch(void);
 /** MPI_Finalize is called by yoke_mpi_stop, which looks after it itself. */
 void yokei_finalize_is_ours(void);
@@ -442,6 +447,8 @@ void yokei_watch(yoke_comm *comm);
 void yokei_control_arrived(yoke_comm *comm, const struct yokei_control *message);
 /** Whether the process of a rank is gone, by its agent's word or the kernel's, or its host is silent. The lock is held where it is on another host. */
 bool yokei_is_gone(yoke_comm *comm, int rank);
+/** The same, or it is stopped and was seen so for long enough to be taken for that. */
+bool yokei_is_lost(yoke_comm *comm, int rank);
 
 /* ---- transport/mpi.c: the only calls of MPI but those of setup.c ---- */
 yoke_status yokei_mpi_lane_begin(yoke_comm *comm, struct yokei_lane *lane, size_t message_bytes);
