@@ -6,7 +6,7 @@
  * or stops (SIGSTOP) a random rank. Asserted: exit code 16, one error, which names that rank and its fate; no process is left; the checkpoints
  * that were complete are; and, for some, that --resume goes on to the same bits as a run without a fault. A rank that had ended before the signal
  * is counted apart. Printed: from kill(2) to the name, to the end of the other ranks, and to the end of `yoke run`.
- * KILLS_NAMED="0.5 2" are the bounds in seconds until a killed and a stopped rank must be named; far more without, for busy machines.
+ * KILLS_BOUNDS="0.5 2" are the seconds until a killed and a stopped rank must be named and the job have ended; far more without, for busy machines.
  * Prints TAP.
  */
 #include <dirent.h>
@@ -340,6 +340,7 @@ static const char *judge(const struct job *j, const struct trial *t, double boun
     if (count(j->text, "yoke: error:") != 1) return "not exactly one error";
     if (t->named < 0) return "the rank is not named";
     if (t->named > bound) return "it was named too late";
+    if (t->ended > bound) return "the job ended too late";
     return NULL;
 }
 
@@ -464,7 +465,7 @@ int main(int argc, char **argv)
 {
     if (argc < 4) return 99;
     const int n_kills = atoi(argv[2]), n = n_kills + atoi(argv[3]);
-    const char *bounds = getenv("KILLS_NAMED");
+    const char *bounds = getenv("KILLS_BOUNDS");
     double bound[2] = { 10, 15 };
     if (bounds && sscanf(bounds, "%lf %lf", &bound[0], &bound[1]) != 2) return 99;
     yoke = argv[1];
