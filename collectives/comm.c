@@ -140,6 +140,7 @@ static yoke_status make_lanes(yoke_comm *comm)
         comm->lane_list[i] = lane;
         lane->acc = aligned_alloc(64, comm->chunk_bytes);
         if (!lane->acc) return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory for %zu bytes", comm->chunk_bytes);
+        yokei_hold(comm->chunk_bytes);
         YOKE_TRY(yokei_mpi_lane_begin(comm, lane, sizeof(struct yokei_header) + comm->chunk_bytes));
     }
     return YOKE_OK;
@@ -150,6 +151,7 @@ static void free_lane(yoke_comm *comm, struct yokei_lane *lane)
     if (!lane) return;
     yokei_mpi_lane_end(comm, lane);
     yokei_stage_free(comm, lane);
+    if (lane->acc) yokei_let_go(comm->chunk_bytes);
     free(lane->acc);
 }
 

@@ -382,6 +382,12 @@ yoke_status yokei_fuse(struct yokei_op *const ops[], int n_ops, int *n_out);
 /** Copy the parts' data to where the operation works (`out`), or the results from there; to be called until it is done. */
 yoke_status yokei_fuse_move(struct yokei_op *op, bool out, bool *done_out);
 
+/* ---- footprint.c: the buffers that communicators hold outside shared memory, as they are taken and given back ---- */
+void yokei_hold(size_t bytes);
+void yokei_let_go(size_t bytes);
+/** Of all communicators of the process; what an error leaves to MPI counts on. */
+size_t yokei_held(void);
+
 /* ---- alloc.c ---- */
 /** Where a buffer lies in shared memory; id 0: nowhere. The lock is held. */
 void yokei_find_allocation(const yoke_comm *comm, const void *address, size_t bytes, uint32_t *id_out, uint64_t *offset_out);

@@ -240,7 +240,7 @@ static bool is_gone(int pid)
 static bool others_are_gone(const int pids[], int n, int but)
 {
     for (int r = 0; r < n; r++)
-        if (r != but && pids[r] > 0 && !is_gone(pids[r])) return false;
+        if (r != but && (pids[r] <= 0 || !is_gone(pids[r]))) return false; /* one that is not known yet may be starting */
     return true;
 }
 
