@@ -5,14 +5,16 @@
  * agents' words, which lie in the run directory, or where there are no agents at the processes that it knows of. A rank
  * that died is named after 10 ms, one that is stopped after a second, as in collectives.
  */
+#include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "collectives/internal.h"
 
 static const uint64_t MS = 1000000;
 static const uint64_t LOOK_EVERY = 2, READ_EVERY = 50, DEAD_GRACE = 10, ORDER_GRACE = 1000, AWAY = 100, BROKEN_GRACE = 2000, BEAT_GRACE = 1000,
-                      STALL = 10000;
+                      STALL = 10000, GUARD_EVERY = 50;
 enum { FAR_AT_ONCE = 4 };
 
 /* A rank of the job, as far as it is known without a communicator. */
@@ -311,6 +313,46 @@ void yokei_handlers_restore(struct yokei_handlers *saved)
         if (saved->was[i] != MPI_ERRORS_ARE_FATAL && saved->was[i] != MPI_ERRORS_RETURN) PMPI_Errhandler_free(&saved->was[i]);
     }
 }
+
+/* ---- calls that block inside MPI ---- */
+
+static struct {
+    pthread_t thread;
+    atomic_bool ends;
+    bool runs;
+    char what[96];
+} guard;
+
+static void *keep_guard(void *unused)
+{
+    (void)unused;
+    while (!atomic_load(&guard.ends)) {
+        nanosleep(&(struct timespec){ .tv_nsec = (long)(GUARD_EVERY * MS) }, NULL);
+        pthread_mutex_lock(&yokei_process.lock);
+        const yoke_status status = yokei_roll_look(guard.what);
+        pthread_mutex_unlock(&yokei_process.lock);
+        if (status) fflush(NULL), _exit(yoke_status_exit_code(status));
+    }
+    return NULL;
+}
+
+void yokei_guard_begin(const char *what)
+{
+    if (!yokei_roll_begin() || roll.n == 1 || guard.runs) return;
+    yokei_text(guard.what, sizeof guard.what, "%s", what);
+    atomic_store(&guard.ends, false);
+    guard.runs = !pthread_create(&guard.thread, NULL, keep_guard, NULL);
+}
+
+void yokei_guard_end(void)
+{
+    if (!guard.runs) return;
+    atomic_store(&guard.ends, true);
+    pthread_join(guard.thread, NULL);
+    guard.runs = false;
+}
+
+/* ---- what MPI may still write to ---- */
 
 static struct yokei_kept {
     struct yokei_kept *next;

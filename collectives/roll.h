@@ -23,6 +23,12 @@ yoke_status yokei_roll_look(const char *what);
 yoke_status yokei_roll_fail(yoke_status status, int culprit, const char *text);
 /** Know of the ranks of the job; false: no memory. MPI is initialised. Called by the others where it was not. */
 bool yokei_roll_begin(void);
+/**
+ * Calls that block inside MPI, between the two: a thread looks at the ranks, and ends this process, its error recorded and its output flushed, when one dies
+ * or is stopped. For measurements of MPI itself.
+ */
+void yokei_guard_begin(const char *what);
+void yokei_guard_end(void);
 /** Memory that a pending request of MPI may still use: never freed, but reachable, so that leak checkers see that it is meant. */
 void yokei_keep(void *memory);
 /** MPI's own collectives report errors to the world's handler: have them returned on the world and on `parent` (NULL: none), and undo that. */
