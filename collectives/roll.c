@@ -14,7 +14,7 @@
 
 static const uint64_t MS = 1000000;
 static const uint64_t LOOK_EVERY = 2, READ_EVERY = 50, DEAD_GRACE = 10, ORDER_GRACE = 1000, AWAY = 100, BROKEN_GRACE = 2000, BEAT_GRACE = 1000,
-                      STALL = 10000, GUARD_EVERY = 50;
+                      DEFAULT_STALL = 10000, GUARD_EVERY = 50;
 enum { FAR_AT_ONCE = 4 };
 
 /* A rank of the job, as far as it is known without a communicator. */
@@ -33,6 +33,7 @@ static struct {
     struct entry *of; /* [n] */
     int n, self, next_far;
     bool has_agents;
+    uint64_t stall_ns;  /* for which the agent of a host that is down or cut off shows no life */
     char folder[4096];
 } roll;
 
@@ -44,6 +45,8 @@ bool yokei_roll_begin(void)
     PMPI_Comm_size(MPI_COMM_WORLD, &roll.n);
     yokei_text(roll.folder, sizeof roll.folder, "%s", folder && strlen(folder) < sizeof roll.folder ? folder : "");
     roll.has_agents = getenv("YOKE_SUPERVISOR") != NULL;
+    const char *stall = getenv("YOKE_STALL_MS");
+    roll.stall_ns = (stall && atoll(stall) > 0 ? (uint64_t)atoll(stall) : DEFAULT_STALL) * MS;
     roll.of = calloc((size_t)roll.n, sizeof roll.of[0]);
     return roll.of != NULL;
 }
@@ -111,7 +114,7 @@ static struct finding look_at(int r, bool may_leave, uint64_t now)
     if (file) found.verdict = yokei_flight_agent(file);
     struct yokei_agent_verdict *v = &found.verdict;
     if (v->state == YOKEI_AGENT_NONE) v->state = by_process(e, file, now);
-    if (file && e->far && !yokei_agent_gone(v->state) && yokei_beats_stand(&e->beats, file, now) > (STALL + BEAT_GRACE) * MS) v->state = YOKEI_AGENT_SILENT;
+    if (file && e->far && !yokei_agent_gone(v->state) && yokei_beats_stand(&e->beats, file, now) > roll.stall_ns + BEAT_GRACE * MS) v->state = YOKEI_AGENT_SILENT;
     const bool gone = yokei_agent_gone(v->state), away = now - e->looked_ns > AWAY * MS;
     if (!gone && v->state != YOKEI_AGENT_STOPPED) e->since_ns = 0;
     else if (!e->since_ns) e->since_ns = now;
