@@ -122,7 +122,8 @@ static struct finding look_at(int r, bool may_leave, uint64_t now)
     e->looked_ns = now;
     const uint64_t seen = now - e->since_ns;
     if (!e->since_ns) return found;
-    const bool in_order = v->pid && v->state == YOKEI_AGENT_DEAD && !v->signal && !v->exit_code;
+    /* Or it may have been: a process that is gone does not tell how, and a launcher without agents ends all ranks where it was not in order. */
+    const bool in_order = v->state == YOKEI_AGENT_DEAD && !v->signal && !v->exit_code;
     if (!gone) found.weight = yokei_stopped_for_long(v, seen, !e->far) ? HALTED : FINE;
     else if ((in_order && may_leave) || seen < (in_order ? ORDER_GRACE : DEAD_GRACE) * MS) found.weight = FINE;
     else if (v->pid && v->state == YOKEI_AGENT_DEAD && !v->signal) found.weight = file && atomic_load(&file->status) ? REPORTED : LEFT;

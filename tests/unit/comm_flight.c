@@ -372,6 +372,21 @@ static void processes(void **unused)
     assert_int_equal(yokei_process_state(child, NULL), 0);
 }
 
+/* A second after it was stopped, and not before somebody has watched it for a while. */
+static void a_stop_counts_after_a_second(void **unused)
+{
+    (void)unused;
+    const uint64_t ms = 1000000;
+    struct yokei_agent_verdict stopped = { .state = YOKEI_AGENT_STOPPED, .pid = 1, .signal = SIGSTOP, .age_ns = 900 * ms };
+    assert_false(yokei_stopped_for_long(&stopped, 800 * ms, true));
+    stopped.age_ns = 1100 * ms;
+    assert_true(yokei_stopped_for_long(&stopped, 300 * ms, true));
+    stopped.age_ns = 600000 * ms; /* whoever was stopped with it has just come back */
+    assert_false(yokei_stopped_for_long(&stopped, 100 * ms, true));
+    assert_false(yokei_stopped_for_long(&stopped, 900 * ms, false)); /* by another host's clock */
+    assert_true(yokei_stopped_for_long(&stopped, 1100 * ms, false));
+}
+
 static void texts(void **unused)
 {
     (void)unused;
@@ -381,6 +396,19 @@ static void texts(void **unused)
     assert_ok(yokei_flight_create_memory(0, &fd, &file));
     yokei_flight_describe(file, true, text, sizeof text);
     assert_string_equal(text, "before its first collective");
+    atomic_store(&file->state, YOKEI_RANK_STARTING);
+    yokei_flight_describe(file, true, text, sizeof text);
+    assert_string_equal(text, "starting MPI");
+    assert_true(yokei_flight_starting(file));
+    strcpy(file->comm_name, "control");
+    atomic_store(&file->state, YOKEI_RANK_MEETING);
+    yokei_flight_describe(file, true, text, sizeof text);
+    assert_string_equal(text, "waiting for the others to make its first communicator, \"control\"");
+    assert_true(yokei_flight_starting(file));
+    atomic_store(&file->n_comms, 1);
+    yokei_flight_describe(file, true, text, sizeof text);
+    assert_string_equal(text, "waiting for the others to make the communicator \"control\"");
+    assert_false(yokei_flight_starting(file)); /* a rank may be late for that for as long as it likes */
     atomic_store(&file->kind, YOKEI_BROADCAST);
     atomic_store(&file->sequence, 17);
     atomic_store(&file->step, 3);
@@ -415,6 +443,7 @@ int main(void)
         cmocka_unit_test(who_reports_is_not_to_blame),
         cmocka_unit_test(the_odd_call_is_to_blame),
         cmocka_unit_test(a_lost_rank_is_no_cause), cmocka_unit_test(fates),
+        cmocka_unit_test(a_stop_counts_after_a_second),
         cmocka_unit_test(copies_are_clean),
         cmocka_unit_test(processes),
         cmocka_unit_test(texts),
