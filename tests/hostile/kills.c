@@ -44,7 +44,7 @@ struct job {
 
 struct trial {
     enum phase phase;
-    int signal, rank;
+    int signal, rank, after; /* after: saves that are to be there before the one in which it is harmed */
     double delay, named, others, ended; /* seconds: into the phase; from the signal on, -1: not */
     bool apart;                         /* the rank had ended already */
     int n_saved;
@@ -53,7 +53,7 @@ struct trial {
 static char work[200];
 static const char *yoke;
 static double reference[MOST_RANKS + 1][N_PHASES]; /* seconds of each phase of a run without faults; 0 ranks: not done */
-static int n_tests, n_failed;
+static int n_tests, n_failed, n_resumed;
 
 static double now(void) { return (double)yokei_now_ns() * 1e-9; }
 
@@ -188,13 +188,13 @@ static int saved(const char *folder, bool *begun_out)
     return n;
 }
 
-static bool has_come(struct job *j, enum phase phase, int rank)
+static bool has_come(struct job *j, enum phase phase, int rank, int after)
 {
     bool begun = false;
     if (phase == STARTING) return pid_of(j, rank) > 0;
     if (phase == SETTING_UP) return record(j, rank) && j->files[rank]->pid > 0;
     if (phase == STEPPING) return lines_of(j->run, "metrics.jsonl") > 0;
-    if (phase == SAVING) return saved(j->save, &begun) > 0 || begun;
+    if (phase == SAVING) return saved(j->save, &begun) > after || (saved(j->save, &begun) == after && (begun || after));
     return saved(j->save, &begun) >= STEPS / SAVE_EVERY;
 }
 
@@ -205,7 +205,7 @@ static bool measure(struct job *j, double seconds[N_PHASES])
     const double until = now() + LIMIT;
     bool begun;
     for (int p = 0; now() < until;) {
-        while (p < N_PHASES && has_come(j, (enum phase)p, 0)) at[p++] = now();
+        while (p < N_PHASES && has_come(j, (enum phase)p, 0, 0)) at[p++] = now();
         if (!first_saved && saved(j->save, &begun) > 0) first_saved = now();
         if (has_ended(j)) break;
         usleep(500);
@@ -251,7 +251,7 @@ static void harm(struct job *j, struct trial *t)
     bool begun = false;
     int pids[MOST_RANKS] = { 0 };
     const double until = now() + LIMIT;
-    while (!has_come(j, t->phase, t->rank) && !has_ended(j) && now() < until) usleep(500);
+    while (!has_come(j, t->phase, t->rank, t->after) && !has_ended(j) && now() < until) usleep(500);
     for (const double at = now() + t->delay; now() < at && !has_ended(j);) usleep(200);
     for (int r = 0; r < j->n_ranks; r++) pids[r] = pid_of(j, r);
     t->n_saved = saved(j->save, &begun);
@@ -315,7 +315,7 @@ static const char *look_at_saves(const struct job *j, const struct trial *t, con
     if (n < t->n_saved) return "a checkpoint that was there is gone";
     if (!n) return NULL;
     if (run((char *[]){ (char *)(uintptr_t)yoke, "ckpt", "verify", (char *)(uintptr_t)j->save, NULL })) return "the newest checkpoint is not whole";
-    if (!goes_on || n == STEPS / SAVE_EVERY) return NULL;
+    if (!goes_on) return NULL;
     struct job next = { 0 };
     snprintf(again, sizeof again, "%s-again", name);
     start_training(&next, j->n_ranks, again, j->save);
@@ -385,11 +385,14 @@ static bool try_once(struct trial *t, int number, double bound)
     start_training(&j, n_ranks, name, NULL);
     harm(&j, t);
     const char *why = judge(&j, t, bound);
-    const bool goes_on = !why && !t->apart && (t->phase == SAVING || t->phase == STEPPING) && number % 3 == 0;
+    bool begun = false;
+    const int n_saved = saved(j.save, &begun);
+    const bool goes_on = !why && !t->apart && n_saved > 0 && n_saved < STEPS / SAVE_EVERY && 5 * n_resumed <= number;
+    n_resumed += goes_on;
     if (!why) why = look_at_saves(&j, t, name, goes_on);
     say(!why, "rank %d of %d %s at %.2f of %s%s: named after %.3f s, the others gone after %.3f s, the end after %.3f s; %d saved%s%s%s", t->rank, n_ranks,
         t->signal == SIGKILL ? "killed" : "stopped", part, phase_names[t->phase], t->apart ? ", when it had ended" : "", t->named, t->others, t->ended,
-        t->n_saved, goes_on && t->n_saved ? ", resumed" : "", why ? "; " : "", why ? why : "");
+        t->n_saved, goes_on ? ", resumed to the same bits" : "", why ? "; " : "", why ? why : "");
     if (why) show_errors(&j);
     end_job(&j);
     remove_tree(j.run);
@@ -479,7 +482,8 @@ int main(int argc, char **argv)
         for (int i = 0; i < n; i++) {
             const bool stops = done[0] == n_kills || (i % 2 && done[1] < n - n_kills);
             trials[i].signal = stops ? SIGSTOP : SIGKILL;
-            trials[i].phase = (enum phase)(done[stops]++ % N_PHASES);
+            trials[i].phase = (enum phase)(done[stops] % N_PHASES);
+            trials[i].after = done[stops]++ < N_PHASES ? 1 : (int)draw(STEPS / SAVE_EVERY);
             try_once(&trials[i], i + 1, bound[stops]);
         }
     for (int phase = -1; phase < N_PHASES && trials; phase++) summarise(trials, n, SIGKILL, phase), summarise(trials, n, SIGSTOP, phase);
