@@ -263,6 +263,17 @@ uint64_t yokei_beats_stand(struct yokei_beats *beats, const struct yokei_flight_
     return now - beats->since_ns;
 }
 
+bool yokei_flight_ended_badly(const char *folder, int rank, int *signal_out, int *code_out)
+{
+    const struct yokei_flight_file *file;
+    if (yokei_flight_open(folder, rank, &file)) return false;
+    const struct yokei_agent_verdict word = yokei_flight_agent(file);
+    yokei_flight_close(file);
+    *signal_out = word.signal;
+    *code_out = word.exit_code;
+    return word.state == YOKEI_AGENT_DEAD && (word.signal || word.exit_code);
+}
+
 bool yokei_stopped_for_long(const struct yokei_agent_verdict *verdict, uint64_t seen_ns, bool here)
 {
     static const uint64_t SINCE_NS = 1000000000, SEEN_NS = 250000000;

@@ -216,6 +216,9 @@ static inline bool yokei_agent_gone(enum yokei_agent_state state)
  */
 bool yokei_stopped_for_long(const struct yokei_agent_verdict *verdict, uint64_t seen_ns, bool here);
 
+/** Whether the rank died by a signal, or ended with a code, by its agent's word in that folder. */
+bool yokei_flight_ended_badly(const char *folder, int rank, int *signal_out, int *code_out);
+
 /** "died by signal 9 (Killed)", "exited with code 3", "was stopped by signal 19 (Stopped (signal))", "was ended", "runs". */
 void yokei_agent_verdict_text(const struct yokei_agent_verdict *verdict, char *text_out, size_t bytes);
 

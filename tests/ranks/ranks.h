@@ -12,10 +12,10 @@
 
 #include <yoke/comm.h>
 
-#include "collectives/flight.h"
 #include "core/base/base.h"
 
 bool yokei_finalize_was_left(void); /* of collectives/internal.h */
+bool yokei_flight_ended_badly(const char *folder, int rank, int *signal_out, int *code_out); /* of collectives/flight.h */
 
 static int ranks_rank, ranks_size, ranks_n_checks, ranks_n_failed;
 static MPI_Comm ranks_world;
@@ -86,14 +86,8 @@ static inline void ranks_abandon(const char *format, ...)
 static inline int ranks_ended(int *signal_out, int *code_out)
 {
     const char *folder = getenv("RANKS_RUN_DIR");
-    for (int r = 0; folder && r < ranks_size; r++) {
-        const struct yokei_flight_file *file;
-        if (yokei_flight_open(folder, r, &file)) continue;
-        const struct yokei_agent_verdict word = yokei_flight_agent(file);
-        yokei_flight_close(file);
-        *signal_out = word.signal, *code_out = word.exit_code;
-        if (word.state == YOKEI_AGENT_DEAD && (word.signal || word.exit_code)) return r;
-    }
+    for (int r = 0; folder && r < ranks_size; r++)
+        if (yokei_flight_ended_badly(folder, r, signal_out, code_out)) return r;
     return -1;
 }
 
