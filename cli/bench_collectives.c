@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "collectives/roll.h"
 #include "core/base/base.h"
 
 enum { MOST_LIST = 16 };
@@ -376,8 +377,10 @@ static yoke_status run(struct bench *b, const struct cli_options *o)
     yoke_status status = open_sides(b, o);
     if (!status) status = look_at_hosts(b);
     if (!status) status = allocate(b);
+    yokei_guard_begin("yoke bench: MPI's own collectives");
     if (!status && !b->one_host) status = bench_links(MPI_COMM_WORLD, b->control, b->host_of, &b->link_rate);
     if (!status) status = all_lines(b, &table, &n_wrong);
+    yokei_guard_end();
     drop(b);
     bench_table_end(&table, b->size, !status && b->rank == 0);
     if (status) return status; /* after a fault nothing can be taken down together */

@@ -8,6 +8,7 @@
 #include <yoke/comm.h>
 
 #include "collectives/flight.h"
+#include "collectives/roll.h"
 #include "core/base/base.h"
 
 static int number(const char *variable)
@@ -34,6 +35,17 @@ static yoke_status check_size(int size, bool *heard_out)
     return YOKE_OK;
 }
 
+/* MPI's broadcast from rank 0; a rank that dies meanwhile is named. What MPI may still write to after an error is kept. */
+static yoke_status broadcast(void *data, int bytes)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+    const int code = PMPI_Ibcast(data, bytes, MPI_BYTE, 0, MPI_COMM_WORLD, &request);
+    const yoke_status status = yokei_mpi_finish(&request, code, &(struct yokei_mpi_wait){ .comm = MPI_COMM_WORLD, .what = "the ranks' first words",
+                                                                                          .call = "MPI_Ibcast", .timeout_ms = YOKE_NO_TIMEOUT });
+    if (status) yokei_keep(data);
+    return status;
+}
+
 /* Rank 0's verdict on the options, its text when that is an error, and the options themselves. */
 static yoke_status share_options(struct cli_context *context, yoke_status status, struct cli_options *mine,
                                  struct cli_options **options_out, bool *heard_out)
@@ -41,23 +53,26 @@ static yoke_status share_options(struct cli_context *context, yoke_status status
     void *block = NULL;
     size_t bytes = 0;
     if (context->rank == 0 && !status) status = cli_options_pack(mine, &block, &bytes);
-    int64_t head[2] = { status, (int64_t)bytes };
-    if (PMPI_Bcast(head, 2, MPI_INT64_T, 0, MPI_COMM_WORLD)) return yoke_fail(YOKE_EBACKEND, "MPI: cannot broadcast the options");
-    if (head[0]) {
+    int64_t *head = calloc(2, sizeof *head);
+    if (!head) {
+        free(block);
+        return yoke_fail(YOKE_ENOMEM, "no memory for options");
+    }
+    head[0] = status, head[1] = (int64_t)bytes;
+    YOKE_TRY(broadcast(head, 2 * (int)sizeof *head));
+    const yoke_status first = (yoke_status)head[0];
+    bytes = (size_t)head[1];
+    free(head);
+    if (first) {
         free(block);
         *heard_out = context->rank > 0;
-        return context->rank ? yoke_fail((yoke_status)head[0], "rank 0 could not read its options") : status;
+        return context->rank ? yoke_fail(first, "rank 0 could not read its options") : status;
     }
-    if (context->rank == 0) {
-        PMPI_Bcast(block, (int)bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
-        free(block);
-        *options_out = mine;
-        return YOKE_OK;
-    }
-    block = malloc((size_t)head[1]);
+    if (context->rank) block = malloc(bytes);
     if (!block) return yoke_fail(YOKE_ENOMEM, "no memory for options");
-    PMPI_Bcast(block, (int)head[1], MPI_BYTE, 0, MPI_COMM_WORLD);
-    status = cli_options_unpack(block, (size_t)head[1], options_out);
+    YOKE_TRY(broadcast(block, (int)bytes));
+    if (context->rank) status = cli_options_unpack(block, bytes, options_out);
+    else *options_out = mine;
     free(block);
     return status;
 }

@@ -186,6 +186,7 @@ static yoke_status set_up(const struct cli_context *context, struct yokei_parity
     gradients.name = "layouts";
     control.name = "control";
     YOKE_TRY(yoke_comm_create(MPI_COMM_WORLD, c->device, &gradients, &c->comm));
+    YOKE_TRY(yoke_comm_error(c->comm)); /* a rank may have failed in the last steps of making it */
     return yoke_comm_create(MPI_COMM_WORLD, NULL, &control, &c->control);
 }
 

@@ -75,6 +75,7 @@ static yoke_status open_device(struct sampler *s)
     activations.name = "activations";
     control.name = "control";
     YOKE_TRY(yoke_comm_create(MPI_COMM_WORLD, s->device, &activations, &s->comm));
+    YOKE_TRY(yoke_comm_error(s->comm)); /* a rank may have failed in the last steps of making it */
     return yoke_comm_create(MPI_COMM_WORLD, NULL, &control, &s->control);
 }
 

@@ -22,7 +22,11 @@
 #define TICK_MS 20
 #define SILENT_SECONDS 2      /* more than its peers give the host of a rank, so that they speak first */
 #define FAR_SECONDS 0.1       /* between two looks at the record of a rank of another host */
-#define OUTSIDER_SECONDS 1    /* for a rank that cannot notice that another failed */
+#define BLIND_SECONDS 0.1     /* for a rank that cannot notice that another failed */
+#define OUTSIDER_SECONDS 1    /* for one that has not begun a collective, and may be about to notice it */
+#define TOLD_SECONDS 0.3      /* after which a death is said, if the job runs on */
+#define HALT_SECONDS 1.5      /* and that a rank is stopped */
+#define AWAY_SECONDS 0.2      /* without a look: it was perhaps yoke run that was stopped, with its ranks */
 #define LEAVE_SECONDS 5
 #define STALL_SECONDS 10      /* unless YOKE_STALL_MS says otherwise, as for the ranks */
 
@@ -108,7 +112,7 @@ static void look_at_record(struct cli_job *job, int r)
         verdict.state = YOKEI_AGENT_SILENT;
     if (verdict.state == YOKEI_AGENT_LOST && job->lost_agent < 0 && !job->interrupted) job->lost_agent = r;
     if (verdict.state == YOKEI_AGENT_ALIVE && rank->rank_fd < 0 && rank->agent_fd >= 0) rank->rank_fd = wait_for_end(job, verdict.pid);
-    if (yokei_agent_gone(verdict.state)) rank->ended_at = job->n_ended;
+    if (yokei_agent_gone(verdict.state)) rank->ended_at = job->n_ended, rank->ended_when = now();
     if (verdict.state == YOKEI_AGENT_ENDED) {
         rank->abandoned = !rank->killed && !job->interrupted;
         rank->killed = true;
@@ -172,6 +176,13 @@ static bool is_outsider(const struct cli_rank_watch *rank)
     return !rank->record || atomic_load(&rank->record->state) == YOKEI_RANK_UNBORN || !atomic_load(&rank->record->n_operations);
 }
 
+/* Inside MPI's start or end, or before it, where nothing of ours looks after the others. */
+static bool is_blind(const struct cli_rank_watch *rank)
+{
+    const uint32_t state = rank->record ? atomic_load(&rank->record->state) : YOKEI_RANK_UNBORN;
+    return state == YOKEI_RANK_UNBORN || state == YOKEI_RANK_STARTING || (state == YOKEI_RANK_LEFT && atomic_load(&rank->record->at_launcher));
+}
+
 /* After the first failure: who cannot notice it is ended soon, the others when their time is up. */
 static void end_the_rest(struct cli_job *job, double since_failure)
 {
@@ -184,7 +195,8 @@ static void end_the_rest(struct cli_job *job, double since_failure)
         const struct cli_rank_watch *rank = &job->ranks[r];
         if (rank->ended_at >= 0 || rank->killed) continue;
         bool stopped = rank->verdict.state == YOKEI_AGENT_STOPPED && !others_run;
-        if (stopped || since_failure > job->grace || (is_outsider(rank) && since_failure > OUTSIDER_SECONDS)) kill_rank(job, r);
+        const double given = is_blind(rank) ? BLIND_SECONDS : is_outsider(rank) ? OUTSIDER_SECONDS : job->grace;
+        if (stopped || since_failure > YOKE_MIN(given, job->grace)) kill_rank(job, r);
     }
 }
 
@@ -201,23 +213,47 @@ static bool only_stopped_remain(const struct cli_job *job)
 }
 
 /*
- * A rank that is stopped while others run. Who is in a collective with it says so by itself; who waits for it inside MPI
- * (at the start, or to make a communicator) cannot, so in the end we do. A job that is stopped as a whole is left alone.
+ * A rank that is stopped while others run. Who is in a collective with it, or makes a communicator, says so by itself; who waits for it inside
+ * MPI's start or end cannot, so we do. A job that is stopped as a whole is left alone.
  */
 static void end_stopped(struct cli_job *job, double stall)
 {
-    bool starting = false, others_run = false;
+    bool starting = false, blind = false, others_run = false;
     for (int r = 0; r < job->n_ranks; r++) {
         const struct cli_rank_watch *rank = &job->ranks[r];
         if (rank->ended_at >= 0 || rank->stopped_at) continue;
         others_run = true;
         starting = starting || is_outsider(rank);
+        blind = blind || (is_blind(rank) && rank->record && (atomic_load(&rank->record->state) == YOKEI_RANK_STARTING || atomic_load(&rank->record->at_launcher)));
     }
     for (int r = 0; r < job->n_ranks && others_run; r++) {
-        const struct cli_rank_watch *rank = &job->ranks[r];
+        struct cli_rank_watch *rank = &job->ranks[r];
         if (rank->ended_at >= 0 || rank->killed || !rank->stopped_at) continue;
-        if (now() - rank->stopped_at > (starting ? stall : 3 * stall)) kill_rank(job, r);
+        const double seen = now() - rank->stopped_at;
+        if (seen > HALT_SECONDS && !rank->told) rank->told = true, cli_tell_of(job, r);
+        if (seen > (starting ? stall : 3 * stall) || (blind && yokei_stopped_for_long(&rank->verdict, (uint64_t)(seen * 1e9), rank->here))) kill_rank(job, r);
     }
+}
+
+/* Somebody may wait for the name while the others take their time to end. */
+static void tell_of_the_dead(struct cli_job *job)
+{
+    for (int r = 0; r < job->n_ranks; r++) {
+        struct cli_rank_watch *rank = &job->ranks[r];
+        if (rank->told || !cli_rank_failed(rank) || !rank->verdict.signal || (double)rank->verdict.age_ns * 1e-9 + now() - rank->ended_when < TOLD_SECONDS) continue;
+        rank->told = true;
+        cli_tell_of(job, r);
+        return;
+    }
+}
+
+/* Time in which we did not look does not count for how long a rank is stopped. */
+static void count_time(struct cli_job *job)
+{
+    const double away = job->looked_at > 0 ? now() - job->looked_at : 0;
+    job->looked_at = now();
+    for (int r = 0; r < job->n_ranks && away > AWAY_SECONDS; r++)
+        if (job->ranks[r].stopped_at) job->ranks[r].stopped_at = now();
 }
 
 /* Ranks that were left out and run on, stuck or stopped, when all the others have ended: nobody waits for them. */
@@ -322,7 +358,9 @@ void cli_supervise(struct cli_job *job)
         wait_for_news(job, signals);
         if (signals >= 0) take_signals(job, signals);
         look_at_launcher(job);
+        count_time(job);
         look(job);
+        tell_of_the_dead(job);
         if (forgive(job)) failed_at = 0;
         end_forgiven(job);
         if (job->n_ended == job->n_ranks || job->refused[0]) break;

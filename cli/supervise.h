@@ -26,6 +26,8 @@ struct cli_rank_watch {
     bool stopped;      /* … while it was stopped by verdict.signal */
     bool forgiven;     /* the others went on without it: yoke_comm_shrink */
     double stopped_at; /* when we saw that it was stopped, 0: it runs */
+    double ended_when; /* when we saw that it had ended */
+    bool told;         /* cli_tell_of */
 };
 
 struct cli_job {
@@ -48,6 +50,7 @@ struct cli_job {
     int n_told;          /* ends of ranks that it told of */
     int lost_agent;      /* rank whose agent was the first to vanish, -1: none */
     int n_ended;
+    double looked_at;    /* when the supervisor looked at all ranks last */
     char refused[1024];
     struct cli_rank_watch *ranks;
 };
@@ -56,6 +59,8 @@ struct cli_job {
 void cli_supervise(struct cli_job *job);
 /** Who the start of the job waits for, or where: "ranks 2, 3 on host b have not come up". */
 const char *cli_start_text(const struct cli_job *job, char *out, size_t bytes);
+/** Say at once that a rank died or is stopped, and what follows; the error comes when the job has ended. */
+void cli_tell_of(const struct cli_job *job, int r);
 /** What it came to: YOKE_OK, or one error that names the rank at fault. */
 yoke_status cli_verdict(const struct cli_job *job);
 /** Whether the rank ended badly by itself, and the others did not go on without it. */

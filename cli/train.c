@@ -247,6 +247,7 @@ static yoke_status open_communicators(const struct cli_context *context, struct 
     /* YOKE_SHARES is --shares here, and deals the batch. */
     gradients.shares = control.shares = t->plan.comm_shares[0] ? t->plan.comm_shares : "auto";
     YOKE_TRY(yoke_comm_create(MPI_COMM_WORLD, t->device, &gradients, &t->comm));
+    YOKE_TRY(yoke_comm_error(t->comm)); /* a rank may have failed in the last steps of making it */
     YOKE_TRY(yoke_comm_create(MPI_COMM_WORLD, NULL, &control, &t->control));
     struct yoke_comm_plan explained;
     YOKE_TRY(yoke_comm_explain(t->comm, "all_reduce", 1, YOKE_F32, YOKE_SUM, &explained));

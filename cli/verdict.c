@@ -140,6 +140,16 @@ static yoke_status died(const struct cli_job *job, int r)
     return yoke_fail(YOKE_EDEAD, "%s %s%s%s%s%s", name, how, what[0] ? ", " : "", what, others, kept(job, where, sizeof where));
 }
 
+void cli_tell_of(const struct cli_job *job, int r)
+{
+    char name[256], how[256];
+    const struct cli_rank_watch *rank = &job->ranks[r];
+    name_of(job, r, name, sizeof name);
+    yokei_agent_verdict_text(&rank->verdict, how, sizeof how);
+    if (rank->ended_at < 0) cli_warn("%s %s; the job ends when the others wait for it, unless `kill -CONT %d` lets it go on", name, how, rank->verdict.pid);
+    else cli_warn("%s %s; the others are given %.0f s (--grace) to end", name, how, job->grace);
+}
+
 static yoke_status failed(const struct cli_job *job, int r)
 {
     const struct cli_rank_watch *rank = &job->ranks[r];

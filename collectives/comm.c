@@ -140,6 +140,7 @@ static yoke_status make_lanes(yoke_comm *comm)
         comm->lane_list[i] = lane;
         lane->acc = aligned_alloc(64, comm->chunk_bytes);
         if (!lane->acc) return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory for %zu bytes", comm->chunk_bytes);
+        yokei_hold(comm->chunk_bytes);
         YOKE_TRY(yokei_mpi_lane_begin(comm, lane, sizeof(struct yokei_header) + comm->chunk_bytes));
     }
     return YOKE_OK;
@@ -150,6 +151,7 @@ static void free_lane(yoke_comm *comm, struct yokei_lane *lane)
     if (!lane) return;
     yokei_mpi_lane_end(comm, lane);
     yokei_stage_free(comm, lane);
+    if (lane->acc) yokei_let_go(comm->chunk_bytes);
     free(lane->acc);
 }
 
@@ -212,6 +214,8 @@ void yokei_comm_record(const yoke_comm *comm)
     struct yokei_flight_comm *entry = &file->comms[n % YOKEI_FLIGHT_COMMS];
     *entry = (struct yokei_flight_comm){ .uid = comm->uid, .rank = comm->rank, .size = comm->size };
     memcpy(entry->name, comm->name, sizeof entry->name);
+    /* A rank that went on after an error, by a communicator that works, has that error no more. */
+    if (!atomic_load(&comm->error) && atomic_load(&file->state) != YOKEI_RANK_FAILED) atomic_store(&file->status, YOKE_OK), atomic_store(&file->culprit, -1);
     if (!n) yokei_text(file->device, sizeof file->device, "%s", comm->device ? yoke_device_info(comm->device)->spec : "host");
     atomic_store_explicit(&file->n_comms, n + 1, memory_order_release);
 }
@@ -285,10 +289,12 @@ static yoke_status create(MPI_Comm mpi_comm, yoke_device *device, const struct y
     yoke_comm *comm = NULL;
     struct yokei_flight_file *file = yokei_process.flight;
     yoke_status status = yokei_comm_new(rank, size, device, config, &comm);
-    const bool first = !atomic_load(&file->n_comms) && atomic_load(&file->state) == YOKEI_RANK_OUTSIDE;
-    if (first) atomic_store_explicit(&file->state, YOKEI_RANK_MEETING, memory_order_release);
+    if (atomic_load(&file->state) != YOKEI_RANK_FAILED) {
+        memcpy(file->comm_name, comm ? comm->name : "", comm ? sizeof file->comm_name : 1);
+        atomic_store_explicit(&file->state, YOKEI_RANK_MEETING, memory_order_release);
+    }
     if (comm) status = yokei_comm_enter(comm, yokei_setup(comm, mpi_comm, status), comm_out);
-    if (first) atomic_store_explicit(&file->state, YOKEI_RANK_OUTSIDE, memory_order_release);
+    if (atomic_load(&file->state) == YOKEI_RANK_MEETING) atomic_store_explicit(&file->state, YOKEI_RANK_OUTSIDE, memory_order_release);
     return status;
 }
 
@@ -392,6 +398,20 @@ static void send_at_once(void)
     if (!any) setenv("UCX_RNDV_THRESH", "512k", 0);
 }
 
+/* MPI's start, in which a rank waits for the others where no verdict reaches it: its record says so to yoke run, which ends it when another dies. */
+static int start_mpi(int *level_out)
+{
+    const char *folder = getenv("YOKE_RUN_DIR"), *rank = getenv("PMI_RANK");
+    struct yokei_flight_file *file = NULL;
+    if (folder && *folder && rank && getenv("YOKE_SUPERVISOR") && yokei_flight_create(folder, atoi(rank), false, &file)) file = NULL;
+    if (file && atomic_load(&file->state) != YOKEI_RANK_UNBORN) yokei_flight_close(file), file = NULL;
+    if (file) atomic_store_explicit(&file->state, YOKEI_RANK_STARTING, memory_order_release);
+    const int code = PMPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, level_out);
+    if (file) atomic_store_explicit(&file->state, YOKEI_RANK_UNBORN, memory_order_release);
+    yokei_flight_close(file);
+    return code;
+}
+
 yoke_status yoke_mpi_start(MPI_Comm *world_out)
 {
     if (!world_out) return yoke_fail(YOKE_EINVAL, "yoke_mpi_start: a NULL argument");
@@ -403,7 +423,7 @@ yoke_status yoke_mpi_start(MPI_Comm *world_out)
         YOKE_TRY(yokei_make_room(ranks ? atoi(ranks) : 1, note, sizeof note));
         if (*note && (!rank || !atoi(rank))) yoke_log(YOKE_LOG_WARN, "%s", note);
         send_at_once();
-        const int code = PMPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
+        const int code = start_mpi(&level);
         if (code) return yoke_fail(YOKE_EBACKEND, "MPI_Init_thread failed with code %d", code);
     }
     PMPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -420,25 +440,27 @@ yoke_status yoke_mpi_start(MPI_Comm *world_out)
  * MPICH's finalisation may hang when a connection between two ranks is still being made and one of them has stopped
  * looking at the network. So all ranks meet first, and look for a moment longer. (It helps; it is not enough.)
  */
-static void quieten(void)
+static yoke_status quieten(void)
 {
     static const uint64_t LONGER_NS = 20000000;
     struct yokei_wait wait;
+    struct yokei_handlers saved;
+    yoke_status status = YOKE_OK;
     yokei_wait_init(&wait, YOKEI_WAIT_YIELD, 1, 1);
-    for (int round = 0; round < 2; round++) {
-        MPI_Request request;
-        if (PMPI_Ibarrier(MPI_COMM_WORLD, &request)) return;
-        int complete = 0, found = 0;
-        uint64_t since = 0;
-        while (!since || yokei_now_ns() - since < LONGER_NS) {
-            if (complete)
-                PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE);
-            else if (PMPI_Test(&request, &complete, MPI_STATUS_IGNORE))
-                return;
-            if (complete && !since) since = yokei_now_ns();
+    yokei_handlers_set(&saved, NULL);
+    for (int round = 0; round < 2 && !status; round++) {
+        MPI_Request request = MPI_REQUEST_NULL;
+        int found = 0;
+        const int code = PMPI_Ibarrier(MPI_COMM_WORLD, &request);
+        status = yokei_mpi_finish(&request, code, &(struct yokei_mpi_wait){ .comm = MPI_COMM_WORLD, .what = "yoke_mpi_stop", .call = "MPI_Ibarrier",
+                                                                            .timeout_ms = YOKE_NO_TIMEOUT });
+        for (const uint64_t since = yokei_now_ns(); !status && yokei_now_ns() - since < LONGER_NS;) {
+            PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE);
             yokei_wait_idle(&wait);
         }
     }
+    yokei_handlers_restore(&saved);
+    return status;
 }
 
 /*
@@ -475,6 +497,21 @@ static void leave(int code, void *unused)
     _exit(code);
 }
 
+/* Whether MPI_Finalize has returned, by now or within `ns` nanoseconds. */
+static bool finalizer_ended(long ns)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += ns;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&finalizer.lock);
+    while (!finalizer.ended && pthread_cond_timedwait(&finalizer.wake, &finalizer.lock, &until) != ETIMEDOUT) {}
+    const bool ended = finalizer.ended;
+    pthread_mutex_unlock(&finalizer.lock);
+    return ended;
+}
+
 static yoke_status finalize_in_time(void)
 {
     pthread_t thread;
@@ -483,21 +520,21 @@ static yoke_status finalize_in_time(void)
         const int code = PMPI_Finalize();
         return code ? yoke_fail(YOKE_EBACKEND, "MPI_Finalize failed") : YOKE_OK;
     }
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += FINALIZE_SECONDS;
-    pthread_mutex_lock(&finalizer.lock);
-    while (!finalizer.ended && pthread_cond_timedwait(&finalizer.wake, &finalizer.lock, &until) != ETIMEDOUT) {}
-    const bool ended = finalizer.ended;
-    pthread_mutex_unlock(&finalizer.lock);
+    const uint64_t begin = yokei_now_ns();
+    yoke_status status = YOKE_OK;
+    bool ended = false;
+    while (!ended && !status && yokei_now_ns() - begin < FINALIZE_SECONDS * 1000000000ull) {
+        ended = finalizer_ended(10000000);
+        if (!ended) status = yokei_roll_look("yoke_mpi_stop: MPI_Finalize");
+    }
     if (ended) {
         pthread_join(thread, NULL);
         return finalizer.code ? yoke_fail(YOKE_EBACKEND, "MPI_Finalize failed") : YOKE_OK;
     }
     finalizer.left = true;
-    yoke_log(YOKE_LOG_WARN, "MPI_Finalize did not return within %d s, after all ranks had done: going on without it", FINALIZE_SECONDS);
+    if (!status) yoke_log(YOKE_LOG_WARN, "MPI_Finalize did not return within %d s, after all ranks had done: going on without it", FINALIZE_SECONDS);
     on_exit(leave, NULL);
-    return YOKE_OK;
+    return status;
 }
 
 yoke_status yoke_mpi_stop(void)
@@ -508,7 +545,9 @@ yoke_status yoke_mpi_stop(void)
     if (!initialised || finalised || yokei_process.faulted) return YOKE_OK;
     if (yokei_process.comms) return yoke_fail(YOKE_EBUSY, "yoke_mpi_stop: communicators still live: destroy them first");
     if (yokei_process.left) return YOKE_OK;
-    quieten();
-    yokei_process.left = yokei_leave_launcher();
+    const yoke_status status = quieten();
+    if (status == YOKE_EBACKEND) return YOKE_OK; /* MPI's connections are broken, and nobody died: nothing is left to be said over them */
+    YOKE_TRY(status);
+    YOKE_TRY(yokei_leave_launcher(&yokei_process.left));
     return yokei_process.left ? YOKE_OK : finalize_in_time();
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs that call MPI_Finalize themselves between hosts. That of MPICH 4.0 does not always return there (see leave.c). MPI deletes the
- * attributes of MPI_COMM_SELF before it does anything else in MPI_Finalize, so ours tells that this rank has come there, and starts a
- * thread that watches. When all ranks have come there and some are not out of it after a while, nothing of the job is left to wait
+ * Programs that call MPI_Finalize themselves. It waits for all ranks, also for one that died; and between hosts that of MPICH 4.0 does not
+ * always return (see leave.c). MPI deletes the attributes of MPI_COMM_SELF before it does anything else in MPI_Finalize, so ours tells
+ * that this rank has come there, and starts a thread that watches. When a rank died or is stopped, the thread records who, and ends the process
+ * with that error's code. When all ranks of several hosts have come there and some are not out of it after a while, nothing of the job is left to wait
  * for, and the thread ends the process with code 0, its output flushed. What the program would do after MPI_Finalize is not done.
  * Only under yoke run: any other launcher would take that for a death, and only there all records can be seen.
  */
@@ -16,9 +17,9 @@
 
 #include "collectives/internal.h"
 
-enum { FINALIZE_SECONDS = 5 };
+enum { FINALIZE_SECONDS = 5, LOOK_MS = 20, READ_EVERY = 12 };
 
-static bool installed, by_yoke;
+static bool installed, by_yoke, is_far;
 
 void yokei_finalize_is_ours(void) { by_yoke = true; }
 
@@ -39,11 +40,13 @@ static void *watch_finalize(void *argument)
     struct yokei_flight_file *file = argument; /* mapped to the end */
     uint64_t since = 0;
     int finalised = 0;
-    for (;;) {
-        nanosleep(&(struct timespec){ .tv_nsec = 250000000 }, NULL);
+    for (int turn = 1;; turn++) {
+        nanosleep(&(struct timespec){ .tv_nsec = LOOK_MS * 1000000 }, NULL);
         PMPI_Finalized(&finalised);
         if (finalised) return NULL;
-        if (!since && all_finalize()) since = yokei_now_ns();
+        const yoke_status status = yokei_roll_look("MPI_Finalize");
+        if (status) fflush(NULL), _exit(yoke_status_exit_code(status));
+        if (is_far && !since && turn % READ_EVERY == 0 && all_finalize()) since = yokei_now_ns();
         if (since && yokei_now_ns() - since > FINALIZE_SECONDS * 1000000000ull) break;
     }
     atomic_store(&file->finalizing, YOKEI_FINALIZE_LEFT); /* yoke run says it */
@@ -70,7 +73,8 @@ void yokei_finalize_watch(void)
 {
     const char *here = getenv("MPI_LOCALNRANKS"), *all = getenv("PMI_SIZE");
     int key = MPI_KEYVAL_INVALID;
-    if (installed || !getenv("YOKE_SUPERVISOR") || !yokei_process.run_dir[0] || !here || !all || atoi(here) >= atoi(all)) return;
+    if (installed || !getenv("YOKE_SUPERVISOR") || !yokei_process.run_dir[0] || !here || !all || atoi(all) == 1 || !yokei_roll_begin()) return;
     installed = true;
+    is_far = atoi(here) < atoi(all);
     if (!PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, finalize_begins, &key, NULL)) PMPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
 }

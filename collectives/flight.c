@@ -263,6 +263,23 @@ uint64_t yokei_beats_stand(struct yokei_beats *beats, const struct yokei_flight_
     return now - beats->since_ns;
 }
 
+bool yokei_flight_ended_badly(const char *folder, int rank, int *signal_out, int *code_out)
+{
+    const struct yokei_flight_file *file;
+    if (yokei_flight_open(folder, rank, &file)) return false;
+    const struct yokei_agent_verdict word = yokei_flight_agent(file);
+    yokei_flight_close(file);
+    *signal_out = word.signal;
+    *code_out = word.exit_code;
+    return word.state == YOKEI_AGENT_DEAD && (word.signal || word.exit_code);
+}
+
+bool yokei_stopped_for_long(const struct yokei_agent_verdict *verdict, uint64_t seen_ns, bool here)
+{
+    static const uint64_t SINCE_NS = 1000000000, SEEN_NS = 250000000;
+    return (here && verdict->pid ? verdict->age_ns : seen_ns) > SINCE_NS && seen_ns > SEEN_NS;
+}
+
 /* strsignal allocates for numbers that are no signals, and a damaged record may hold any. */
 static const char *signal_text(int signal)
 {
@@ -316,7 +333,11 @@ void yokei_flight_describe(const struct yokei_flight_file *file, bool here, char
     case YOKEI_RANK_INSIDE: describe_inside(file, here, text_out, bytes); return;
     case YOKEI_RANK_BUSY: yokei_text(text_out, bytes, "busy%s: %.63s", age, file->busy); return;
     case YOKEI_RANK_FAILED: yokei_text(text_out, bytes, "failed: %.1023s", file->error); return;
-    case YOKEI_RANK_MEETING: yokei_text(text_out, bytes, "waiting for the others to make its first communicator"); return;
+    case YOKEI_RANK_STARTING: yokei_text(text_out, bytes, "starting MPI"); return;
+    case YOKEI_RANK_MEETING:
+        yokei_text(text_out, bytes, atomic_load(&file->n_comms) ? "waiting for the others to make the communicator \"%.31s\"" :
+                   "waiting for the others to make its first communicator, \"%.31s\"", file->comm_name);
+        return;
     case YOKEI_RANK_LEFT: yokei_text(text_out, bytes, "done with all collectives"); return;
     default: break;
     }

@@ -42,7 +42,8 @@ enum yokei_rank_state {
     YOKEI_RANK_BUSY,       /* in a long phase that it announced: see busy */
     YOKEI_RANK_FAILED,     /* returned an error: see status and error */
     YOKEI_RANK_LEFT,       /* destroyed its last communicator in order */
-    YOKEI_RANK_MEETING,    /* makes its first communicator: waits for the others inside MPI */
+    YOKEI_RANK_MEETING,    /* makes the communicator `comm_name`: waits for the others inside MPI */
+    YOKEI_RANK_STARTING,   /* in MPI's start, which waits for the others */
 };
 
 /** LEFT: it did not return, and the process was ended. */
@@ -126,11 +127,11 @@ static inline bool yokei_flight_lost(const struct yokei_flight_file *file, int r
     return r >= 0 && r < YOKEI_FLIGHT_RANKS && atomic_load(&file->lost[r / 64]) >> (r % 64) & 1;
 }
 
-/** Whether the rank waits for the others where no verdict reaches it: inside MPI's start, or for its first communicator. */
+/** Whether the rank waits for the others before anything was done: inside MPI's start, where no verdict reaches it, or for its first communicator. */
 static inline bool yokei_flight_starting(const struct yokei_flight_file *file)
 {
     const uint32_t state = atomic_load(&file->state);
-    return state == YOKEI_RANK_MEETING || (state == YOKEI_RANK_UNBORN && atomic_load(&file->at_launcher));
+    return state == YOKEI_RANK_STARTING || (state == YOKEI_RANK_MEETING && !atomic_load(&file->n_comms)) || (state == YOKEI_RANK_UNBORN && atomic_load(&file->at_launcher));
 }
 
 /** What an agent's word means. */
@@ -208,6 +209,15 @@ static inline bool yokei_agent_gone(enum yokei_agent_state state)
 {
     return state == YOKEI_AGENT_DEAD || state == YOKEI_AGENT_ENDED || state == YOKEI_AGENT_LOST || state == YOKEI_AGENT_SILENT;
 }
+
+/**
+ * Whether a rank that its agent calls stopped counts as gone: a second after it was stopped, and a quarter of one after the reader saw it so, who looked
+ * all the time. `here`: the agent's clock is the reader's.
+ */
+bool yokei_stopped_for_long(const struct yokei_agent_verdict *verdict, uint64_t seen_ns, bool here);
+
+/** Whether the rank died by a signal, or ended with a code, by its agent's word in that folder. */
+bool yokei_flight_ended_badly(const char *folder, int rank, int *signal_out, int *code_out);
 
 /** "died by signal 9 (Killed)", "exited with code 3", "was stopped by signal 19 (Stopped (signal))", "was ended", "runs". */
 void yokei_agent_verdict_text(const struct yokei_agent_verdict *verdict, char *text_out, size_t bytes);

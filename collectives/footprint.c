@@ -2,6 +2,12 @@
 /* What a communicator takes of the host's memory: before it is made, and as it is. */
 #include "collectives/internal.h"
 
+static _Atomic size_t held;
+
+void yokei_hold(size_t bytes) { atomic_fetch_add(&held, bytes); }
+void yokei_let_go(size_t bytes) { atomic_fetch_sub(&held, bytes); }
+size_t yokei_held(void) { return atomic_load(&held); }
+
 /* The lists that creation makes for each rank: comm.c, setup.c, hosts.c, shares.c. */
 static size_t bookkeeping(int n_ranks)
 {

@@ -24,6 +24,7 @@
 #include "collectives/flight.h"
 #include "collectives/message.h"
 #include "collectives/operation.h"
+#include "collectives/roll.h"
 #include "collectives/sum.h"
 #include "core/base/base.h"
 
@@ -244,15 +245,19 @@ bool yokei_finalize_was_left(void);
 /** What a communicator made from this one inherits. */
 struct yoke_comm_config yokei_comm_config(const yoke_comm *comm, const char *name);
 
+/* ---- roll.c, beside what roll.h has ---- */
+/** What a rank has told of itself: so that it can be seen where it has no agent. */
+void yokei_roll_note(const struct yokei_peer_info *info);
+
 /* ---- leave.c ---- */
 /**
  * End MPI without MPI_Finalize, where several hosts take part and the launcher is MPICH's: when all ranks have come here.
- * False: MPI_Finalize is to be called.
+ * *left_out false: MPI_Finalize is to be called. The errors of yokei_roll_look.
  */
-bool yokei_leave_launcher(void);
+yoke_status yokei_leave_launcher(bool *left_out);
 
 /* ---- finalize.c ---- */
-/** See to it that the process ends when the program's own MPI_Finalize does not, between hosts and under yoke run. Once is enough. */
+/** See to it, under yoke run, that the process ends when the program's own MPI_Finalize does not: a rank died, or between hosts. Once is enough. */
 void yokei_finalize_watch(void);
 /** MPI_Finalize is called by yoke_mpi_stop, which looks after it itself. */
 void yokei_finalize_is_ours(void);
@@ -377,6 +382,12 @@ yoke_status yokei_fuse(struct yokei_op *const ops[], int n_ops, int *n_out);
 /** Copy the parts' data to where the operation works (`out`), or the results from there; to be called until it is done. */
 yoke_status yokei_fuse_move(struct yokei_op *op, bool out, bool *done_out);
 
+/* ---- footprint.c: the buffers that communicators hold outside shared memory, as they are taken and given back ---- */
+void yokei_hold(size_t bytes);
+void yokei_let_go(size_t bytes);
+/** Of all communicators of the process; what an error leaves to MPI counts on. */
+size_t yokei_held(void);
+
 /* ---- alloc.c ---- */
 /** Where a buffer lies in shared memory; id 0: nowhere. The lock is held. */
 void yokei_find_allocation(const yoke_comm *comm, const void *address, size_t bytes, uint32_t *id_out, uint64_t *offset_out);
@@ -442,6 +453,8 @@ void yokei_watch(yoke_comm *comm);
 void yokei_control_arrived(yoke_comm *comm, const struct yokei_control *message);
 /** Whether the process of a rank is gone, by its agent's word or the kernel's, or its host is silent. The lock is held where it is on another host. */
 bool yokei_is_gone(yoke_comm *comm, int rank);
+/** The same, or it is stopped and was seen so for long enough to be taken for that. */
+bool yokei_is_lost(yoke_comm *comm, int rank);
 
 /* ---- transport/mpi.c: the only calls of MPI but those of setup.c ---- */
 yoke_status yokei_mpi_lane_begin(yoke_comm *comm, struct yokei_lane *lane, size_t message_bytes);

@@ -14,32 +14,40 @@
 
 #include "collectives/internal.h"
 
-enum { ANSWER_MS = 5000 };
+enum { ANSWER_MS = 5000, LOOK_MS = 20 };
 
-/* Say a line and read the answer; false when another came, or none in time. */
-static bool ask(int fd, const char *line, const char *answer)
+/* Say a line and read the answer; *heard_out false when another came, or none in time. The answer to a barrier waits for all ranks: one may have died. */
+static yoke_status ask(int fd, const char *line, const char *answer, bool *heard_out)
 {
     char text[256];
     size_t used = 0;
-    if (write(fd, line, strlen(line)) != (ssize_t)strlen(line)) return false;
+    *heard_out = false;
+    if (write(fd, line, strlen(line)) != (ssize_t)strlen(line)) return YOKE_OK;
     struct pollfd wait = { .fd = fd, .events = POLLIN };
-    while (used + 1 < sizeof text && poll(&wait, 1, ANSWER_MS) == 1) {
+    for (int turn = 0; used + 1 < sizeof text && turn < ANSWER_MS / LOOK_MS; turn++) {
+        YOKE_TRY(yokei_roll_look("yoke_mpi_stop: the launcher's last barrier"));
+        if (poll(&wait, 1, LOOK_MS) != 1) continue;
         const ssize_t n = read(fd, text + used, sizeof text - 1 - used);
         if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return false;
+        if (n <= 0) return YOKE_OK;
         used += (size_t)n;
         text[used] = '\0';
-        if (strchr(text, '\n')) return !strncmp(text, answer, strlen(answer));
+        if (!strchr(text, '\n')) continue;
+        *heard_out = !strncmp(text, answer, strlen(answer));
+        return YOKE_OK;
     }
-    return false;
+    return YOKE_OK;
 }
 
-bool yokei_leave_launcher(void)
+yoke_status yokei_leave_launcher(bool *left_out)
 {
     const char *fd = getenv("PMI_FD"), *here = getenv("MPI_LOCALNRANKS"), *all = getenv("PMI_SIZE");
-    if (!fd || !here || !all || atoi(here) >= atoi(all)) return false;
+    bool heard = false;
+    *left_out = false;
+    if (!fd || !here || !all || atoi(here) >= atoi(all)) return YOKE_OK;
     /* Nobody leaves while others still look at the network: they would meet a connection that is gone. */
-    if (!ask(atoi(fd), "cmd=barrier_in\n", "cmd=barrier_out")) return false;
-    ask(atoi(fd), "cmd=finalize\n", "cmd=finalize_ack");
-    return true;
+    YOKE_TRY(ask(atoi(fd), "cmd=barrier_in\n", "cmd=barrier_out", &heard));
+    if (!heard) return YOKE_OK;
+    *left_out = true;
+    return ask(atoi(fd), "cmd=finalize\n", "cmd=finalize_ack", &heard);
 }

@@ -34,6 +34,8 @@ enum yokei_fate yokei_fate(const struct yokei_flight_file *file)
     if (state == YOKEI_RANK_FAILED) return YOKEI_FATE_FAILED;
     if (agent.state == YOKEI_AGENT_DEAD || agent.state == YOKEI_AGENT_LOST) {
         const bool badly = agent.signal || agent.exit_code || state == YOKEI_RANK_INSIDE;
+        /* It had said why, and may have destroyed the communicator since: that it ended is no news. */
+        if (badly && atomic_load(&file->status)) return YOKEI_FATE_FAILED;
         return badly ? YOKEI_FATE_DEAD : YOKEI_FATE_ENDED;
     }
     if (agent.state == YOKEI_AGENT_ENDED) return YOKEI_FATE_KILLED;
@@ -114,7 +116,7 @@ struct records {
 };
 
 /* Of the ranks that their agents saw die: the first. Who left with a code before any collective left because of another. */
-static int first_dead(const struct records *all)
+static int first_dead(const struct records *all, uint64_t *when_out)
 {
     int found = -1;
     bool early = false;
@@ -129,6 +131,7 @@ static int first_dead(const struct records *all)
         early = at_start;
         when = then;
     }
+    *when_out = when;
     return found;
 }
 
@@ -166,6 +169,75 @@ static int first_error(const struct records *all, uint64_t *when_out)
         *when_out = yokei_wall_ns(all->files[r], atomic_load(&all->files[r]->heartbeat_ns));
     }
     return found;
+}
+
+/* The newest call of the communicator that a rank made as the nth of it, NULL: it made none, or it is too long ago. */
+static const struct yokei_flight_entry *call_of(const struct yokei_flight_file *file, uint32_t comm, uint32_t sequence)
+{
+    const struct yokei_flight_entry *entry;
+    for (uint64_t i = 0; file && i < YOKEI_FLIGHT_ENTRIES && i < atomic_load(&file->n_operations); i++)
+        if ((entry = yokei_flight_operation(file, i)) && entry->comm == comm && entry->algorithm != YOKEI_PAIRS && (!sequence || entry->sequence == sequence))
+            return entry;
+    return NULL;
+}
+
+static bool same_call(const struct yokei_flight_entry *a, const struct yokei_flight_entry *b)
+{
+    return a->kind == b->kind && a->dtype == b->dtype && a->reduction == b->reduction && a->root == b->root && a->count == b->count &&
+           a->counts_hash == b->counts_hash;
+}
+
+/*
+ * Of ranks whose calls differ each may have found it out first, and then it named the other. The one that called something else than
+ * all others; -1: there is no such.
+ */
+static int odd_one_of(const struct records *all, uint32_t comm, uint32_t sequence)
+{
+    int odd = -1;
+    const struct yokei_flight_entry *a, *b;
+    for (int r = 0; r < all->n; r++) {
+        int alike = 0, others = 0;
+        if (!(a = call_of(all->files[r], comm, sequence))) continue;
+        for (int q = 0; q < all->n; q++) {
+            if (q == r || !(b = call_of(all->files[q], comm, sequence))) continue;
+            others++;
+            alike += same_call(a, b);
+        }
+        if (others < 2 || alike == others - 1) continue; /* one of two, or one of those that agree */
+        if (alike || odd >= 0) return -1;
+        odd = r;
+    }
+    return odd;
+}
+
+/* The same in the first of the last calls where there is one. */
+static int odd_one(const struct records *all, uint32_t comm)
+{
+    static const uint32_t CALLS = 4;
+    uint32_t last = UINT32_MAX;
+    int odd = -1;
+    const struct yokei_flight_entry *newest;
+    for (int r = 0; r < all->n; r++)
+        if ((newest = call_of(all->files[r], comm, 0))) last = YOKE_MIN(last, newest->sequence); /* that all came to */
+    for (uint32_t s = last > CALLS ? last - CALLS + 1 : 1; s <= last && last != UINT32_MAX && odd < 0; s++) odd = odd_one_of(all, comm, s);
+    return odd;
+}
+
+/* Whom an error that a rank recorded names in the end: who reports another's fault is not to blame for it. */
+static int named_by(const struct records *all, int failed)
+{
+    int at = failed;
+    if (atomic_load(&all->files[failed]->status) == YOKE_EMISMATCH) {
+        const int odd = odd_one(all, atomic_load(&all->files[failed]->comm));
+        if (odd >= 0) return odd;
+    }
+    for (int hops = 0; hops < all->n; hops++) {
+        if (all->fates[at] != YOKEI_FATE_FAILED) return at;
+        const int next = atomic_load(&all->files[at]->culprit);
+        if (next == at || next < 0 || next >= all->n) return at;
+        at = next;
+    }
+    return atomic_load(&all->files[failed]->culprit); /* a circle: each names another */
 }
 
 /* The rank at the end of the chain that begins at the one that made no step for longest; -1 when nobody waits. */
@@ -220,19 +292,18 @@ static struct yokei_blame blame_one(const struct records *of, bool candidates_ou
     const struct yokei_flight_file *const *files = all.files;
     const enum yokei_fate *fates = all.fates;
     const int n = all.n;
-    uint64_t seen_at = 0, failed_at = 0;
+    uint64_t seen_at = 0, failed_at = 0, dead_at = 0;
     int by = -1;
     memset(candidates_out, 0, (size_t)n * sizeof candidates_out[0]);
-    const int dead = first_dead(&all), seen = first_seen(&all, &by, &seen_at), failed = first_error(&all, &failed_at);
-    if (dead >= 0) return named(YOKEI_EVIDENCE_AGENT, dead, -1, candidates_out);
+    const int dead = first_dead(&all, &dead_at), seen = first_seen(&all, &by, &seen_at), failed = first_error(&all, &failed_at);
+    /* Who left with a code, and no word, after somebody had recorded an error, may have left because of that. */
+    const bool left_later = dead >= 0 && failed >= 0 && !yokei_flight_agent(files[dead]).signal && failed_at < dead_at;
+    if (dead >= 0 && !left_later) return named(YOKEI_EVIDENCE_AGENT, dead, -1, candidates_out);
     const bool cause = failed >= 0 && !is_consequence(atomic_load(&files[failed]->status));
     if (seen >= 0 && !(cause && failed_at < seen_at)) return named(YOKEI_EVIDENCE_WITNESS, seen, by, candidates_out);
     for (int r = 0; r < n && failed < 0; r++)
         if (fates[r] == YOKEI_FATE_STOPPED) return named(YOKEI_EVIDENCE_STOPPED, r, -1, candidates_out);
-    if (failed >= 0) {
-        const int culprit = atomic_load(&files[failed]->culprit);
-        return named(YOKEI_EVIDENCE_ERROR, culprit >= 0 && culprit < n ? culprit : failed, failed, candidates_out);
-    }
+    if (failed >= 0) return named(YOKEI_EVIDENCE_ERROR, named_by(&all, failed), failed, candidates_out);
     return guess(&all, candidates_out);
 }
 

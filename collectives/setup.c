@@ -12,59 +12,12 @@
 
 #include "collectives/internal.h"
 
-static yoke_status mpi_failed(const char *call, int code)
+/* Wait for a non-blocking collective of MPI; by then all ranks have called, or one has died or been stopped. */
+static yoke_status finish(const yoke_comm *comm, MPI_Comm among, MPI_Request *request, int code, const char *call)
 {
-    char text[MPI_MAX_ERROR_STRING] = "";
-    int length = 0;
-    PMPI_Error_string(code, text, &length);
-    return yoke_fail(YOKE_EBACKEND, "yoke_comm_create: %s: %s", call, text);
-}
-
-/* Wait for a non-blocking collective of MPI, at most timeout_ms. */
-static yoke_status finish(yoke_comm *comm, MPI_Request *request, const char *what)
-{
-    struct yokei_wait wait = comm->wait;
-    const uint64_t begin = yokei_now_ns();
-    for (;;) {
-        int complete = 0;
-        const int code = PMPI_Test(request, &complete, MPI_STATUS_IGNORE);
-        if (code) return mpi_failed(what, code);
-        if (complete) return YOKE_OK;
-        yokei_wait_idle(&wait);
-        if (yokei_now_ns() - begin > (uint64_t)comm->timeout_ms * 1000000) {
-            yokei_process.faulted = true;
-            return yoke_fail(YOKE_ETIMEOUT, "yoke_comm_create: communicator \"%s\": not all of its %d ranks called within "
-                             "%lld ms", comm->name, comm->size, (long long)comm->timeout_ms);
-        }
-    }
-}
-
-/*
- * An error of a request of MPI's own collectives goes to no communicator's handler but to that of the world or of the process
- * itself, and theirs ends the job. While a communicator is made they return errors, as its parent does.
- */
-struct handlers {
-    MPI_Comm of[3];
-    MPI_Errhandler was[3];
-};
-
-static void have_errors_returned(MPI_Comm parent, struct handlers *saved)
-{
-    saved->of[0] = MPI_COMM_WORLD;
-    saved->of[1] = MPI_COMM_SELF;
-    saved->of[2] = parent;
-    for (int i = 0; i < 3; i++) {
-        PMPI_Comm_get_errhandler(saved->of[i], &saved->was[i]);
-        PMPI_Comm_set_errhandler(saved->of[i], MPI_ERRORS_RETURN);
-    }
-}
-
-static void restore_handlers(struct handlers *saved)
-{
-    for (int i = 2; i >= 0; i--) {
-        PMPI_Comm_set_errhandler(saved->of[i], saved->was[i]);
-        if (saved->was[i] != MPI_ERRORS_ARE_FATAL && saved->was[i] != MPI_ERRORS_RETURN) PMPI_Errhandler_free(&saved->was[i]);
-    }
+    char what[96];
+    yokei_text(what, sizeof what, "yoke_comm_create: communicator \"%s\"", comm->name);
+    return yokei_mpi_finish(request, code, &(struct yokei_mpi_wait){ .comm = among, .what = what, .call = call, .timeout_ms = comm->timeout_ms });
 }
 
 /* The set of these processes, found or made. */
@@ -81,11 +34,11 @@ static yoke_status join_set(yoke_comm *comm, MPI_Comm mpi_comm)
     }
     struct yokei_process_set *set = calloc(1, sizeof *set);
     if (!set) return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory");
-    MPI_Request request;
+    MPI_Request request = MPI_REQUEST_NULL;
     const int code = PMPI_Comm_idup(mpi_comm, &set->mpi, &request);
-    yoke_status status = code ? mpi_failed("MPI_Comm_idup", code) : finish(comm, &request, "MPI_Comm_idup");
+    const yoke_status status = finish(comm, mpi_comm, &request, code, "MPI_Comm_idup");
     if (status) {
-        free(set);
+        yokei_keep(set);
         return status;
     }
     PMPI_Comm_set_errhandler(set->mpi, MPI_ERRORS_RETURN);
@@ -140,14 +93,29 @@ struct meeting {
     char *room;         /* of what all of the parent's ranks say */
 };
 
+/* By MPI, through memory of its own: after an error the request is abandoned, and MPI may read and write there still. */
+static yoke_status exchange_over_mpi(const yoke_comm *comm, const void *mine, void *all, size_t bytes)
+{
+    const size_t n = (size_t)comm->size;
+    MPI_Request request = MPI_REQUEST_NULL;
+    char *room = malloc((n + 1) * bytes);
+    if (!room) return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory for %zu ranks", n);
+    memcpy(room + n * bytes, mine, bytes);
+    const int code = PMPI_Iallgather(room + n * bytes, (int)bytes, MPI_BYTE, room, (int)bytes, MPI_BYTE, comm->set->mpi, &request);
+    const yoke_status status = finish(comm, comm->set->mpi, &request, code, "MPI_Iallgather");
+    if (status) {
+        yokei_keep(room);
+        return status;
+    }
+    memcpy(all, room, n * bytes);
+    free(room);
+    return YOKE_OK;
+}
+
 /* all[r] = what rank r says. comm is NULL on ranks of the parent that are no members: they say nothing, and all is not looked at. */
 static yoke_status exchange(yoke_comm *comm, const struct meeting *at, const void *mine, void *all, size_t bytes)
 {
-    if (!at->parent) {
-        MPI_Request request;
-        const int code = PMPI_Iallgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, comm->set->mpi, &request);
-        return code ? mpi_failed("MPI_Iallgather", code) : finish(comm, &request, "MPI_Iallgather");
-    }
+    if (!at->parent) return exchange_over_mpi(comm, mine, all, bytes);
     pthread_mutex_unlock(&yokei_process.lock);
     const yoke_status status = yokei_gather_on_host(at->parent, mine, at->room, bytes);
     pthread_mutex_lock(&yokei_process.lock);
@@ -288,6 +256,7 @@ static yoke_status introduce(yoke_comm *comm, const struct meeting *at, struct y
     YOKE_TRY(exchange(comm, at, &mine, all, sizeof mine));
     for (int r = 0; comm && r < comm->size; r++) {
         comm->peers[r].info = all[r];
+        yokei_roll_note(&all[r]);
         comm->set_rank[r] = at->parent ? at->parent->set_rank[at->members[r]] : r;
     }
     if (!comm) return YOKE_OK;
@@ -324,11 +293,11 @@ static yoke_status set_up(yoke_comm *comm, const struct meeting *at, yoke_status
 
 yoke_status yokei_setup(yoke_comm *comm, MPI_Comm mpi_comm, yoke_status status)
 {
-    struct handlers saved;
-    have_errors_returned(mpi_comm, &saved);
+    struct yokei_handlers saved;
+    yokei_handlers_set(&saved, &mpi_comm);
     yoke_status joined = join_set(comm, mpi_comm);
     if (!joined) joined = set_up(comm, &(struct meeting){ .parent = NULL }, status);
-    restore_handlers(&saved);
+    yokei_handlers_restore(&saved);
     return joined;
 }
 

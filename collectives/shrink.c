@@ -68,7 +68,7 @@ static yoke_status say(struct agreement *a, const int without[], int n_without, 
 static void look_who_is_gone(struct agreement *a)
 {
     for (int r = 0; r < a->comm->size; r++) {
-        if (r == a->comm->rank || !yokei_is_gone(a->comm, r)) continue;
+        if (r == a->comm->rank || !yokei_is_lost(a->comm, r)) continue;
         leave_out(post_at(a, a->comm->rank), r);
         a->any_gone = true;
     }

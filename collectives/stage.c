@@ -31,6 +31,7 @@ yoke_status yokei_stage_reserve(yoke_comm *comm, struct yokei_lane *lane)
     if (!memory)
         return yoke_fail(YOKE_ENOMEM, "communicator \"%s\": no memory for %zu bytes of staging: lower chunk_bytes",
                          comm->name, bytes);
+    yokei_hold(bytes);
     lane->own_copy = memory;
     lane->result_copy = memory + bytes / 2;
     return YOKE_OK;
@@ -38,7 +39,7 @@ yoke_status yokei_stage_reserve(yoke_comm *comm, struct yokei_lane *lane)
 
 void yokei_stage_free(yoke_comm *comm, struct yokei_lane *lane)
 {
-    (void)comm;
+    if (lane->own_copy) yokei_let_go(yokei_stage_lane_bytes(comm->chunk_bytes));
     if (lane->own_event) yoke_event_destroy(lane->own_event);
     if (lane->result_event) yoke_event_destroy(lane->result_event);
     free(lane->own_copy);

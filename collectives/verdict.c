@@ -17,7 +17,7 @@
 
 static const uint64_t MS = 1000000;
 static const uint64_t WATCH_EVERY = 2, COMPARE_AFTER = 10, PROC_AFTER = 50, PROC_EVERY = 50, PROBE_AFTER = 100, PROBE_EVERY = 500,
-                      DEAD_GRACE = 10, STOP_GRACE = 1000, FOREIGN_FAILURE_AFTER = 200, BROKEN_GRACE = 2000,
+                      DEAD_GRACE = 10, AWAY = 200, FOREIGN_FAILURE_AFTER = 200, BROKEN_GRACE = 2000,
                       LOOK_COUNTS_FOR = 100, FAR_AFTER = 20, FAR_EVERY = 50, NETWORK_AFTER = 100, PUBLISH_AFTER = 1000, PUBLISH_EVERY = 1000, BEAT_GRACE = 1000;
 enum { FAR_AT_ONCE = 4 }; /* records of other hosts, of ranks that are not waited for directly, that are looked at together */
 
@@ -198,6 +198,20 @@ bool yokei_is_gone(yoke_comm *comm, int rank)
     return yokei_agent_gone(verdict.state) || is_silent(comm, peer, file, now);
 }
 
+bool yokei_is_lost(yoke_comm *comm, int rank)
+{
+    struct yokei_peer *peer = &comm->peers[rank];
+    const uint64_t now = yokei_now_ns();
+    if (yokei_is_gone(comm, rank)) return true;
+    const struct yokei_flight_file *file = yokei_record_of(comm, rank, now);
+    struct yokei_agent_verdict verdict = { 0 };
+    if (file) verdict = yokei_flight_agent(file);
+    if (verdict.state == YOKEI_AGENT_NONE && peer->flight) verdict.state = proc_verdict(peer);
+    if (verdict.state != YOKEI_AGENT_STOPPED) peer->suspect_ns = 0;
+    else if (!peer->suspect_ns) peer->suspect_ns = now;
+    return peer->suspect_ns && yokei_stopped_for_long(&verdict, now - peer->suspect_ns, peer->flight != NULL);
+}
+
 /* Fail as the peer did: what it said of itself is nearer to the cause than that it ended. */
 static bool take_over(yoke_comm *comm, int rank)
 {
@@ -249,7 +263,7 @@ static bool look_at_peer(yoke_comm *comm, struct yokei_op *op, int rank, bool lo
         if (verdict.pid) yokei_agent_verdict_text(&verdict, how, sizeof how);
         return blame(comm, op, YOKE_EDEAD, rank, how);
     }
-    if (now - quiet_since < STOP_GRACE * MS) return false;
+    if (!yokei_stopped_for_long(&verdict, now - quiet_since, peer->flight != NULL)) return false;
     char how[128] = "was stopped (SIGSTOP or a debugger)";
     if (verdict.pid) yokei_agent_verdict_text(&verdict, how, sizeof how);
     return blame(comm, op, YOKE_EDEAD, rank, how);
@@ -405,6 +419,8 @@ void yokei_watch(yoke_comm *comm)
     struct yokei_op *op = comm->queue;
     const uint64_t now = yokei_now_ns();
     if (!op->begun || now - comm->watched_ns < WATCH_EVERY * MS) return;
+    /* It was perhaps this rank that was stopped, with others: what they look like counts from now on. */
+    for (int r = 0; r < comm->size && now - comm->watched_ns > AWAY * MS; r++) comm->peers[r].suspect_ns = 0;
     comm->watched_ns = now;
     if (op->moved) op->progress_ns = now;
     op->moved = false;

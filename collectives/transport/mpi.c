@@ -75,6 +75,7 @@ yoke_status yokei_mpi_lane_begin(yoke_comm *comm, struct yokei_lane *lane, size_
         return yoke_fail(YOKE_ENOMEM, "communicator \"%s\": no memory for %zu bytes of staging: lower chunk_bytes",
                          comm->name, (size_t)message_bytes * (YOKEI_SLOTS + 1));
     }
+    yokei_hold(m->memory_bytes);
     for (int i = 0; i < YOKEI_SLOTS; i++) m->sends[i] = MPI_REQUEST_NULL;
     m->receive = MPI_REQUEST_NULL;
     lane->mpi = m;
@@ -94,6 +95,7 @@ void yokei_mpi_lane_end(yoke_comm *comm, struct yokei_lane *lane)
         return;
     }
     munmap(m->memory, m->memory_bytes);
+    yokei_let_go(m->memory_bytes);
     free(m);
 }
 
@@ -222,6 +224,7 @@ yoke_status yokei_mpi_control_begin(yoke_comm *comm)
         free(c);
         return yoke_fail(YOKE_EBACKEND, "communicator \"%s\": MPI_Irecv failed", comm->name);
     }
+    yokei_hold(sizeof *c);
     return YOKE_OK;
 }
 
@@ -249,6 +252,7 @@ void yokei_mpi_control_end(yoke_comm *comm)
         leaked_controls = c;
     } else {
         free(c);
+        yokei_let_go(sizeof *c);
     }
 }
 

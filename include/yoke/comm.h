@@ -98,14 +98,18 @@ struct yoke_comm_config {
  * nothing. Collective. Between hosts that MPICH's launcher serves it says good-bye to the launcher itself, since MPI_Finalize does
  * not always return there; the program calls nothing of MPI after it. Else, where MPI has threads, it waits for MPI_Finalize for
  * 3 s and then goes on without it, with a warning: the process ends by _exit then, after its output is flushed, with the code that
- * main returned or exit was given.
+ * main returned or exit was given. Errors: YOKE_EDEAD, and a rank's own error, where that rank died, was stopped or ended with a code before
+ * the others had ended: they do not wait for it.
  */
 yoke_status yoke_mpi_start(MPI_Comm *world_out);
 yoke_status yoke_mpi_stop(void);
 
 /**
- * A communicator over the ranks of `mpi_comm`. Collective; the only call that may block inside MPI.
- * device NULL: host buffers. config NULL: defaults. Errors: YOKE_EMISMATCH (the ranks' configurations differ), YOKE_ENOMEM.
+ * A communicator over the ranks of `mpi_comm`. Collective; waits for the others, but not blocked inside MPI.
+ * device NULL: host buffers. config NULL: defaults. Errors: YOKE_EMISMATCH (the ranks' configurations differ), YOKE_ENOMEM, YOKE_EDEAD (a rank
+ * died or was stopped; as soon as in collectives, where the ranks' records can be seen: under yoke run, or with YOKE_RUN_DIR),
+ * YOKE_ETIMEOUT (a rank that lives has not called within timeout_ms). After the last two MPI is not finalised any more. Where a rank fails in the
+ * last steps, others may have come past them: then the communicator is made, and its next call has the error.
  */
 yoke_status yoke_comm_create(MPI_Comm mpi_comm, yoke_device *device, const struct yoke_comm_config *config,
                              yoke_comm **comm_out);

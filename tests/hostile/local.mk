@@ -4,3 +4,7 @@ YOKE_TESTS += "$(top_srcdir)/tests/hostile/threads ./yoke"
 EXTRA_DIST += tests/hostile/files tests/hostile/harness.py
 # By the program itself, not by libtool's script for it: it is started some 700 times.
 YOKE_TESTS += "$(LIBTOOL) --silent --mode=execute $(top_srcdir)/tests/hostile/files ./yoke"
+
+check_PROGRAMS += tests/hostile/kills
+tests_hostile_kills_LDADD = libflight.la libyoke.la
+YOKE_TESTS += "tests/hostile/kills ./yoke $${YOKE_SOAK:+10}5 $${YOKE_SOAK:+10}5"

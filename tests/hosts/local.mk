@@ -27,6 +27,7 @@ YOKE_TESTS += \
 	'$(HARM_HOSTS) supervisor $${YOKE_SOAK:+1}1' \
 	'$(HARM_HOSTS) link 1' \
 	'$(HARM_HOSTS) host 1' \
+	'[ -z "$${YOKE_SOAK:-}" ] || $(WITH_HOSTS) 3 -- $(top_srcdir)/tests/faults/meetings ./yoke tests/faults/meeting' \
 	'$(WITH_HOSTS) 2 -- $(top_srcdir)/tests/hosts/cut ./yoke tests/faults/victim' \
 	'$(WITH_HOSTS) 2 -- $(top_srcdir)/tests/hosts/finalize ./yoke tests/hosts/finalizer' \
 	'$(WITH_HOSTS) 2 -- $(SHRINK) kill $${YOKE_SOAK:+10}4' \

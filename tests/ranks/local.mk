@@ -1,8 +1,8 @@
 # tests/ranks: what several ranks do together. tests/ranks/run N PROGRAM prints one TAP stream and ends in time.
-EXTRA_DIST += tests/ranks/run tests/ranks/ranks.h tests/ranks/calls.h
+EXTRA_DIST += tests/ranks/run tests/ranks/ends tests/ranks/ranks.h tests/ranks/calls.h
 ranks_programs = tests/ranks/reductions tests/ranks/moves tests/ranks/groups tests/ranks/split tests/ranks/explain tests/ranks/shares tests/ranks/mismatch tests/ranks/devices tests/ranks/verdicts \
 	tests/ranks/agent tests/ranks/victim tests/ranks/faults tests/ranks/property tests/ranks/inject \
-	tests/ranks/illegal tests/ranks/threads tests/ranks/room tests/ranks/footprint
+	tests/ranks/illegal tests/ranks/threads tests/ranks/room tests/ranks/footprint tests/ranks/stray
 check_PROGRAMS += $(ranks_programs)
 RANKS_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
 RANKS_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS) -lm
@@ -18,6 +18,8 @@ tests_ranks_shares_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_shares_LDADD = $(RANKS_LDADD)
 tests_ranks_groups_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_groups_LDADD = $(RANKS_LDADD)
+tests_ranks_stray_CFLAGS = $(RANKS_CFLAGS)
+tests_ranks_stray_LDADD = $(RANKS_LDADD)
 tests_ranks_footprint_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_footprint_LDADD = $(RANKS_LDADD)
 tests_ranks_property_CFLAGS = $(RANKS_CFLAGS)
@@ -71,6 +73,7 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run -H abab 4 tests/ranks/property $${YOKE_SOAK:+10}400' \
 	'$(top_srcdir)/tests/ranks/run -H aaabbc 6 tests/ranks/property $${YOKE_SOAK:+10}400' \
 	'$(top_srcdir)/tests/ranks/run -H aaaabbbb 8 tests/ranks/property $${YOKE_SOAK:+10}300' \
+	'$(top_srcdir)/tests/ranks/ends' \
 	'$(top_srcdir)/tests/ranks/run 3 tests/ranks/footprint' \
 	'$(top_srcdir)/tests/ranks/run -H aab 3 tests/ranks/footprint' \
 	'$(top_srcdir)/tests/ranks/run 1 tests/ranks/moves' \

@@ -15,6 +15,7 @@
 #include "core/base/base.h"
 
 bool yokei_finalize_was_left(void); /* of collectives/internal.h */
+bool yokei_flight_ended_badly(const char *folder, int rank, int *signal_out, int *code_out); /* of collectives/flight.h */
 
 static int ranks_rank, ranks_size, ranks_n_checks, ranks_n_failed;
 static MPI_Comm ranks_world;
@@ -63,16 +64,58 @@ static inline int ranks_only_records(void)
     return n_found == n_wanted;
 }
 
-/* Whether `ok` holds on all ranks; by MPI, so that what is tested does not judge itself. Waits politely. */
-static inline int ranks_all(int ok)
+/*
+ * End the test on all ranks, with a line of TAP that says why: the others may wait for this rank where they would wait for long. The launcher ends them;
+ * where each rank has an agent, the launcher ends these, and they end the ranks.
+ */
+static inline void ranks_abandon(const char *format, ...) YOKE_PRINTF(1, 2) __attribute__((noreturn));
+static inline void ranks_abandon(const char *format, ...)
 {
-    int all = 0, complete = 0;
+    char why[600];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why, sizeof why, format, args);
+    va_end(args);
+    printf("not ok %d - %s\n", ranks_n_checks + 1, why);
+    fflush(stdout);
+    PMPI_Abort(ranks_world, 1);
+    _exit(1);
+}
+
+/* A rank that died or ended badly, as its agent says, or -1; without agents the launcher ends the test by itself. */
+static inline int ranks_ended(int *signal_out, int *code_out)
+{
+    const char *folder = getenv("RANKS_RUN_DIR");
+    for (int r = 0; folder && r < ranks_size; r++)
+        if (yokei_flight_ended_badly(folder, r, signal_out, code_out)) return r;
+    return -1;
+}
+
+/*
+ * Whether `ok` holds on all ranks; by MPI, so that what is tested does not judge itself. Waits politely. Where it does not hold here the others
+ * may never come: then the test is ended on all of them after a moment.
+ */
+static inline int ranks_all_named(int ok, const char *name)
+{
+    enum { TURNS = 20, MOMENT = 2, LOOK_EVERY = 1 };
+    int all = 0, complete = 0, signal = 0, code = 0;
+    const uint64_t begin = yokei_now_ns();
+    uint64_t looked = begin;
     MPI_Request request;
     PMPI_Iallreduce(&ok, &all, 1, MPI_INT, MPI_MIN, ranks_world, &request);
-    for (PMPI_Test(&request, &complete, MPI_STATUS_IGNORE); !complete; PMPI_Test(&request, &complete, MPI_STATUS_IGNORE))
-        usleep(20);
+    for (PMPI_Test(&request, &complete, MPI_STATUS_IGNORE); !complete; PMPI_Test(&request, &complete, MPI_STATUS_IGNORE)) {
+        usleep(TURNS);
+        const uint64_t now = yokei_now_ns();
+        if (!ok && now - begin > MOMENT * 1000000000ull)
+            ranks_abandon("rank %d of %d: %s: %.300s; the others wait elsewhere, and were ended", ranks_rank, ranks_size, name, yoke_last_error());
+        if (now - looked < LOOK_EVERY * 1000000000ull) continue;
+        looked = now;
+        const int ended = ranks_ended(&signal, &code);
+        if (ended >= 0) ranks_abandon("%s: rank %d of %d ended with code %d, signal %d; the others were ended", name, ended, ranks_size, code, signal);
+    }
     return all;
 }
+static inline int ranks_all(int ok) { return ranks_all_named(ok, "a step of the test"); }
 
 /* One line of TAP: ok when `ok` holds on every rank. A rank where it does not says so on stderr. Collective. */
 static inline int ranks_check(int ok, const char *format, ...) YOKE_PRINTF(2, 3);
@@ -84,7 +127,7 @@ static inline int ranks_check(int ok, const char *format, ...)
     vsnprintf(name, sizeof name, format, args);
     va_end(args);
     if (!ok) fprintf(stderr, "# rank %d of %d: failed: %s (last error: %s)\n", ranks_rank, ranks_size, name, yoke_last_error());
-    const int all = ranks_all(ok);
+    const int all = ranks_all_named(ok, name);
     ranks_n_checks++;
     ranks_n_failed += !all;
     if (ranks_rank == 0) {

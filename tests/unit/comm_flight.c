@@ -188,6 +188,85 @@ static void evidence_goes_by_its_strength(void **unused)
     assert_int_equal(end_scene(&s).rank, 2);
 }
 
+/* Rank r returned an error, which names a culprit; as its agent saw it, it ended with that error's code. The fates are concluded. */
+static void says(struct scene *s, int r, yoke_status status, int culprit, uint64_t when)
+{
+    struct yokei_flight_file *file = s->files[r];
+    atomic_store(&file->status, (uint32_t)status);
+    atomic_store(&file->culprit, culprit);
+    atomic_store(&file->heartbeat_ns, when);
+    atomic_store(&file->state, YOKEI_RANK_OUTSIDE); /* it destroyed the communicator */
+    yokei_flight_set_agent(file, YOKEI_AGENT_DEAD, 1, 0, yoke_status_exit_code(status));
+}
+
+static struct yokei_blame conclude(struct scene *s)
+{
+    for (int r = 0; r < 4; r++) s->files[r]->clock_offset_ns = 0, s->fates[r] = yokei_fate(s->files[r]);
+    return end_scene(s);
+}
+
+/* Late, stuck, stopped: the others say who, and end with a code; it is not they who are to blame. */
+static void who_reports_is_not_to_blame(void **unused)
+{
+    (void)unused;
+    struct scene s;
+    struct yokei_blame blame;
+    const int outside[] = { -1, -1, -1, -1 }, waits[] = { -1, 0, 0, 0 };
+    const yoke_status statuses[] = { YOKE_ETIMEOUT, YOKE_ETIMEOUT, YOKE_EDEAD };
+    for (int kind = 0; kind < 3; kind++) { /* late: it came, and learnt it; stuck and stopped: it was ended */
+        set_scene(&s, waits, YOKEI_FATE_RUNNING);
+        for (int r = 1; r < 4; r++) says(&s, r, statuses[kind], 0, 100 + (uint64_t)r);
+        if (kind == 0) says(&s, 0, YOKE_ETIMEOUT, 0, 900);
+        else yokei_flight_set_agent(s.files[0], YOKEI_AGENT_ENDED, 1, SIGKILL, 0);
+        blame = conclude(&s);
+        assert_int_equal(blame.rank, 0);
+        assert_int_equal(blame.evidence, YOKEI_EVIDENCE_ERROR);
+    }
+    set_scene(&s, outside, YOKEI_FATE_RUNNING); /* who names a rank that names another */
+    says(&s, 0, YOKE_ETIMEOUT, 1, 100);
+    says(&s, 1, YOKE_ETIMEOUT, 3, 200);
+    says(&s, 2, YOKE_ETIMEOUT, 1, 300);
+    says(&s, 3, YOKE_ENUMERIC, 3, 400);
+    assert_int_equal(conclude(&s).rank, 3);
+    set_scene(&s, outside, YOKEI_FATE_RUNNING); /* each other: an end is found */
+    for (int r = 0; r < 4; r++) says(&s, r, YOKE_ETIMEOUT, (r + 1) % 4, 100 + (uint64_t)r);
+    assert_int_equal(conclude(&s).rank, 1);
+    set_scene(&s, outside, YOKEI_FATE_RUNNING); /* a rank that says nothing and left after the error */
+    for (int r = 0; r < 3; r++) says(&s, r, YOKE_ETIMEOUT, 1, 100);
+    yokei_flight_set_agent(s.files[3], YOKEI_AGENT_DEAD, 1, 0, 1);
+    atomic_store(&s.files[3]->n_operations, 1);
+    assert_int_equal(conclude(&s).rank, 1);
+    set_scene(&s, outside, YOKEI_FATE_RUNNING); /* but a signal is a cause */
+    for (int r = 0; r < 3; r++) says(&s, r, YOKE_EDEAD, 3, 100);
+    yokei_flight_set_agent(s.files[3], YOKEI_AGENT_DEAD, 1, SIGSEGV, 0);
+    blame = conclude(&s);
+    assert_int_equal(blame.rank, 3);
+    assert_int_equal(blame.evidence, YOKEI_EVIDENCE_AGENT);
+}
+
+/* Calls that differ: whoever found it out named the other; the one that differs from all others is to blame. */
+static void the_odd_call_is_to_blame(void **unused)
+{
+    (void)unused;
+    const int outside[] = { -1, -1, -1, -1 };
+    for (int odd = 0; odd < 4; odd++)
+        for (int finder = 0; finder < 4; finder++) {
+            struct scene s;
+            set_scene(&s, outside, YOKEI_FATE_RUNNING);
+            for (int r = 0; r < 4; r++) {
+                atomic_store(&s.files[r]->comm, 7);
+                for (uint32_t i = 0; i < 3; i++) { /* the second call differs; some have made the third */
+                    s.files[r]->entries[i] = (struct yokei_flight_entry){ .start_ns = 1, .end_ns = 2, .comm = 7, .sequence = i + 1, .kind = YOKEI_ALL_REDUCE,
+                                                                          .count = r == odd && i == 1 ? 5 : 4, .algorithm = YOKEI_ONESHOT };
+                    atomic_store(&s.files[r]->entries[i].state, 2);
+                }
+                atomic_store(&s.files[r]->n_operations, r % 2 ? 3 : 2);
+                says(&s, r, YOKE_EMISMATCH, finder == odd ? (odd + 1) % 4 : odd, 100);
+            }
+            assert_int_equal(conclude(&s).rank, odd);
+        }
+}
+
 /* After a shrink: the lost rank is no cause any more; a later failure is. */
 static void a_lost_rank_is_no_cause(void **unused)
 {
@@ -293,6 +372,21 @@ static void processes(void **unused)
     assert_int_equal(yokei_process_state(child, NULL), 0);
 }
 
+/* A second after it was stopped, and not before somebody has watched it for a while. */
+static void a_stop_counts_after_a_second(void **unused)
+{
+    (void)unused;
+    const uint64_t ms = 1000000;
+    struct yokei_agent_verdict stopped = { .state = YOKEI_AGENT_STOPPED, .pid = 1, .signal = SIGSTOP, .age_ns = 900 * ms };
+    assert_false(yokei_stopped_for_long(&stopped, 800 * ms, true));
+    stopped.age_ns = 1100 * ms;
+    assert_true(yokei_stopped_for_long(&stopped, 300 * ms, true));
+    stopped.age_ns = 600000 * ms; /* whoever was stopped with it has just come back */
+    assert_false(yokei_stopped_for_long(&stopped, 100 * ms, true));
+    assert_false(yokei_stopped_for_long(&stopped, 900 * ms, false)); /* by another host's clock */
+    assert_true(yokei_stopped_for_long(&stopped, 1100 * ms, false));
+}
+
 static void texts(void **unused)
 {
     (void)unused;
@@ -302,6 +396,19 @@ static void texts(void **unused)
     assert_ok(yokei_flight_create_memory(0, &fd, &file));
     yokei_flight_describe(file, true, text, sizeof text);
     assert_string_equal(text, "before its first collective");
+    atomic_store(&file->state, YOKEI_RANK_STARTING);
+    yokei_flight_describe(file, true, text, sizeof text);
+    assert_string_equal(text, "starting MPI");
+    assert_true(yokei_flight_starting(file));
+    strcpy(file->comm_name, "control");
+    atomic_store(&file->state, YOKEI_RANK_MEETING);
+    yokei_flight_describe(file, true, text, sizeof text);
+    assert_string_equal(text, "waiting for the others to make its first communicator, \"control\"");
+    assert_true(yokei_flight_starting(file));
+    atomic_store(&file->n_comms, 1);
+    yokei_flight_describe(file, true, text, sizeof text);
+    assert_string_equal(text, "waiting for the others to make the communicator \"control\"");
+    assert_false(yokei_flight_starting(file)); /* a rank may be late for that for as long as it likes */
     atomic_store(&file->kind, YOKEI_BROADCAST);
     atomic_store(&file->sequence, 17);
     atomic_store(&file->step, 3);
@@ -333,7 +440,10 @@ int main(void)
         cmocka_unit_test(the_chain_ends_at_the_culprit),
         cmocka_unit_test(a_satisfied_wait_is_none),
         cmocka_unit_test(evidence_goes_by_its_strength),
+        cmocka_unit_test(who_reports_is_not_to_blame),
+        cmocka_unit_test(the_odd_call_is_to_blame),
         cmocka_unit_test(a_lost_rank_is_no_cause), cmocka_unit_test(fates),
+        cmocka_unit_test(a_stop_counts_after_a_second),
         cmocka_unit_test(copies_are_clean),
         cmocka_unit_test(processes),
         cmocka_unit_test(texts),

@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Kills and stops of ranks, spread over the life of a small training run: its start, the making of communicators, steps, saves, and the end.
+ *   kills YOKE KILLS STOPS [SEED]
+ * Each trial starts `yoke run -n 3 (or 4) -- train`, waits until the run has come to a phase, waits for a random part of it, and kills (SIGKILL)
+ * or stops (SIGSTOP) a random rank. Asserted: exit code 16, one error, which names that rank and its fate; no process is left; the checkpoints
+ * that were complete are; and, for some, that --resume goes on to the same bits as a run without a fault. A rank that had ended before the signal
+ * is counted apart. Printed: from kill(2) to the name, to the end of the other ranks, and to the end of `yoke run`.
+ * A killed rank must be named, and the job have ended, within 0.5 s, a stopped one within 2 s, where YOKE_SOAK is set and the machine is quiet; else far
+ * later, so that a busy machine is no failure and a wait for a time limit is. KILLS_BOUNDS="0.5 2" sets the two bounds.
+ * Prints TAP.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "collectives/flight.h"
+#include "core/base/base.h"
+
+enum { MOST_RANKS = 4, STEPS = 6, SAVE_EVERY = 2, MOST_WORDS = 40 };
+static const double LIMIT = 60, CLEAN_LIMIT = 5;
+
+enum phase { STARTING, SETTING_UP, STEPPING, SAVING, REPORTING, N_PHASES };
+static const char *const phase_names[] = { "start-up", "set-up", "steps", "saves", "report" };
+
+/* A run of yoke: its folder (records, metrics), its checkpoints, its process, what it said. */
+struct job {
+    int n_ranks;
+    char run[300], save[300], tag[64];
+    pid_t pid;
+    int err, code;
+    char text[8192];
+    size_t used;
+    const struct yokei_flight_file *files[MOST_RANKS];
+};
+
+struct trial {
+    enum phase phase;
+    int signal, rank, after; /* after: saves that are to be there before the one in which it is harmed */
+    double delay, named, others, ended; /* seconds: into the phase; from the signal on, -1: not */
+    bool apart;                         /* the rank had ended already */
+    int n_saved;
+};
+
+static char work[200];
+static const char *yoke;
+static double reference[MOST_RANKS + 1][N_PHASES]; /* seconds of each phase of a run without faults; 0 ranks: not done */
+static int n_tests, n_failed, n_resumed;
+
+static double now(void) { return (double)yokei_now_ns() * 1e-9; }
+
+static uint32_t state = 1;
+static uint32_t draw(uint32_t below)
+{
+    state ^= state << 13, state ^= state >> 17, state ^= state << 5;
+    return state % below;
+}
+
+static double draw_part(void) { return draw(10000) * 1e-4; }
+
+/* ---- running yoke ---- */
+
+/* Start a command; its stderr is read from *err_out (NULL: it goes where everything goes). */
+static pid_t start(char *const words[], const char *tag, int *err_out)
+{
+    int fds[2] = { -1, -1 };
+    if (err_out && pipe2(fds, O_CLOEXEC)) return -1;
+    const pid_t pid = fork();
+    if (pid == 0) {
+        const int null = open("/dev/null", O_RDWR);
+        dup2(null, 0), dup2(null, 1), dup2(err_out ? fds[1] : null, 2);
+        setenv("KILLS_TAG", tag, 1);
+        execv(words[0], words);
+        _exit(127);
+    }
+    if (!err_out) return pid;
+    close(fds[1]);
+    *err_out = fds[0];
+    fcntl(fds[0], F_SETFL, O_NONBLOCK);
+    return pid;
+}
+
+static int run(char *const words[])
+{
+    int code = 0;
+    const pid_t pid = start(words, "none", NULL);
+    return pid > 0 && waitpid(pid, &code, 0) == pid && WIFEXITED(code) ? WEXITSTATUS(code) : -1;
+}
+
+/* A training run on n_ranks ranks; `from`: the checkpoint that it goes on from, else NULL. Equal shares, so that all such runs have the same bits. */
+static void start_training(struct job *j, int n_ranks, const char *name, const char *from)
+{
+    static int number;
+    char n[8], shares[16], text[220], every[8], steps[8];
+    j->n_ranks = n_ranks;
+    j->used = 0;
+    j->code = -1;
+    snprintf(j->run, sizeof j->run, "%s/run-%s", work, name);
+    snprintf(j->save, sizeof j->save, "%s/save-%s", work, name);
+    snprintf(j->tag, sizeof j->tag, "kills-%d-%d-%lld", (int)getpid(), ++number, (long long)yokei_now_ns());
+    snprintf(n, sizeof n, "%d", n_ranks);
+    snprintf(shares, sizeof shares, "%s", n_ranks == 3 ? "4:4:4" : "3:3:3:3");
+    snprintf(text, sizeof text, "%s/text", work);
+    snprintf(every, sizeof every, "%d", SAVE_EVERY);
+    snprintf(steps, sizeof steps, "%d", STEPS);
+    char *words[MOST_WORDS] = { (char *)(uintptr_t)yoke, "run", "-n", n, "--devices", "host", "--bind", "none", "--", "train", "--run-dir", j->run,
+                                "--save", j->save, "--text", text, "--sample", "0", "--validation-tokens", "100" };
+    int at = 20;
+    if (from) words[at++] = "--resume", words[at++] = (char *)(uintptr_t)from;
+    else {
+        char *more[] = { "--model", "nano", "--batch", "12", "--sequence", "8", "--steps", steps, "--shares", shares, "--save-every", every, "--keep", "9" };
+        memcpy(words + at, more, sizeof more);
+    }
+    j->pid = start(words, j->tag, &j->err);
+}
+
+static void read_errors(struct job *j)
+{
+    ssize_t n;
+    while (j->used + 1 < sizeof j->text && (n = read(j->err, j->text + j->used, sizeof j->text - 1 - j->used)) > 0) j->used += (size_t)n;
+    j->text[j->used] = '\0';
+}
+
+/* Whether the job's own process has ended. */
+static bool has_ended(struct job *j)
+{
+    int code;
+    if (j->pid <= 0) return true;
+    if (waitpid(j->pid, &code, WNOHANG) != j->pid) return false;
+    j->code = WIFEXITED(code) ? WEXITSTATUS(code) : 128 + WTERMSIG(code);
+    j->pid = -1;
+    read_errors(j);
+    return true;
+}
+
+static void end_job(struct job *j)
+{
+    if (j->pid > 0) kill(j->pid, SIGKILL), waitpid(j->pid, NULL, 0);
+    j->pid = -1;
+    close(j->err);
+    for (int r = 0; r < MOST_RANKS; r++) yokei_flight_close(j->files[r]);
+    memset(j->files, 0, sizeof j->files);
+}
+
+/* ---- how far a run has come ---- */
+
+static const struct yokei_flight_file *record(struct job *j, int r)
+{
+    if (!j->files[r]) yokei_flight_open(j->run, r, &j->files[r]);
+    return j->files[r];
+}
+
+/* The rank's process by its agent's word, 0: not started yet. */
+static int pid_of(struct job *j, int r) { return record(j, r) ? yokei_flight_agent(j->files[r]).pid : 0; }
+
+static int lines_of(const char *folder, const char *name)
+{
+    char path[600], text[4096];
+    int n = 0;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    const int fd = open(path, O_RDONLY);
+    for (ssize_t got; fd >= 0 && (got = read(fd, text, sizeof text)) > 0;)
+        for (ssize_t i = 0; i < got; i++) n += text[i] == '\n';
+    if (fd >= 0) close(fd);
+    return n;
+}
+
+/* Checkpoints in the folder that carry their final names; *begun_out: those that are being written too. */
+static int saved(const char *folder, bool *begun_out)
+{
+    int n = 0;
+    DIR *dir = opendir(folder);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        const bool temporary = strstr(e->d_name, ".tmp") != NULL;
+        if (strncmp(e->d_name, "step-", 5)) continue;
+        *begun_out |= temporary;
+        n += !temporary;
+    }
+    if (dir) closedir(dir);
+    return n;
+}
+
+static bool has_come(struct job *j, enum phase phase, int rank, int after)
+{
+    bool begun = false;
+    if (phase == STARTING) return pid_of(j, rank) > 0;
+    if (phase == SETTING_UP) return record(j, rank) && j->files[rank]->pid > 0;
+    if (phase == STEPPING) return lines_of(j->run, "metrics.jsonl") > 0;
+    if (phase == SAVING) return saved(j->save, &begun) > after || (saved(j->save, &begun) == after && (begun || after));
+    return saved(j->save, &begun) >= STEPS / SAVE_EVERY;
+}
+
+/* Without a fault: what each phase takes. Saves are among the steps: theirs is the time of one. */
+static bool measure(struct job *j, double seconds[N_PHASES])
+{
+    double at[N_PHASES + 1] = { 0 }, first_saved = 0;
+    const double until = now() + LIMIT;
+    bool begun;
+    for (int p = 0; now() < until;) {
+        while (p < N_PHASES && has_come(j, (enum phase)p, 0, 0)) at[p++] = now();
+        if (!first_saved && saved(j->save, &begun) > 0) first_saved = now();
+        if (has_ended(j)) break;
+        usleep(500);
+    }
+    at[N_PHASES] = now();
+    for (int p = 0; p < N_PHASES; p++) seconds[p] = at[p + 1] - at[p];
+    seconds[STEPPING] = at[REPORTING] - at[STEPPING];
+    seconds[SAVING] = first_saved - at[SAVING];
+    return j->code == 0;
+}
+
+/* ---- one trial ---- */
+
+static bool names(const struct job *j, const struct trial *t)
+{
+    char name[32];
+    snprintf(name, sizeof name, "rank %d (host ", t->rank);
+    const char *how = t->signal == SIGKILL ? "signal 9" : "stopped", *at = j->text;
+    while ((at = strstr(at, name))) {
+        const char *end = strchr(at, '\n'), *found = strstr(at, how);
+        if (found && (!end || found < end)) return true;
+        at++;
+    }
+    return false;
+}
+
+static bool is_gone(int pid)
+{
+    const char s = yokei_process_state(pid, NULL);
+    return !s || s == 'Z' || s == 'X';
+}
+
+static bool others_are_gone(const int pids[], int n, int but)
+{
+    for (int r = 0; r < n; r++)
+        if (r != but && (pids[r] <= 0 || !is_gone(pids[r]))) return false; /* one that is not known yet may be starting */
+    return true;
+}
+
+/* Send the signal when it is time, and watch what follows. */
+static void harm(struct job *j, struct trial *t)
+{
+    bool begun = false;
+    int pids[MOST_RANKS] = { 0 };
+    const double until = now() + LIMIT;
+    while (!has_come(j, t->phase, t->rank, t->after) && !has_ended(j) && now() < until) usleep(500);
+    for (const double at = now() + t->delay; now() < at && !has_ended(j);) usleep(200);
+    for (int r = 0; r < j->n_ranks; r++) pids[r] = pid_of(j, r);
+    t->n_saved = saved(j->save, &begun);
+    t->named = t->others = t->ended = -1;
+    const int pid = pids[t->rank];
+    t->apart = pid <= 0 || is_gone(pid);
+    const double at = now();
+    if (!t->apart) kill(pid, t->signal);
+    while (now() - at < LIMIT) {
+        for (int r = 0; r < j->n_ranks; r++) pids[r] = pids[r] > 0 ? pids[r] : pid_of(j, r);
+        read_errors(j);
+        if (t->named < 0 && names(j, t)) t->named = now() - at;
+        if (t->others < 0 && others_are_gone(pids, j->n_ranks, t->rank)) t->others = now() - at;
+        if (has_ended(j)) {
+            t->ended = now() - at;
+            if (t->named < 0 && names(j, t)) t->named = t->ended;
+            if (t->others < 0 && others_are_gone(pids, j->n_ranks, t->rank)) t->others = t->ended;
+            break;
+        }
+        usleep(1000);
+    }
+    /* It may have ended between the look and the signal. */
+    const struct yokei_agent_verdict last = j->files[t->rank] ? yokei_flight_agent(j->files[t->rank]) : (struct yokei_agent_verdict){ 0 };
+    t->apart |= j->code == 0 && last.state == YOKEI_AGENT_DEAD && !last.signal && !last.exit_code;
+}
+
+/* Processes that carry the tag; they are ended. */
+static int left_over(const char *tag, bool end_them)
+{
+    char path[64], text[65536];
+    int n = 0;
+    DIR *dir = opendir("/proc");
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        const int pid = atoi(e->d_name);
+        if (pid <= 0 || pid == getpid()) continue;
+        snprintf(path, sizeof path, "/proc/%d/environ", pid);
+        const int fd = open(path, O_RDONLY);
+        const ssize_t got = fd >= 0 ? read(fd, text, sizeof text) : 0;
+        if (fd >= 0) close(fd);
+        if (got <= 0 || !memmem(text, (size_t)got, tag, strlen(tag))) continue;
+        n++;
+        if (end_them) kill(pid, SIGKILL);
+    }
+    if (dir) closedir(dir);
+    return n;
+}
+
+static int count(const char *text, const char *word)
+{
+    int n = 0;
+    for (const char *at = text; (at = strstr(at, word)); at++) n++;
+    return n;
+}
+
+/* Whether the newest checkpoint is whole, and, if `goes_on`, a run from it ends with the bits of the one without a fault. NULL: yes. */
+static const char *look_at_saves(const struct job *j, const struct trial *t, const char *name, bool goes_on)
+{
+    bool begun = false;
+    char again[64], reference_save[300];
+    const int n = saved(j->save, &begun);
+    if (n < t->n_saved) return "a checkpoint that was there is gone";
+    if (!n) return NULL;
+    if (run((char *[]){ (char *)(uintptr_t)yoke, "ckpt", "verify", (char *)(uintptr_t)j->save, NULL })) return "the newest checkpoint is not whole";
+    if (!goes_on) return NULL;
+    struct job next = { 0 };
+    snprintf(again, sizeof again, "%s-again", name);
+    start_training(&next, j->n_ranks, again, j->save);
+    for (const double until = now() + LIMIT; !has_ended(&next) && now() < until;) usleep(5000);
+    const int code = next.code;
+    end_job(&next);
+    if (code) return "it did not go on from its newest checkpoint";
+    snprintf(reference_save, sizeof reference_save, "%s/save-reference%d", work, j->n_ranks);
+    return run((char *[]){ (char *)(uintptr_t)yoke, "ckpt", "diff", next.save, reference_save, NULL }) ? "it went on to other bits" : NULL;
+}
+
+/* NULL: all is as it must be. */
+static const char *judge(const struct job *j, const struct trial *t, double bound)
+{
+    static char why[128];
+    const double until = now() + CLEAN_LIMIT;
+    while (left_over(j->tag, false) && now() < until) usleep(20000);
+    const int left = left_over(j->tag, true);
+    if (left) return snprintf(why, sizeof why, "%d processes are left", left), why;
+    if (t->ended < 0) return "it did not end";
+    if (t->apart) return j->code == 0 || j->code == 16 ? NULL : "it ended badly though the rank had ended before";
+    if (j->code != 16) return snprintf(why, sizeof why, "exit code %d, wanted 16", j->code), why;
+    if (count(j->text, "yoke: error:") != 1) return "not exactly one error";
+    if (t->named < 0) return "the rank is not named";
+    if (t->named > bound) return "it was named too late";
+    if (t->ended > bound) return "the job ended too late";
+    return NULL;
+}
+
+static void remove_tree(const char *path)
+{
+    run((char *[]){ "/bin/rm", "-rf", (char *)(uintptr_t)path, NULL });
+}
+
+static void say(bool ok, const char *format, ...) YOKE_PRINTF(2, 3);
+static void say(bool ok, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    printf("%sok %d - ", ok ? "" : "not ", ++n_tests);
+    vprintf(format, args);
+    va_end(args);
+    putchar('\n');
+    fflush(stdout);
+    n_failed += !ok;
+}
+
+static void show_errors(const struct job *j)
+{
+    printf("# exit code %d, stderr: ", j->code);
+    for (const char *c = j->text; *c; c++) {
+        putchar(*c);
+        if (*c == '\n' && c[1]) printf("# ");
+    }
+    if (j->used && j->text[j->used - 1] != '\n') putchar('\n');
+}
+
+static bool try_once(struct trial *t, int number, double bound)
+{
+    struct job j = { 0 };
+    char name[32];
+    const int n_ranks = draw(4) || !reference[4][STARTING] ? 3 : 4;
+    const double part = draw_part();
+    t->rank = (int)draw((uint32_t)n_ranks);
+    t->delay = part * 1.02 * reference[n_ranks][t->phase];
+    snprintf(name, sizeof name, "%d", number);
+    start_training(&j, n_ranks, name, NULL);
+    harm(&j, t);
+    const char *why = judge(&j, t, bound);
+    bool begun = false;
+    const int n_saved = saved(j.save, &begun);
+    const bool goes_on = !why && !t->apart && n_saved > 0 && n_saved < STEPS / SAVE_EVERY && 5 * n_resumed <= number;
+    n_resumed += goes_on;
+    if (!why) why = look_at_saves(&j, t, name, goes_on);
+    say(!why, "rank %d of %d %s at %.2f of %s%s: named after %.3f s, the others gone after %.3f s, the end after %.3f s; %d saved%s%s%s", t->rank, n_ranks,
+        t->signal == SIGKILL ? "killed" : "stopped", part, phase_names[t->phase], t->apart ? ", when it had ended" : "", t->named, t->others, t->ended,
+        t->n_saved, goes_on ? ", resumed to the same bits" : "", why ? "; " : "", why ? why : "");
+    if (why) show_errors(&j);
+    end_job(&j);
+    remove_tree(j.run);
+    remove_tree(j.save);
+    char again[320];
+    snprintf(again, sizeof again, "%s-again", j.run), remove_tree(again);
+    snprintf(again, sizeof again, "%s-again", j.save), remove_tree(again);
+    return !why;
+}
+
+/* ---- what it came to ---- */
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void summarise(const struct trial *trials, int n, int signal, int phase)
+{
+    double *named = calloc((size_t)n + 1, sizeof *named), *ended = calloc((size_t)n + 1, sizeof *ended);
+    int used = 0, apart = 0;
+    for (int i = 0; i < n && named && ended; i++) {
+        if (trials[i].signal != signal || (phase >= 0 && (int)trials[i].phase != phase)) continue;
+        apart += trials[i].apart;
+        if (trials[i].apart || trials[i].named < 0) continue;
+        named[used] = trials[i].named;
+        ended[used++] = trials[i].ended;
+    }
+    if (used) {
+        qsort(named, (size_t)used, sizeof *named, by_size);
+        qsort(ended, (size_t)used, sizeof *ended, by_size);
+        printf("# %s in %-8s: %3d trials, %d apart; named after %.3f s (median), %.3f s (most); the end after %.3f s, %.3f s\n",
+               signal == SIGKILL ? "killed " : "stopped", phase < 0 ? "all" : phase_names[phase], used, apart, named[used / 2], named[used - 1],
+               ended[used / 2], ended[used - 1]);
+    }
+    free(named);
+    free(ended);
+}
+
+static double load(void)
+{
+    double one = 0;
+    return getloadavg(&one, 1) == 1 ? one : 0;
+}
+
+static bool prepare(bool four)
+{
+    char path[300], line[200] = "the yoke lets unequal animals pull one load.\n";
+    snprintf(work, sizeof work, "%s/yoke-kills.XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+    if (!mkdtemp(work)) return false;
+    snprintf(path, sizeof path, "%s/text", work);
+    FILE *text = fopen(path, "w");
+    for (int i = 0; text && i < 200; i++) fprintf(text, "%d:%d %s", i / 30, i % 30, line);
+    if (!text || fclose(text)) return false;
+    setenv("YOKE_PEAK", "off", 1);
+    setenv("OMP_NUM_THREADS", "1", 1);
+    for (int n = 3; n <= (four ? 4 : 3); n++) {
+        struct job j = { 0 };
+        char name[32];
+        snprintf(name, sizeof name, "reference%d", n);
+        start_training(&j, n, name, NULL);
+        const bool ok = measure(&j, reference[n]);
+        say(ok, "a run of %d ranks without a fault: start-up %.2f s, set-up %.2f s, steps %.2f s, a save %.2f s, report %.2f s; load %.1f", n,
+            reference[n][STARTING], reference[n][SETTING_UP], reference[n][STEPPING], reference[n][SAVING], reference[n][REPORTING], load());
+        if (!ok) show_errors(&j);
+        end_job(&j);
+        if (!ok) return false;
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 4) return 99;
+    const int n_kills = atoi(argv[2]), n = n_kills + atoi(argv[3]);
+    const char *bounds = getenv("KILLS_BOUNDS");
+    const bool strict = getenv("YOKE_SOAK") && load() < 1;
+    double bound[2] = { strict ? 0.5 : 10, strict ? 2 : 15 };
+    if (bounds && sscanf(bounds, "%lf %lf", &bound[0], &bound[1]) != 2) return 99;
+    yoke = argv[1];
+    state = argc > 4 ? (uint32_t)atol(argv[4]) : (uint32_t)yokei_now_ns() | 1;
+    printf("# seed %u; a killed rank is to be named within %.1f s, a stopped one within %.1f s; load %.1f\n", state, bound[0], bound[1], load());
+    struct trial *trials = calloc((size_t)n + 1, sizeof *trials);
+    int done[2] = { 0 }; /* kills, stops: in turn, so that both see the same load */
+    if (trials && prepare(n > 20))
+        for (int i = 0; i < n; i++) {
+            const bool stops = done[0] == n_kills || (i % 2 && done[1] < n - n_kills);
+            trials[i].signal = stops ? SIGSTOP : SIGKILL;
+            trials[i].phase = (enum phase)(done[stops] % N_PHASES);
+            trials[i].after = done[stops]++ < N_PHASES ? 1 : (int)draw(STEPS / SAVE_EVERY);
+            try_once(&trials[i], i + 1, bound[stops]);
+        }
+    for (int phase = -1; phase < N_PHASES && trials; phase++) summarise(trials, n, SIGKILL, phase), summarise(trials, n, SIGSTOP, phase);
+    printf("# load at the end %.1f\n1..%d\n", load(), n_tests);
+    if (work[0]) remove_tree(work);
+    free(trials);
+    return n_failed || !trials;
+}
