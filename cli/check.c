@@ -92,7 +92,8 @@ static void line_after(const char *text, const char *key, char *out, size_t byte
 static const char *launcher(void)
 {
     const char *set = getenv("YOKE_LAUNCHER");
-    return set && *set ? set : "mpiexec.mpich";
+    const bool word = !set || !*set || !strcmp(set, "auto") || !strcmp(set, "own") || !strcmp(set, "hydra");
+    return word ? "mpiexec.mpich" : set;
 }
 
 static void check_launcher(struct list *list)

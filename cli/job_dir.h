@@ -7,7 +7,6 @@
 #ifndef CLI_JOB_DIR_H
 #define CLI_JOB_DIR_H
 
-#include <time.h>
 #include <yoke/base.h>
 
 enum cli_command {
@@ -33,13 +32,5 @@ bool cli_agent_read(const char *folder, int rank, int *pid_out, bool *here_out, 
 
 /** Remove what only a running job needs; with `records` the flight records too. */
 void cli_job_dir_clean(const char *folder, int n_ranks, bool records);
-
-/**
- * Remove files of MPI's shared memory that a rank left which was killed while MPI started: those of this user, made
- * since then, that no process has open or mapped.
- */
-int cli_sweep_shared_memory(time_t since);
-/** Whether any process that can be seen has this file open or mapped. */
-bool cli_shared_memory_in_use(const char *path);
 
 #endif
