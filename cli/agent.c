@@ -156,7 +156,11 @@ static void set_word(struct cli_agent *agent, enum yokei_agent_state state, int 
 
 static void record_end(struct cli_agent *agent, int signal, int code)
 {
-    const bool echo = is_echo(agent, signal, code);
+    if (agent->abort_code && signal == SIGKILL) { /* by us, on its own word */
+        signal = 0;
+        code = agent->abort_code;
+    }
+    const bool echo = !agent->abort_code && is_echo(agent, signal, code);
     set_word(agent, echo ? YOKEI_AGENT_ENDED : YOKEI_AGENT_DEAD, signal, code);
     agent->ended = true;
     if (signal || code) cli_shared_segments_drop(agent->pid);
@@ -199,6 +203,10 @@ static bool obey(struct cli_agent *agent)
         if (command == CLI_COMMAND_LEAVE) return true;
         if (agent->ended) continue;
         if (command == CLI_COMMAND_SIGNAL) kill(agent->pid, argument);
+        if (command == CLI_COMMAND_ABORT && argument >> 8 == agent->rank) {
+            agent->abort_code = argument & 255 ? argument & 255 : 1;
+            kill(-agent->pid, SIGKILL);
+        }
         if (command == CLI_COMMAND_KILL && (argument < 0 || argument == agent->rank)) end_rank(agent);
     }
     return false;

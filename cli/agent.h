@@ -26,6 +26,7 @@ struct cli_agent {
     bool ended;
     bool orphaned;              /* the launcher or the supervisor is gone */
     bool ending;                /* we have killed the rank */
+    int abort_code;             /* … as its MPI_Abort asks, 0: it did not */
     int order;                  /* orders carried out */
     int shared, new_files;      /* the job's folder in shared memory, and word of files beside it; -1: none */
     char shared_path[4096];

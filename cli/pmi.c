@@ -26,6 +26,8 @@ struct client {
     size_t stored;      /* bytes of keys and values that it put */
     bool begun, done;   /* cmd=init, cmd=finalize */
     bool waits;         /* in the barrier */
+    bool aborts;        /* cmd=abort, with this code */
+    int code;
     bool gone;          /* was connected */
     bool spawns;        /* in the lines of mcmd=spawn */
     int block, blocks;  /* of these: this one, all */
@@ -34,7 +36,7 @@ struct client {
 
 struct cli_pmi {
     int n, n_waiting;
-    int aborted, abort_code;
+    int first_abort;
     struct pair *pairs; /* open addressing; n_slots is a power of two */
     size_t n_slots, n_pairs;
     char shared_file[64];
@@ -240,11 +242,13 @@ static void command_finalize(struct cli_pmi *pmi, struct client *client, const c
     answer(client, "cmd=finalize_ack\n");
 }
 
+/* There is no answer: the rank waits to be ended. */
 static void command_abort(struct cli_pmi *pmi, struct client *client, const char *line)
 {
-    if (pmi->aborted >= 0) return;
-    pmi->aborted = (int)(client - pmi->clients);
-    pmi->abort_code = number_of(line, "exitcode", 1);
+    if (client->aborts) return;
+    client->aborts = true;
+    client->code = number_of(line, "exitcode", 1);
+    if (pmi->first_abort < 0) pmi->first_abort = (int)(client - pmi->clients);
 }
 
 /* Names are for jobs that meet others, which one host's transports cannot do: MPI reports an error, and the job goes on. */
@@ -341,7 +345,7 @@ yoke_status cli_pmi_new(int n_ranks, struct cli_pmi **pmi_out)
     *pmi_out = NULL;
     if (!pmi) return yoke_fail(YOKE_ENOMEM, "no memory for the connections of %d ranks", n_ranks);
     pmi->n = n_ranks;
-    pmi->aborted = -1;
+    pmi->first_abort = -1;
     pmi->n_slots = 64;
     for (int r = 0; r < n_ranks; r++) pmi->clients[r].fd = -1;
     pmi->pairs = calloc(pmi->n_slots, sizeof *pmi->pairs);
@@ -381,8 +385,10 @@ bool cli_pmi_deserted(const struct cli_pmi *pmi, int r) { return pmi->clients[r]
 const char *cli_pmi_fault(const struct cli_pmi *pmi, int r) { return pmi->clients[r].fault[0] ? pmi->clients[r].fault : NULL; }
 const char *cli_pmi_shared_file(const struct cli_pmi *pmi) { return pmi->shared_file[0] ? pmi->shared_file : NULL; }
 
-int cli_pmi_aborted(const struct cli_pmi *pmi, int *code_out)
+int cli_pmi_first_abort(const struct cli_pmi *pmi) { return pmi->first_abort; }
+
+bool cli_pmi_aborts(const struct cli_pmi *pmi, int r, int *code_out)
 {
-    *code_out = pmi->abort_code;
-    return pmi->aborted;
+    *code_out = pmi->clients[r].code;
+    return pmi->clients[r].aborts;
 }

@@ -36,8 +36,10 @@ bool cli_pmi_in_mpi(const struct cli_pmi *pmi, int r);
 bool cli_pmi_waits(const struct cli_pmi *pmi, int r);
 /** Whether ranks wait for a barrier that rank r, whose connection has ended, can come to no more. */
 bool cli_pmi_deserted(const struct cli_pmi *pmi, int r);
-/** The first rank that asked for the job's end (MPI_Abort), -1: none; *code_out is the code that it gave. */
-int cli_pmi_aborted(const struct cli_pmi *pmi, int *code_out);
+/** Whether rank r asked for the job's end (MPI_Abort) and waits to be ended; *code_out is the code that it gave. */
+bool cli_pmi_aborts(const struct cli_pmi *pmi, int r, int *code_out);
+/** The first rank that did, -1: none. */
+int cli_pmi_first_abort(const struct cli_pmi *pmi);
 /** What rank r sent that is no PMI-1, as printable text; NULL: nothing. */
 const char *cli_pmi_fault(const struct cli_pmi *pmi, int r);
 /** The file of shared memory that MPICH's first rank named to the others, NULL: none so far. */

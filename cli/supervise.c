@@ -72,17 +72,15 @@ static bool forgive(struct cli_job *job)
     return any;
 }
 
-/* The rank that called MPI_Abort, -1: none. */
-static int aborted_rank(const struct cli_job *job)
+int cli_aborted_rank(const struct cli_job *job)
 {
-    int code;
-    const int r = job->pmi ? cli_pmi_aborted(job->pmi, &code) : -1;
+    const int r = job->pmi ? cli_pmi_first_abort(job->pmi) : -1;
     return r >= 0 && !job->ranks[r].forgiven ? r : -1;
 }
 
 static bool any_failed(const struct cli_job *job)
 {
-    if (aborted_rank(job) >= 0 || job->deserter >= 0) return true;
+    if (cli_aborted_rank(job) >= 0 || job->deserter >= 0) return true;
     for (int r = 0; r < job->n_ranks; r++)
         if (cli_rank_failed(&job->ranks[r]) || (job->ranks[r].stopped && !job->ranks[r].forgiven)) return true;
     return false;
@@ -223,6 +221,18 @@ static bool is_outsider(const struct cli_rank_watch *rank)
     return !rank->record || atomic_load(&rank->record->state) == YOKEI_RANK_UNBORN || !atomic_load(&rank->record->n_operations);
 }
 
+/* A rank that called MPI_Abort does nothing more, and waits for its end, which is its own doing. */
+static void end_aborted(struct cli_job *job)
+{
+    int code;
+    for (int r = 0; r < job->n_ranks && job->pmi; r++) {
+        struct cli_rank_watch *rank = &job->ranks[r];
+        if (rank->ended_at >= 0 || rank->aborted || !cli_pmi_aborts(job->pmi, r, &code)) continue;
+        rank->aborted = true;
+        order(job, CLI_COMMAND_ABORT, r << 8 | (code & 255));
+    }
+}
+
 /* Whether a rank is inside MPI's start or end, where it waits for all the others. */
 static bool waits_in_mpi(const struct cli_job *job, int r)
 {
@@ -240,10 +250,10 @@ static void end_the_rest(struct cli_job *job, double since_failure)
     }
     for (int r = 0; r < job->n_ranks; r++) {
         const struct cli_rank_watch *rank = &job->ranks[r];
-        if (rank->ended_at >= 0 || rank->killed) continue;
+        if (rank->ended_at >= 0 || rank->killed || (rank->aborted && since_failure <= job->grace)) continue;
         const bool stopped = rank->verdict.state == YOKEI_AGENT_STOPPED && !others_run;
         const bool deaf = (job->pmi && waits_in_mpi(job, r) && since_failure > WAITING_SECONDS) || (is_outsider(rank) && since_failure > OUTSIDER_SECONDS);
-        const bool told = aborted_rank(job) >= 0 && since_failure > ABORT_SECONDS;
+        const bool told = cli_aborted_rank(job) >= 0 && since_failure > ABORT_SECONDS;
         if (stopped || deaf || told || since_failure > job->grace) kill_rank(job, r);
     }
 }
@@ -430,6 +440,7 @@ void cli_supervise(struct cli_job *job)
         job->launcher_lost = job->launcher_ended;
         if (launcher_ended_at && now() - launcher_ended_at > (all_agents_known(job) ? LEAVE_SECONDS : 0.5)) break;
         if (!failed_at && (any_failed(job) || only_stopped_remain(job))) failed_at = now();
+        end_aborted(job);
         end_stopped(job, stall);
         if (failed_at) end_the_rest(job, now() - failed_at);
         if (failed_at && now() - failed_at > job->grace + LEAVE_SECONDS) break; /* an agent does not answer */

@@ -23,6 +23,7 @@ struct cli_rank_watch {
     int rank_fd;       /* and of its rank, while we wait for that */
     int ended_at;      /* how many ranks had ended before this one when we looked; -1: runs */
     int nth_end;       /* the kernel told us of its end as of the nth, 0: it did not */
+    bool aborted;      /* it called MPI_Abort, and its agent was told */
     bool strange;      /* it sent what is no PMI-1, and we said so */
     bool killed;       /* ended by us, or by its agent */
     bool abandoned;    /* by its agent, and not on our word: what the launcher had started beside it was gone */
@@ -74,6 +75,8 @@ void cli_supervise(struct cli_job *job);
 const char *cli_start_text(const struct cli_job *job, char *out, size_t bytes);
 /** What it came to: YOKE_OK, or one error that names the rank at fault. */
 yoke_status cli_verdict(const struct cli_job *job);
+/** The first rank that called MPI_Abort, unless the others went on without it; -1: none, or mpiexec is the launcher and knows. */
+int cli_aborted_rank(const struct cli_job *job);
 /** Whether the rank ended badly by itself, and the others did not go on without it. */
 bool cli_rank_failed(const struct cli_rank_watch *rank);
 /** Whether the rank went on without others that had failed. */
