@@ -18,11 +18,16 @@ YOKE_TESTS += \
 	"tests/faults/harm ./yoke tests/faults/victim kill $${YOKE_SOAK:+1}10" \
 	"tests/faults/harm ./yoke tests/faults/victim stop $${YOKE_SOAK:+1}8" \
 	"tests/faults/harm ./yoke tests/faults/victim agent 4" \
-	"tests/faults/harm ./yoke tests/faults/victim launcher 3" \
-	"tests/faults/harm ./yoke tests/faults/victim proxy 3" \
-	"tests/faults/harm ./yoke tests/faults/leaver proxy 3" \
-	"tests/faults/harm ./yoke tests/faults/victim holder 3" \
+	"YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/victim launcher 3" \
+	"YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/victim proxy 3" \
+	"YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/leaver proxy 3" \
+	"YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/victim holder 3" \
 	"tests/faults/harm ./yoke tests/faults/victim supervisor 4" \
+	"tests/faults/harm ./yoke tests/faults/leaver supervisor 2" \
+	"YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/victim kill $${YOKE_SOAK:+1}2" \
+	"YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/victim stop $${YOKE_SOAK:+1}1" \
+	"YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/victim agent 1" \
+	"YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/victim supervisor 1" \
 	"$(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor kill $${YOKE_SOAK:+10}6" \
 	"$(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor stop $${YOKE_SOAK:+10}2" \
 	"$(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor exit $${YOKE_SOAK:+10}2" \
