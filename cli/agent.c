@@ -184,11 +184,26 @@ static void reap(struct cli_agent *agent)
     if (agent->ended) kill(-agent->pid, SIGKILL); /* what the rank had started itself */
 }
 
+/* MPICH's files in shared memory that the rank has mapped: it makes them while it starts, and unlinks them when all have come. */
+static void keep_files(const struct cli_agent *agent)
+{
+    if (!agent->ended && agent->shared >= 0 && atomic_load(&agent->record->state) == YOKEI_RANK_UNBORN) cli_shared_files_keep_of(agent->shared_path, agent->pid);
+}
+
+/* A file appeared in /dev/shm: perhaps the rank's. */
+static void look_for_files(struct cli_agent *agent)
+{
+    char words[4096];
+    while (read(agent->new_files, words, sizeof words) > 0) {}
+    keep_files(agent);
+}
+
 /* End the rank. How it had ended before, if it had, is recorded first: that is the cause, and this is not. */
 static void end_rank(struct cli_agent *agent)
 {
     reap(agent);
     if (agent->ended) return;
+    keep_files(agent);
     agent->ending = true;
     kill(-agent->pid, SIGKILL);
 }
@@ -205,22 +220,12 @@ static bool obey(struct cli_agent *agent)
         if (command == CLI_COMMAND_SIGNAL) kill(agent->pid, argument);
         if (command == CLI_COMMAND_ABORT && argument >> 8 == agent->rank) {
             agent->abort_code = argument & 255 ? argument & 255 : 1;
+            keep_files(agent);
             kill(-agent->pid, SIGKILL);
         }
         if (command == CLI_COMMAND_KILL && (argument < 0 || argument == agent->rank)) end_rank(agent);
     }
     return false;
-}
-
-/*
- * A file appeared in /dev/shm: perhaps the one in which MPICH's ranks of this host meet. Where yoke run is the launcher it is told the
- * file's name; else this is the only trace.
- */
-static void look_for_files(struct cli_agent *agent)
-{
-    char words[4096];
-    while (read(agent->new_files, words, sizeof words) > 0) {}
-    if (!agent->ended && atomic_load(&agent->record->state) == YOKEI_RANK_UNBORN) cli_shared_files_keep_of(agent->shared_path, agent->pid);
 }
 
 /*
@@ -315,7 +320,7 @@ static void prepare_shared_memory(struct cli_agent *agent)
     if (!own && cli_shared_folder_choose(agent->local_size, agent->shared_path, sizeof agent->shared_path, note, sizeof note) && *note && agent->local_rank == 0)
         cli_note("%s", note);
     agent->shared = cli_shared_folder_open(agent->shared_path);
-    if (own || agent->shared < 0) return;
+    if (agent->shared < 0) return;
     agent->new_files = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (agent->new_files >= 0) inotify_add_watch(agent->new_files, "/dev/shm", IN_CREATE | IN_CLOSE_WRITE);
 }

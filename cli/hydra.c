@@ -19,6 +19,8 @@
 #include "cli/shared_memory.h"
 #include "core/base/base.h"
 
+enum { VISITED = 3 }; /* a relay's exit code */
+
 /*
  * Pass the launcher's output on, up to its own words about a process that ended badly, which begin with an empty line: the
  * verdict says that better. A process of its own, so that a reader who pauses does not hold up the watch.
@@ -53,23 +55,45 @@ static void relay(int from)
     _exit(0);
 }
 
-/* Start the relay; *to_out is where the launcher shall write. */
-static yoke_status start_relay(struct cli_job *job, int *to_out)
+/*
+ * Pass on what comes on stderr, as it comes, and look out for mpiexec's word that it did not know who connected to its port: there it
+ * expects its own proxies alone, and gives up. The exit code says whether that word came.
+ */
+static void relay_errors(int from)
+{
+    static const char word[] = "HYD_pmcd_pmiserv_proxy_init_cb";
+    char buffer[(1 << 16) + sizeof word];
+    size_t kept = 0; /* the end of what was read before, in which the word may have begun */
+    bool visited = false;
+    ssize_t n;
+    while ((n = read(from, buffer + kept, 1 << 16)) > 0) {
+        for (ssize_t done = 0, m; done < n && (m = write(STDERR_FILENO, buffer + kept + done, (size_t)(n - done))) > 0;) done += m;
+        const size_t length = kept + (size_t)n;
+        visited = visited || memmem(buffer, length, word, sizeof word - 1);
+        kept = YOKE_MIN(length, sizeof word - 2);
+        memmove(buffer, buffer + length - kept, kept);
+    }
+    _exit(visited ? VISITED : 0);
+}
+
+/* Start a relay as a process of its own; *to_out is where the launcher shall write. */
+static yoke_status start_relay(void (*relays)(int from), pid_t *pid_out, int *to_out)
 {
     int fds[2];
     if (pipe2(fds, O_CLOEXEC)) return yoke_fail(YOKE_EINTERNAL, "pipe: %s", strerror(errno));
     pid_t parent = getpid();
     fflush(NULL);
-    job->relay = fork();
-    if (job->relay == 0) {
+    *pid_out = fork();
+    if (*pid_out == 0) {
         setpgid(0, 0);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(fds[1]);
-        if (getppid() == parent) relay(fds[0]);
+        if (*to_out >= 0) close(*to_out); /* the other relay's */
+        if (getppid() == parent) relays(fds[0]);
         _exit(1);
     }
     close(fds[0]);
-    if (job->relay < 0) {
+    if (*pid_out < 0) {
         close(fds[1]);
         return yoke_fail(YOKE_ENOMEM, "no process for the ranks' output: %s", strerror(errno));
     }
@@ -77,7 +101,7 @@ static yoke_status start_relay(struct cli_job *job, int *to_out)
     return YOKE_OK;
 }
 
-static yoke_status start_launcher(const struct cli_context *context, struct cli_job *job, const char *launcher, int output)
+static yoke_status start_launcher(const struct cli_context *context, struct cli_job *job, const char *launcher, int output, int errors)
 {
     const char *hosts = cli_text(context->options, "hosts");
     char self[4096], count[16], each[16];
@@ -111,6 +135,7 @@ static yoke_status start_launcher(const struct cli_context *context, struct cli_
         int null = open("/dev/null", O_RDONLY);
         if (null > 0) dup2(null, 0);
         dup2(output, 1);
+        dup2(errors, 2);
         if (getppid() == parent) execvp(line[0], line);
         int reason = errno;
         (void)!write(failure[1], &reason, sizeof reason);
@@ -129,14 +154,23 @@ static yoke_status start_launcher(const struct cli_context *context, struct cli_
     return YOKE_OK;
 }
 
-/* The relay ends when the launcher's last process has. */
-void cli_hydra_end(struct cli_job *job)
+/* A relay ends when the launcher's last process has. Its exit code, -1 where it did not end. */
+static int end_relay(pid_t *pid)
 {
-    for (int i = 0; job->relay > 0 && waitpid(job->relay, NULL, WNOHANG) == 0; i++) {
-        if (i == 5000) kill(job->relay, SIGKILL);
+    int code = -1;
+    pid_t ended = 0;
+    for (int i = 0; *pid > 0 && (ended = waitpid(*pid, &code, WNOHANG)) == 0; i++) {
+        if (i == 5000) kill(*pid, SIGKILL);
         usleep(1000);
     }
-    job->relay = 0;
+    *pid = 0;
+    return ended > 0 && WIFEXITED(code) ? WEXITSTATUS(code) : -1;
+}
+
+void cli_hydra_end(struct cli_job *job)
+{
+    end_relay(&job->relay);
+    if (end_relay(&job->error_relay) == VISITED) job->visited = true;
     /* An agent that was killed could not give the job's folder back; where one still has it, this leaves it. */
     char note[512];
     if (!cli_shared_folder_choose(job->n_ranks, job->shared_path, sizeof job->shared_path, note, sizeof note) || access(job->shared_path, F_OK)) return;
@@ -145,9 +179,14 @@ void cli_hydra_end(struct cli_job *job)
 
 yoke_status cli_hydra_start(const struct cli_context *context, const char *launcher, struct cli_job *job)
 {
-    int output = -1;
-    YOKE_TRY(start_relay(job, &output));
-    const yoke_status status = start_launcher(context, job, launcher, output);
+    int output = -1, errors = -1;
+    yoke_status status;
+    YOKE_TRY(start_relay(relay, &job->relay, &output));
+    errors = output;
+    YOKE_TRY_GOTO(start_relay(relay_errors, &job->error_relay, &errors), out);
+    status = start_launcher(context, job, launcher, output, errors);
+    close(errors);
+out:
     close(output);
     return status;
 }

@@ -13,7 +13,6 @@
 #include "core/base/base.h"
 
 #define NAME "yoke" /* of the one key-value store */
-#define SHARED_FILE "/dev/shm/mpich_shar_tmp"
 
 struct pair {
     char *key, *value; /* one allocation; NULL: free */
@@ -39,7 +38,6 @@ struct cli_pmi {
     int first_abort;
     struct pair *pairs; /* open addressing; n_slots is a power of two */
     size_t n_slots, n_pairs;
-    char shared_file[64];
     struct client clients[];
 };
 
@@ -82,23 +80,6 @@ static const char *store(struct cli_pmi *pmi, const char *key, const char *value
     *pair = (struct pair){ .key = text, .value = text + key_bytes };
     pmi->n_pairs++;
     return NULL;
-}
-
-/* MPICH's first rank tells the others the name of a file in hexadecimal digits. Killed now, it leaves the file behind. */
-static void note_shared_file(struct cli_pmi *pmi, const char *value)
-{
-    char name[sizeof pmi->shared_file];
-    const size_t digits = strlen(value);
-    if (digits % 2 || digits / 2 >= sizeof name || strspn(value, "0123456789ABCDEFabcdef") != digits) return;
-    for (size_t i = 0; i < digits / 2; i++) {
-        unsigned byte = 0;
-        if (sscanf(value + 2 * i, "%2x", &byte) != 1) return;
-        name[i] = (char)byte;
-    }
-    name[digits / 2] = '\0';
-    const char *rest = name + sizeof SHARED_FILE - 1;
-    if (!strncmp(name, SHARED_FILE, sizeof SHARED_FILE - 1) && strspn(rest, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == strlen(rest))
-        yokei_text(pmi->shared_file, sizeof pmi->shared_file, "%s", name);
 }
 
 /* ---- connections ---- */
@@ -207,10 +188,7 @@ static void command_put(struct cli_pmi *pmi, struct client *client, const char *
     if (!why && !value_of(line, "value", value, sizeof value)) why = "value_is_missing_or_too_long";
     const size_t bytes = why ? 0 : strlen(key) + strlen(value) + 2;
     if (!why && client->stored + bytes > CLI_PMI_RANK_BYTES) why = "no_room_left";
-    if (!why && !(why = store(pmi, key, value))) {
-        client->stored += bytes;
-        note_shared_file(pmi, value);
-    }
+    if (!why && !(why = store(pmi, key, value))) client->stored += bytes;
     answer(client, "cmd=put_result rc=%d msg=%s\n", why ? -1 : 0, why ? why : "success");
 }
 
@@ -383,7 +361,6 @@ bool cli_pmi_in_mpi(const struct cli_pmi *pmi, int r) { return pmi->clients[r].b
 bool cli_pmi_waits(const struct cli_pmi *pmi, int r) { return pmi->clients[r].waits; }
 bool cli_pmi_deserted(const struct cli_pmi *pmi, int r) { return pmi->clients[r].gone && !pmi->clients[r].waits && pmi->n_waiting; }
 const char *cli_pmi_fault(const struct cli_pmi *pmi, int r) { return pmi->clients[r].fault[0] ? pmi->clients[r].fault : NULL; }
-const char *cli_pmi_shared_file(const struct cli_pmi *pmi) { return pmi->shared_file[0] ? pmi->shared_file : NULL; }
 
 int cli_pmi_first_abort(const struct cli_pmi *pmi) { return pmi->first_abort; }
 

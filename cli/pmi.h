@@ -42,7 +42,5 @@ bool cli_pmi_aborts(const struct cli_pmi *pmi, int r, int *code_out);
 int cli_pmi_first_abort(const struct cli_pmi *pmi);
 /** What rank r sent that is no PMI-1, as printable text; NULL: nothing. */
 const char *cli_pmi_fault(const struct cli_pmi *pmi, int r);
-/** The file of shared memory that MPICH's first rank named to the others, NULL: none so far. */
-const char *cli_pmi_shared_file(const struct cli_pmi *pmi);
 
 #endif

@@ -214,6 +214,7 @@ yoke_status cli_run(const struct cli_context *context)
     job.ends = epoll_create1(EPOLL_CLOEXEC);
     YOKE_TRY_GOTO(*launcher ? cli_hydra_start(context, launcher, &job) : cli_spawn_start(context, &job), out);
     cli_supervise(&job);
+    if (*launcher) cli_hydra_end(&job); /* what mpiexec said last belongs to the verdict */
     status = cli_verdict(&job);
 out:
     if (*launcher) cli_hydra_end(&job);

@@ -121,9 +121,9 @@ void cli_shared_folders_collect(const char *path)
     if (dir) closedir(dir);
 }
 
-/* ---- MPICH's file ---- */
+/* ---- MPICH's files ---- */
 
-void cli_shared_file_keep(const char *folder, const char *file)
+static void keep_file(const char *folder, const char *file)
 {
     char link[4200];
     struct stat st;
@@ -132,14 +132,14 @@ void cli_shared_file_keep(const char *folder, const char *file)
     (void)!symlink(file, link); /* it may be there */
 }
 
-/* The files of MPICH's in a line or a link's target, one at most. */
+/* In a line of a memory map, or as the target of a descriptor's link: one file at most. */
 static void keep_if_named(const char *folder, const char *text)
 {
     char file[128];
     const char *at = strstr(text, MPICH_FILE);
     if (!at) return;
     yokei_text(file, sizeof file, "%.*s", (int)strcspn(at, " \n"), at);
-    cli_shared_file_keep(folder, file);
+    keep_file(folder, file);
 }
 
 void cli_shared_files_keep_of(const char *folder, pid_t pid)

@@ -4,9 +4,8 @@
  * /dev/shm and unlink them at once, or when all ranks have them mapped; between the two a killed rank leaves its file behind.
  *
  * Nothing is removed for what it is called. UCX makes its files in a folder of the job's own, /dev/shm/yoke-job-… . Everybody who uses
- * that folder holds a lock on it (flock), so who gets it alone is the last, and removes it. MPICH's one file lies beside it; its name is
- * told to the ranks, or seen in the memory map of a rank, and is kept in the folder as a link. A segment of System V tells which process
- * made it.
+ * that folder holds a lock on it (flock), so who gets it alone is the last, and removes it. MPICH's files lie in /dev/shm itself: those that
+ * a rank of the job is seen to have mapped are kept in the folder as links. A segment of System V tells which process made it.
  */
 #ifndef CLI_SHARED_MEMORY_H
 #define CLI_SHARED_MEMORY_H
@@ -29,9 +28,7 @@ void cli_shared_folder_close(int fd, const char *path);
 /** Remove folders beside `path` whose jobs were killed with all their processes: those of this user on which nobody has a lock. */
 void cli_shared_folders_collect(const char *path);
 
-/** Keep the name of MPICH's file: `file` is the one that the job's own rank told of. */
-void cli_shared_file_keep(const char *folder, const char *file);
-/** The same, of the files that this process has mapped or open. */
+/** Keep the names of MPICH's files that this process, a rank of the job, has mapped or open. */
 void cli_shared_files_keep_of(const char *folder, pid_t pid);
 /** Remove System V segments that this process, which has ended, had made for itself alone and nobody is attached to. */
 void cli_shared_segments_drop(pid_t pid);

@@ -19,7 +19,6 @@
 #include "cli/agent.h"
 #include "cli/job_dir.h"
 #include "cli/pmi.h"
-#include "cli/shared_memory.h"
 #include "core/base/base.h"
 
 #define TICK_MS 20
@@ -386,11 +385,6 @@ static bool answer_rank(struct cli_job *job, int fd)
         job->ranks[r].strange = true;
         cli_warn("rank %d sent its launcher what is no PMI-1 ('%s'): its connection was closed, and MPI does not work in it any more", r,
                  cli_pmi_fault(job->pmi, r));
-    }
-    const char *file = cli_pmi_shared_file(job->pmi);
-    if (file && !job->shared_kept) {
-        cli_shared_file_keep(job->shared_path, file);
-        job->shared_kept = true;
     }
     return true;
 }

@@ -46,12 +46,13 @@ struct cli_job {
     int lifeline;        /* ends with us, on which the agents act, -1: none */
     int shared;          /* the job's folder in shared memory, -1: none */
     char shared_path[4096];
-    bool shared_kept;    /* MPICH's own file there is known to it */
     struct rlimit files; /* of the ranks */
     int deserter;        /* rank that ended well while others wait for it inside MPI, -1: none */
     /* Where mpiexec is: hydra.c. */
     pid_t launcher;
     pid_t relay;         /* passes the ranks' output on */
+    pid_t error_relay;   /* … and what they and mpiexec write to stderr */
+    bool visited;        /* mpiexec said that it gave up because of a connection that was not of the job */
     int n_orders;
     int interrupted;     /* the signal that we passed on, 0: none */
     bool launcher_ended;

@@ -208,6 +208,15 @@ static yoke_status start_stood(const struct cli_job *job)
                      cli_start_text(job, what, sizeof what), job->start_seconds, kept(job, where, sizeof where));
 }
 
+/* The launcher met a stranger at its port, and gave up: the ranks had no part in that. */
+static yoke_status visited(const struct cli_job *job)
+{
+    char where[4200];
+    return yoke_fail(YOKE_EDEAD, "the launcher (pid %d) gave up because somebody who is not of this job connected to its port, as a port scan does, and the ranks "
+                     "ended with it; only the job's hosts may reach the ports of mpiexec: set MPIEXEC_PORT_RANGE and a firewall, as `Several hosts` in "
+                     "ARCHITECTURE.md shows; on one host yoke run opens no port (--launcher own)%s", job->launcher, kept(job, where, sizeof where));
+}
+
 static yoke_status launch_failed(const struct cli_job *job)
 {
     bool mark[1024] = { false };
@@ -282,6 +291,7 @@ yoke_status cli_verdict(const struct cli_job *job)
     char name[256], where[4200];
     if (job->refused[0]) return yoke_fail(YOKE_ECONFIG, "refused to start: %s", job->refused);
     if (job->start_stood) return start_stood(job);
+    if (job->visited && job->launcher_lost) return visited(job);
     if (job->lost_agent < 0 && went_on_well(job)) return YOKE_OK;
     int r = stopped_rank(job);
     int dead = first_silent_death(job);
