@@ -24,8 +24,8 @@
 #define TICK_MS 20
 #define SILENT_SECONDS 2      /* more than its peers give the host of a rank, so that they speak first */
 #define FAR_SECONDS 0.1       /* between two looks at the record of a rank of another host */
-#define WAITING_SECONDS 0.1   /* after a failure, for a rank that waits for our answer inside MPI */
-#define OUTSIDER_SECONDS 0.3  /* for a rank that cannot notice that another failed */
+#define WAITING_SECONDS 0.1   /* after a failure, for a rank that waits for the others inside MPI, which we know as its launcher */
+#define OUTSIDER_SECONDS 1    /* for a rank that cannot notice that another failed */
 #define ABORT_SECONDS 2       /* for all, after a rank called MPI_Abort */
 #define STOPPED_SECONDS 1.2   /* for a stopped rank that others wait for inside MPI; a collective's own verdict comes after 1 s */
 #define LEAVE_SECONDS 5
@@ -232,11 +232,29 @@ static void end_aborted(struct cli_job *job)
     }
 }
 
-/* Whether a rank is inside MPI's start or end, where it waits for all the others. */
-static bool waits_in_mpi(const struct cli_job *job, int r)
+/* Where we are the launcher: after the first failure, who waits inside MPI for those that come no more, and all after MPI_Abort. */
+static void end_waiting(struct cli_job *job, double since_failure)
 {
-    const struct cli_rank_watch *rank = &job->ranks[r];
-    return job->pmi ? cli_pmi_waits(job->pmi, r) : rank->record && atomic_load(&rank->record->at_launcher);
+    for (int r = 0; r < job->n_ranks && job->pmi; r++) {
+        const struct cli_rank_watch *rank = &job->ranks[r];
+        if (rank->ended_at >= 0 || rank->killed || rank->aborted) continue;
+        if ((cli_pmi_waits(job->pmi, r) && since_failure > WAITING_SECONDS) || (cli_aborted_rank(job) >= 0 && since_failure > ABORT_SECONDS)) kill_rank(job, r);
+    }
+}
+
+/* The same of a rank that is stopped, as soon as another waits for it inside MPI. Those that were stopped together go on together. */
+static void end_awaited(struct cli_job *job)
+{
+    bool waits = false;
+    for (int r = 0; r < job->n_ranks && job->pmi; r++)
+        waits = waits || (job->ranks[r].ended_at < 0 && !job->ranks[r].stopped_at && cli_pmi_waits(job->pmi, r));
+    for (int r = 0; r < job->n_ranks && job->pmi; r++) {
+        struct cli_rank_watch *rank = &job->ranks[r];
+        const bool awaited = waits && rank->ended_at < 0 && !rank->killed && rank->stopped_at > 0 && !cli_pmi_waits(job->pmi, r);
+        if (!awaited) rank->awaited_at = 0;
+        else if (!rank->awaited_at) rank->awaited_at = now();
+        else if (now() - rank->awaited_at > STOPPED_SECONDS) kill_rank(job, r);
+    }
 }
 
 /* After the first failure: who cannot notice it is ended soon, the others when their time is up. */
@@ -249,11 +267,9 @@ static void end_the_rest(struct cli_job *job, double since_failure)
     }
     for (int r = 0; r < job->n_ranks; r++) {
         const struct cli_rank_watch *rank = &job->ranks[r];
-        if (rank->ended_at >= 0 || rank->killed || (rank->aborted && since_failure <= job->grace)) continue;
-        const bool stopped = rank->verdict.state == YOKEI_AGENT_STOPPED && !others_run;
-        const bool deaf = (job->pmi && waits_in_mpi(job, r) && since_failure > WAITING_SECONDS) || (is_outsider(rank) && since_failure > OUTSIDER_SECONDS);
-        const bool told = cli_aborted_rank(job) >= 0 && since_failure > ABORT_SECONDS;
-        if (stopped || deaf || told || since_failure > job->grace) kill_rank(job, r);
+        if (rank->ended_at >= 0 || rank->killed) continue;
+        bool stopped = rank->verdict.state == YOKEI_AGENT_STOPPED && !others_run;
+        if (stopped || since_failure > job->grace || (is_outsider(rank) && since_failure > OUTSIDER_SECONDS)) kill_rank(job, r);
     }
 }
 
@@ -271,23 +287,21 @@ static bool only_stopped_remain(const struct cli_job *job)
 
 /*
  * A rank that is stopped while others run. Who is in a collective with it says so by itself; who waits for it inside MPI
- * (at the start and the end, or to make a communicator) cannot, so we do. A job that is stopped as a whole is left alone, and its ranks
- * need not go on in the same instant.
+ * (at the start, or to make a communicator) cannot, so in the end we do. A job that is stopped as a whole is left alone.
  */
 static void end_stopped(struct cli_job *job, double stall)
 {
-    bool waited_for = false, others_run = false;
+    bool starting = false, others_run = false;
     for (int r = 0; r < job->n_ranks; r++) {
         const struct cli_rank_watch *rank = &job->ranks[r];
         if (rank->ended_at >= 0 || rank->stopped_at) continue;
         others_run = true;
-        waited_for = waited_for || is_outsider(rank) || waits_in_mpi(job, r);
+        starting = starting || is_outsider(rank);
     }
-    for (int r = 0; r < job->n_ranks; r++) {
-        struct cli_rank_watch *rank = &job->ranks[r];
+    for (int r = 0; r < job->n_ranks && others_run; r++) {
+        const struct cli_rank_watch *rank = &job->ranks[r];
         if (rank->ended_at >= 0 || rank->killed || !rank->stopped_at) continue;
-        if (!others_run) rank->stopped_at = now();
-        else if (now() - rank->stopped_at > (waited_for ? YOKE_MIN(stall, STOPPED_SECONDS) : 3 * stall)) kill_rank(job, r);
+        if (now() - rank->stopped_at > (starting ? stall : 3 * stall)) kill_rank(job, r);
     }
 }
 
@@ -436,7 +450,9 @@ void cli_supervise(struct cli_job *job)
         if (!failed_at && (any_failed(job) || only_stopped_remain(job))) failed_at = now();
         end_aborted(job);
         end_stopped(job, stall);
+        end_awaited(job);
         if (failed_at) end_the_rest(job, now() - failed_at);
+        if (failed_at) end_waiting(job, now() - failed_at);
         if (failed_at && now() - failed_at > job->grace + LEAVE_SECONDS) break; /* an agent does not answer */
         job->start_stood = start_stands(job);
         if (job->start_stood) break;

@@ -29,6 +29,7 @@ struct cli_rank_watch {
     bool abandoned;    /* by its agent, and not on our word: what the launcher had started beside it was gone */
     bool stopped;      /* … while it was stopped by verdict.signal */
     bool forgiven;     /* the others went on without it: yoke_comm_shrink */
+    double awaited_at; /* … and others were seen to wait for it inside MPI, 0: they do not */
     double stopped_at; /* when we saw that it was stopped, 0: it runs */
 };
 
