@@ -53,3 +53,9 @@ tests_unit_cli_schedule_SOURCES = tests/unit/cli_schedule.c cli/schedule.c cli/s
 tests_unit_cli_schedule_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_cli_schedule_LDADD = libyoke-train.la libyoke.la $(CMOCKA_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) -lm
 YOKE_TESTS += "tests/unit/cli_schedule" "$(top_srcdir)/tests/unit/drawings ./yoke"
+
+check_PROGRAMS += tests/unit/cli_pmi
+tests_unit_cli_pmi_SOURCES = tests/unit/cli_pmi.c cli/pmi.h cli/pmi.c
+tests_unit_cli_pmi_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_cli_pmi_LDADD = libyoke.la $(CMOCKA_LIBS)
+YOKE_TESTS += tests/unit/cli_pmi

@@ -98,6 +98,7 @@ static void refuse(struct client *client, const char *line, size_t bytes)
     for (size_t i = 0; i < bytes && used + 1 < sizeof client->fault; i++)
         client->fault[used++] = isprint((unsigned char)line[i]) ? line[i] : '?';
     client->fault[used] = '\0';
+    if (!used) yokei_text(client->fault, sizeof client->fault, "an empty line");
     hang_up(client);
 }
 

@@ -1,6 +1,8 @@
 # tests/faults: jobs that are harmed, machines that are wrong, words that are misspelt.
-EXTRA_DIST += tests/faults/usage tests/faults/shrink tests/faults/trace tests/faults/room
-check_PROGRAMS += tests/faults/victim tests/faults/leaver tests/faults/survivor tests/faults/harm tests/faults/bare
+EXTRA_DIST += tests/faults/usage tests/faults/launch tests/faults/shrink tests/faults/trace tests/faults/room
+check_PROGRAMS += tests/faults/victim tests/faults/leaver tests/faults/survivor tests/faults/harm tests/faults/bare tests/faults/starter
+tests_faults_starter_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
+tests_faults_starter_LDADD = $(MPICH_LIBS)
 tests_faults_victim_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
 tests_faults_victim_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS)
 tests_faults_survivor_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
@@ -12,6 +14,7 @@ tests_faults_bare_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 tests_faults_bare_LDADD = libflight.la libyoke.la $(JANSSON_LIBS)
 YOKE_TESTS += \
 	"$(top_srcdir)/tests/faults/usage ./yoke" \
+	"$(top_srcdir)/tests/faults/launch ./yoke tests/faults/starter" \
 	"$(top_srcdir)/tests/faults/trace ./yoke tests/faults/victim" \
 	"tests/faults/bare ./yoke tests/faults/victim $${YOKE_SOAK:+1}20" \
 	"$(top_srcdir)/tests/faults/room ./yoke $(top_srcdir)/tests/ranks/run tests/ranks/property" \
