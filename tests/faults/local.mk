@@ -2,7 +2,7 @@
 EXTRA_DIST += tests/faults/usage tests/faults/launch tests/faults/shrink tests/faults/trace tests/faults/room
 check_PROGRAMS += tests/faults/victim tests/faults/leaver tests/faults/survivor tests/faults/harm tests/faults/bare tests/faults/starter
 tests_faults_starter_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
-tests_faults_starter_LDADD = $(MPICH_LIBS)
+tests_faults_starter_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS)
 tests_faults_victim_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
 tests_faults_victim_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS)
 tests_faults_survivor_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)

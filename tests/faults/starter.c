@@ -3,6 +3,7 @@
  * A rank for tests/faults/launch:
  *   starter abort CODE   start MPI; rank 1 calls MPI_Abort with that code, the others wait for it
  *   starter leave        without MPI: leave a file in UCX's folder and a System V segment, tell of both, and be killed
+ *   starter crowd        make a communicator of host devices, and show warnings
  *   starter descriptors  without MPI: which sockets this process has inherited, and whether one listens
  */
 #include <dirent.h>
@@ -16,6 +17,8 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <yoke/comm.h>
+#include <yoke/device.h>
 
 static int call_abort(int code)
 {
@@ -62,8 +65,27 @@ static int descriptors(void)
     return 0;
 }
 
+static void show(void *unused, yoke_log_level level, const char *text)
+{
+    (void)unused;
+    if (level <= YOKE_LOG_WARN) fprintf(stderr, "%s\n", text);
+}
+
+static int crowd(void)
+{
+    MPI_Comm world;
+    yoke_device *device;
+    yoke_comm *comm;
+    yoke_log_set(show, NULL, YOKE_LOG_WARN);
+    if (yoke_mpi_start(&world) || yoke_device_open("host", NULL, &device)) return 1;
+    for (int i = 0; i < 2; i++)
+        if (yoke_comm_create(world, device, NULL, &comm) || yoke_comm_destroy(comm)) return 1;
+    return yoke_device_close(device) || yoke_mpi_stop();
+}
+
 int main(int argc, char **argv)
 {
+    if (argc > 1 && !strcmp(argv[1], "crowd")) return crowd();
     if (argc > 2 && !strcmp(argv[1], "abort")) return call_abort(atoi(argv[2]));
     if (argc > 1 && !strcmp(argv[1], "leave")) return leave();
     return argc > 1 && !strcmp(argv[1], "descriptors") ? descriptors() : 2;
