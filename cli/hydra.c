@@ -171,10 +171,7 @@ void cli_hydra_end(struct cli_job *job)
 {
     end_relay(&job->relay);
     if (end_relay(&job->error_relay) == VISITED) job->visited = true;
-    /* An agent that was killed could not give the job's folder back; where one still has it, this leaves it. */
-    char note[512];
-    if (!cli_shared_folder_choose(job->n_ranks, job->shared_path, sizeof job->shared_path, note, sizeof note) || access(job->shared_path, F_OK)) return;
-    cli_shared_folder_close(cli_shared_folder_open(job->shared_path), job->shared_path);
+    cli_shared_folder_drop(job->n_ranks);
 }
 
 yoke_status cli_hydra_start(const struct cli_context *context, const char *launcher, struct cli_job *job)

@@ -22,6 +22,7 @@
 #include "cli/agent.h"
 #include "cli/cli.h"
 #include "cli/job_dir.h"
+#include "cli/shared_memory.h"
 #include "core/base/base.h"
 
 /* Whether the launcher is the one that Yoke's MPI understands; an Open MPI launcher starts ranks that cannot meet. */
@@ -83,7 +84,10 @@ static yoke_status hold(struct cli_agent *agent, char **words)
     close(fds[0]);
     int code = 0;
     while (waitpid(pid, &code, 0) < 0 && errno == EINTR) {}
-    if (WIFSIGNALED(code)) cli_agent_lost(agent); /* nobody else can say so where yoke run is on another host */
+    if (WIFSIGNALED(code)) { /* nobody else can do it where yoke run is on another host */
+        cli_agent_lost(agent);
+        cli_shared_folder_drop(agent->local_size);
+    }
     return YOKE_OK; /* the other end of the pipe closes with us */
 }
 

@@ -101,6 +101,13 @@ void cli_shared_folder_close(int fd, const char *path)
     close(fd);
 }
 
+void cli_shared_folder_drop(int ranks_on_host)
+{
+    char path[4096], note[512];
+    if (!cli_shared_folder_choose(ranks_on_host, path, sizeof path, note, sizeof note) || access(path, F_OK)) return;
+    cli_shared_folder_close(cli_shared_folder_open(path), path);
+}
+
 void cli_shared_folders_collect(const char *path)
 {
     char place[4096];

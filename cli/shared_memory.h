@@ -25,6 +25,8 @@ bool cli_shared_folder_choose(int ranks_on_host, char *path_out, size_t path_byt
 int cli_shared_folder_open(char *path);
 /** Give the folder back; the last one to do so removes it, and what it holds and names. fd -1 is allowed. */
 void cli_shared_folder_close(int fd, const char *path);
+/** The same where an agent was killed that could not: nothing happens where there is none, or others still use it. */
+void cli_shared_folder_drop(int ranks_on_host);
 /** Remove folders beside `path` whose jobs were killed with all their processes: those of this user on which nobody has a lock. */
 void cli_shared_folders_collect(const char *path);
 

@@ -49,7 +49,7 @@ static void tell_rank(const struct cli_agent *agent)
 /* Three descriptors per rank: its connection, and the ends of agent and rank. The ranks get the old limit back. */
 static yoke_status make_descriptors(struct cli_job *job)
 {
-    const rlim_t need = 3 * (rlim_t)job->n_ranks + 64;
+    const rlim_t need = 3 * (rlim_t)job->n_ranks + 24;
     if (getrlimit(RLIMIT_NOFILE, &job->files) || job->files.rlim_cur >= need) return YOKE_OK;
     if (job->files.rlim_max < need)
         return yoke_fail(YOKE_ENOMEM, "%d ranks need %llu open files in yoke run, and the limit is %llu; raise it (ulimit -Hn)", job->n_ranks,
