@@ -20,17 +20,18 @@ static int number(const char *variable)
 /* A launcher of another MPI, without yoke run: its ranks know nothing of each other, and each is "rank 0 of 1". */
 static yoke_status check_size(int size, bool *heard_out)
 {
-    static const struct { const char *size, *rank, *launcher; } launchers[] = {
-        { "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "Open MPI's mpiexec" },
-        { "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun" },
+    static const struct { const char *size, *rank, *launcher, *remedy; } launchers[] = {
+        { "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "Open MPI's mpiexec", "start them with mpiexec.mpich" },
+        { "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun",
+          "start them with `srun --mpi=pmi2 ...` (`srun --mpi=list` shows whether the cluster has it) or mpiexec.mpich" },
     };
     for (size_t i = 0; i < YOKE_COUNT(launchers); i++) {
         int expected = number(launchers[i].size);
         if (expected <= size || size > 1) continue;
         *heard_out = number(launchers[i].rank) > 0;
-        return yoke_fail(YOKE_ECONFIG, "only %d of %d ranks came up: %s started them, but Yoke is built with MPICH and cannot "
-                         "join them; start them with `yoke run -n %d -- ...` or mpiexec.mpich", size, expected,
-                         launchers[i].launcher, expected);
+        return yoke_fail(YOKE_ECONFIG, "only %d of %d ranks came up: %s started them without the protocol by which MPICH's ranks find each other (PMI), and Yoke "
+                         "is built with MPICH; %s, or on one host with `yoke run -n %d -- ...`", size, expected, launchers[i].launcher,
+                         launchers[i].remedy, expected);
     }
     return YOKE_OK;
 }

@@ -7,13 +7,13 @@
 #ifndef CLI_JOB_DIR_H
 #define CLI_JOB_DIR_H
 
-#include <time.h>
 #include <yoke/base.h>
 
 enum cli_command {
     CLI_COMMAND_NONE,
     CLI_COMMAND_SIGNAL, /* send `argument` to the rank */
     CLI_COMMAND_KILL,   /* end rank `argument` now, -1: every rank */
+    CLI_COMMAND_ABORT,  /* rank `argument` >> 8 has called MPI_Abort with the code `argument` & 255, and waits to be ended */
     CLI_COMMAND_LEAVE,  /* every rank has ended: leave */
 };
 
@@ -33,13 +33,5 @@ bool cli_agent_read(const char *folder, int rank, int *pid_out, bool *here_out, 
 
 /** Remove what only a running job needs; with `records` the flight records too. */
 void cli_job_dir_clean(const char *folder, int n_ranks, bool records);
-
-/**
- * Remove files of MPI's shared memory that a rank left which was killed while MPI started: those of this user, made
- * since then, that no process has open or mapped.
- */
-int cli_sweep_shared_memory(time_t since);
-/** Whether any process that can be seen has this file open or mapped. */
-bool cli_shared_memory_in_use(const char *path);
 
 #endif

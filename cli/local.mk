@@ -2,7 +2,7 @@
 bin_PROGRAMS += yoke
 yoke_SOURCES = \
 	cli/cli.h cli/options.h cli/options.c cli/resolve.c cli/config.c cli/help.c cli/manual.c cli/output.c cli/printable.c cli/verbs.c cli/main.c \
-	cli/job.h cli/job.c cli/job_dir.h cli/job_dir.c cli/rank.c cli/run.c cli/supervise.h cli/supervise.c cli/verdict.c cli/hello.c cli/sweep.c \
+	cli/job.h cli/job.c cli/job_dir.h cli/job_dir.c cli/agent.h cli/agent.c cli/rank.c cli/run.c cli/launch.h cli/spawn.c cli/hydra.c cli/pmi.h cli/pmi.c cli/shared_memory.h cli/shared_memory.c cli/supervise.h cli/supervise.c cli/verdict.c cli/hello.c \
 	cli/child.h cli/child.c cli/threads.h cli/threads.c cli/info.h cli/info.c cli/speed.c cli/check.c cli/verify.h cli/verify.c cli/verify_child.c cli/verify_json.c \
 	cli/bench_collectives.h cli/bench_collectives.c cli/bench_data.c cli/bench_mpi.c cli/bench_sides.c cli/bench_limit.c cli/bench_table.c \
 	cli/bench_gemm.h cli/bench_gemm.c cli/gemm_check.c cli/peak.c cli/rivals.c cli/rival_clblast.c \
@@ -53,3 +53,9 @@ tests_unit_cli_schedule_SOURCES = tests/unit/cli_schedule.c cli/schedule.c cli/s
 tests_unit_cli_schedule_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_cli_schedule_LDADD = libyoke-train.la libyoke.la $(CMOCKA_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) -lm
 YOKE_TESTS += "tests/unit/cli_schedule" "$(top_srcdir)/tests/unit/drawings ./yoke"
+
+check_PROGRAMS += tests/unit/cli_pmi
+tests_unit_cli_pmi_SOURCES = tests/unit/cli_pmi.c cli/pmi.h cli/pmi.c
+tests_unit_cli_pmi_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_cli_pmi_LDADD = libyoke.la $(CMOCKA_LIBS)
+YOKE_TESTS += tests/unit/cli_pmi

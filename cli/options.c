@@ -31,6 +31,9 @@ const struct cli_option cli_option_table[] = {
       .help = "Device of each rank in turn, such as host,opencl:0; a shorter list is repeated" },
     { "bind", CLI_RUN, CLI_CHOICE, .value = "cores", .choices = "cores|none",
       .help = "Give each rank of a host its own share of the cores, with thread counts to match, or leave that alone" },
+    { "launcher", CLI_RUN, CLI_TEXT, .value = "auto", .metavar = "auto|own|hydra|FILE",
+      .help = "Who starts the ranks: yoke run itself, without any open port, or MPICH's mpiexec (hydra; FILE: this one), which several hosts need; auto: "
+              "mpiexec where hosts are named, by --hosts or a scheduler" },
     { "run-dir", CLI_RUN | CLI_TRAIN, CLI_TEXT, .group = CLI_FILES, .metavar = "DIR",
       .help = "Folder for what a run writes, flight records included; default: a new one under runs/" },
     { "start-seconds", CLI_RUN, CLI_TIME, .value = "60s", .metavar = "TIME", .least = 1, .most = 86400,
@@ -301,7 +304,6 @@ const struct cli_option cli_option_table[] = {
     { "chunk-bytes", CLI_LIBRARY, CLI_BYTES, .help = "Size of the pieces in which collectives are pipelined" },
     { "algorithm", CLI_LIBRARY, CLI_TEXT, .help = "Algorithm of the collectives, such as ring" },
     { "data-dir", CLI_LIBRARY, CLI_TEXT, .help = "Where kernels and tuning files lie when Yoke is not installed" },
-    { "launcher", CLI_LIBRARY, CLI_TEXT, .metavar = "FILE", .help = "The MPICH launcher that yoke run starts; default mpiexec.mpich" },
     { "log", CLI_LIBRARY, CLI_FLAG, .help = "When set, every message of the libraries is shown, by every rank" },
     { "check", CLI_LIBRARY, CLI_TEXT, .help = "What messages are checked for: off, header (default), full: with a checksum of their data" },
     { "costs", CLI_LIBRARY, CLI_TEXT, .help = "The cost model of collectives, as plan.json and yoke_comm_explain give it (default: measured)" },

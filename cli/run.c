@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * yoke run: start a verb on several ranks. It calls nothing of MPI: it makes the run directory, starts MPICH's mpiexec,
- * which starts one agent per rank (rank.c), and watches the ranks' records (supervise.c).
+ * yoke run: start a verb on several ranks. It calls nothing of MPI: it makes the run directory, starts one agent per rank (spawn.c), or has
+ * MPICH's mpiexec do that (hydra.c), and watches the ranks' records (supervise.c).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -9,15 +9,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
+#include <sys/epoll.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/job_dir.h"
-#include "cli/supervise.h"
+#include "cli/launch.h"
+#include "cli/shared_memory.h"
 #include "core/base/base.h"
 
 /* The verb that the words begin with; *words_out its length. Programs of the user's (with a slash) have none. */
@@ -152,123 +152,22 @@ static void block_signals(void)
 }
 
 /*
- * Pass the launcher's output on, up to its own words about a process that ended badly, which begin with an empty line: the
- * verdict says that better. A process of its own, so that a reader who pauses does not hold up the watch.
+ * Which launcher: "" for ourselves, else mpiexec's name. Where ranks go to several hosts mpiexec starts them: --hosts, a file of hosts, or a
+ * scheduler's list, which it reads by itself.
  */
-static void relay(int from)
+static yoke_status choose_launcher(const struct cli_context *context, const char **launcher_out)
 {
-    static const char banner[] = "\n===================================================================================\n"
-                                 "=   BAD TERMINATION OF ONE";
-    char buffer[1 << 16];
-    size_t matched = 0; /* bytes of the banner that were read and are held back */
-    bool line_start = true;
-    ssize_t n;
-    while ((n = read(from, buffer, sizeof buffer)) > 0) {
-        for (ssize_t i = 0; i < n && banner[matched]; i++) {
-            if (matched && buffer[i] != banner[matched]) {
-                fwrite(banner, 1, matched, stdout);
-                line_start = banner[matched - 1] == '\n';
-                matched = 0;
-            }
-            if (buffer[i] == banner[matched] && (matched || line_start)) {
-                matched++;
-                continue;
-            }
-            putchar(buffer[i]);
-            line_start = buffer[i] == '\n';
-        }
-        fflush(stdout);
-        /* After the banner read on to the end, so that the launcher never meets a closed pipe. */
-    }
-    if (banner[matched]) fwrite(banner, 1, matched, stdout);
-    fflush(stdout);
-    _exit(0);
-}
-
-/* Start the relay; *to_out is where the launcher shall write. */
-static yoke_status start_relay(struct cli_job *job, int *to_out)
-{
-    int fds[2];
-    if (pipe2(fds, O_CLOEXEC)) return yoke_fail(YOKE_EINTERNAL, "pipe: %s", strerror(errno));
-    pid_t parent = getpid();
-    fflush(NULL);
-    job->relay = fork();
-    if (job->relay == 0) {
-        setpgid(0, 0);
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        close(fds[1]);
-        if (getppid() == parent) relay(fds[0]);
-        _exit(1);
-    }
-    close(fds[0]);
-    if (job->relay < 0) {
-        close(fds[1]);
-        return yoke_fail(YOKE_ENOMEM, "no process for the ranks' output: %s", strerror(errno));
-    }
-    *to_out = fds[1];
+    static const char *const lists[] = { "HYDRA_HOST_FILE", "PBS_NODEFILE", "LSB_HOSTS", "LSB_MCPU_HOSTS", "PE_HOSTFILE", "LOADL_HOSTFILE", "COBALT_NODEFILE" };
+    const char *named = cli_text(context->options, "launcher"), *nodes = getenv("SLURM_JOB_NUM_NODES");
+    const bool hosts = cli_text(context->options, "hosts") != NULL;
+    bool several = hosts || (nodes && atoi(nodes) > 1);
+    for (size_t i = 0; i < YOKE_COUNT(lists); i++) several = several || getenv(lists[i]);
+    *launcher_out = named;
+    if (!strcmp(named, "auto")) named = several ? "hydra" : "own";
+    if (!strcmp(named, "own")) *launcher_out = "";
+    if (!strcmp(named, "hydra")) *launcher_out = "mpiexec.mpich"; /* plain mpiexec may be Open MPI's */
+    if (!**launcher_out && hosts) return yoke_fail(YOKE_EINVAL, "yoke run: --launcher own starts ranks on this host alone: leave out --hosts, or --launcher");
     return YOKE_OK;
-}
-
-static yoke_status start_launcher(const struct cli_context *context, struct cli_job *job, int output)
-{
-    const char *launcher = getenv("YOKE_LAUNCHER"), *hosts = cli_text(context->options, "hosts");
-    char self[4096], count[16], each[16];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (length < 0) return yoke_fail(YOKE_EINTERNAL, "/proc/self/exe: %s", strerror(errno));
-    self[length] = 0;
-    yokei_text(count, sizeof count, "%d", job->n_ranks);
-    char **line = calloc((size_t)context->n_words + 16, sizeof *line);
-    int n = 0, failure[2];
-    if (!line) return yoke_fail(YOKE_ENOMEM, "no memory for the launcher's command line");
-    if (pipe2(failure, O_CLOEXEC)) {
-        free(line);
-        return yoke_fail(YOKE_EINTERNAL, "pipe: %s", strerror(errno));
-    }
-    line[n++] = (char *)(launcher && *launcher ? launcher : "mpiexec.mpich"); /* plain mpiexec may be Open MPI's */
-    line[n++] = "-n", line[n++] = count;
-    if (hosts) line[n++] = "-hosts", line[n++] = (char *)hosts;
-    if (hosts && !strchr(hosts, ':')) {
-        /* Neighbours in rank on one host: the launcher would deal them out in turn, and every message would leave its host. */
-        const int n_hosts = cli_list_count(context->options, "hosts");
-        yokei_text(each, sizeof each, "%d", (job->n_ranks + n_hosts - 1) / n_hosts);
-        line[n++] = "-ppn", line[n++] = each;
-    }
-    line[n++] = self, line[n++] = "rank", line[n++] = "--";
-    for (int i = 0; i < context->n_words; i++) line[n++] = context->words[i];
-    pid_t parent = getpid();
-    job->launcher = fork();
-    if (job->launcher == 0) {
-        setpgid(0, 0); /* a terminal's SIGINT is for us alone */
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        int null = open("/dev/null", O_RDONLY);
-        if (null > 0) dup2(null, 0);
-        dup2(output, 1);
-        if (getppid() == parent) execvp(line[0], line);
-        int reason = errno;
-        (void)!write(failure[1], &reason, sizeof reason);
-        _exit(127);
-    }
-    free(line);
-    close(failure[1]);
-    int reason = 0;
-    ssize_t got = job->launcher > 0 ? read(failure[0], &reason, sizeof reason) : 0;
-    close(failure[0]);
-    if (job->launcher < 0) return yoke_fail(YOKE_ENOMEM, "no process for the launcher: %s", strerror(errno));
-    if (got == (ssize_t)sizeof reason)
-        return yoke_fail(YOKE_ENODEV, "%s: cannot be started: %s; install MPICH (apt-get install mpich)",
-                         launcher && *launcher ? launcher : "mpiexec.mpich", strerror(reason));
-    setpgid(job->launcher, job->launcher);
-    return YOKE_OK;
-}
-
-/* The relay ends when the launcher's last process has. */
-static void end_relay(struct cli_job *job)
-{
-    for (int i = 0; job->relay > 0 && waitpid(job->relay, NULL, WNOHANG) == 0; i++) {
-        if (i == 5000) kill(job->relay, SIGKILL);
-        usleep(1000);
-    }
-    job->relay = 0;
 }
 
 static bool any_record(const struct cli_job *job)
@@ -296,7 +195,7 @@ static void clean(struct cli_job *job, bool drop_records)
 
 yoke_status cli_run(const struct cli_context *context)
 {
-    struct cli_job job = { .ends = -1 };
+    struct cli_job job = { .ends = -1, .lifeline = -1, .shared = -1, .deserter = -1 };
     const struct cli_verb *verb;
     int help;
     char folder[2048] = "";
@@ -305,22 +204,21 @@ yoke_status cli_run(const struct cli_context *context)
         cli_help(verb, help == 2, stdout);
         return YOKE_OK;
     }
+    const char *launcher;
     yoke_status status;
+    YOKE_TRY(choose_launcher(context, &launcher));
     YOKE_TRY_GOTO(make_ranks(context, &job), out);
     YOKE_TRY_GOTO(make_folder(context, verb, folder, &job), out);
     set_environment(context, &job);
     block_signals();
-    int output = -1;
-    YOKE_TRY_GOTO(start_relay(&job, &output), out);
-    status = start_launcher(context, &job, output);
-    close(output);
-    if (status) goto out;
-    time_t start = time(NULL);
+    job.ends = epoll_create1(EPOLL_CLOEXEC);
+    YOKE_TRY_GOTO(*launcher ? cli_hydra_start(context, launcher, &job) : cli_spawn_start(context, &job), out);
     cli_supervise(&job);
+    if (*launcher) cli_hydra_end(&job); /* what mpiexec said last belongs to the verdict */
     status = cli_verdict(&job);
-    if (status) cli_sweep_shared_memory(start); /* an agent that was killed could not */
 out:
-    end_relay(&job);
+    if (*launcher) cli_hydra_end(&job);
+    else cli_spawn_end(&job);
     /* Errors that were found before anything ran leave no records worth keeping. */
     clean(&job, !any_record(&job) || job.refused[0] || (job.temporary && (!status || job.interrupted)));
     if (job.interrupted && status && status != YOKE_EPREEMPTED) {

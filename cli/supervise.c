@@ -16,14 +16,18 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/agent.h"
 #include "cli/job_dir.h"
+#include "cli/pmi.h"
 #include "core/base/base.h"
 
 #define TICK_MS 20
 #define SILENT_SECONDS 2      /* more than its peers give the host of a rank, so that they speak first */
 #define FAR_SECONDS 0.1       /* between two looks at the record of a rank of another host */
-#define BLIND_SECONDS 0.1     /* for a rank that cannot notice that another failed */
+#define BLIND_SECONDS 0.1     /* after a failure, for a rank that cannot notice that another failed */
 #define OUTSIDER_SECONDS 1    /* for one that has not begun a collective, and may be about to notice it */
+#define ABORT_SECONDS 2       /* for all, after a rank called MPI_Abort */
+#define STOPPED_SECONDS 1.2   /* for a stopped rank that others wait for inside MPI; a collective's own verdict comes after 1 s */
 #define TOLD_SECONDS 0.3      /* after which a death is said, if the job runs on */
 #define HALT_SECONDS 1.5      /* and that a rank is stopped */
 #define AWAY_SECONDS 0.2      /* without a look: it was perhaps yoke run that was stopped, with its ranks */
@@ -36,11 +40,16 @@ static void order(struct cli_job *job, enum cli_command command, int argument)
 {
     job->n_orders++;
     if (cli_order_write(job->folder, job->n_orders, command, argument)) cli_warn("%s", yoke_last_error());
+    for (int r = 0; r < job->n_ranks; r++)
+        if (job->ranks[r].child) kill(job->ranks[r].child, SIGUSR1); /* agents take signals for a reason to look, and no more */
 }
 
+/* What does not leave by itself: mpiexec with all that it started, or our agents, with which their ranks end. */
 static void end_launcher(struct cli_job *job)
 {
-    if (!job->launcher_ended) kill(-job->launcher, SIGKILL);
+    if (job->launcher && !job->launcher_ended) kill(-job->launcher, SIGKILL);
+    for (int r = 0; r < job->n_ranks; r++)
+        if (job->ranks[r].child) kill(job->ranks[r].child, SIGKILL);
 }
 
 bool cli_rank_failed(const struct cli_rank_watch *rank)
@@ -65,8 +74,15 @@ static bool forgive(struct cli_job *job)
     return any;
 }
 
+int cli_aborted_rank(const struct cli_job *job)
+{
+    const int r = job->pmi ? cli_pmi_first_abort(job->pmi) : -1;
+    return r >= 0 && !job->ranks[r].forgiven ? r : -1;
+}
+
 static bool any_failed(const struct cli_job *job)
 {
+    if (cli_aborted_rank(job) >= 0 || job->deserter >= 0) return true;
     for (int r = 0; r < job->n_ranks; r++)
         if (cli_rank_failed(&job->ranks[r]) || (job->ranks[r].stopped && !job->ranks[r].forgiven)) return true;
     return false;
@@ -79,6 +95,17 @@ static int wait_for_end(const struct cli_job *job, int pid)
     struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
     if (fd >= 0) epoll_ctl(job->ends, EPOLL_CTL_ADD, fd, &event);
     return fd;
+}
+
+void cli_watch_agent(struct cli_job *job, int r, pid_t agent)
+{
+    struct cli_rank_watch *rank = &job->ranks[r];
+    struct epoll_event event = { .events = EPOLLIN, .data.fd = cli_pmi_fd(job->pmi, r) };
+    rank->agent = rank->child = agent;
+    rank->here = true;
+    gethostname(rank->host, sizeof rank->host - 1);
+    rank->agent_fd = wait_for_end(job, agent);
+    epoll_ctl(job->ends, EPOLL_CTL_ADD, event.data.fd, &event);
 }
 
 static void look_for_agent(struct cli_job *job, int r)
@@ -135,10 +162,30 @@ static void look(struct cli_job *job)
     if (!job->refused[0]) cli_refused(job->folder, job->refused, sizeof job->refused);
 }
 
+/* A rank that ended as if all were well, and for which others wait inside MPI: it did not start MPI, or did not end it. */
+static void look_for_deserter(struct cli_job *job)
+{
+    for (int r = 0; r < job->n_ranks && job->pmi && job->deserter < 0; r++) {
+        const struct cli_rank_watch *rank = &job->ranks[r];
+        if (rank->ended_at >= 0 && !rank->killed && !rank->forgiven && !cli_rank_failed(rank) && cli_pmi_deserted(job->pmi, r)) job->deserter = r;
+    }
+}
+
+/* Collect the agents of ours that have ended; how many are left. */
+static int reap_agents(struct cli_job *job)
+{
+    int n = 0;
+    for (int r = 0; r < job->n_ranks; r++) {
+        if (job->ranks[r].child && waitpid(job->ranks[r].child, NULL, WNOHANG) == job->ranks[r].child) job->ranks[r].child = 0;
+        n += job->ranks[r].child != 0;
+    }
+    return n;
+}
+
 static void look_at_launcher(struct cli_job *job)
 {
     int code;
-    if (!job->launcher_ended && waitpid(job->launcher, &code, WNOHANG) == job->launcher) {
+    if (job->launcher && !job->launcher_ended && waitpid(job->launcher, &code, WNOHANG) == job->launcher) {
         job->launcher_ended = true;
         job->launcher_signal = WIFSIGNALED(code) ? WTERMSIG(code) : 0;
     }
@@ -181,6 +228,43 @@ static bool is_blind(const struct cli_rank_watch *rank)
 {
     const uint32_t state = rank->record ? atomic_load(&rank->record->state) : YOKEI_RANK_UNBORN;
     return state == YOKEI_RANK_UNBORN || state == YOKEI_RANK_STARTING || (state == YOKEI_RANK_LEFT && atomic_load(&rank->record->at_launcher));
+}
+
+/* A rank that called MPI_Abort does nothing more, and waits for its end, which is its own doing. */
+static void end_aborted(struct cli_job *job)
+{
+    int code;
+    for (int r = 0; r < job->n_ranks && job->pmi; r++) {
+        struct cli_rank_watch *rank = &job->ranks[r];
+        if (rank->ended_at >= 0 || rank->aborted || !cli_pmi_aborts(job->pmi, r, &code)) continue;
+        rank->aborted = true;
+        order(job, CLI_COMMAND_ABORT, r << 8 | (code & 255));
+    }
+}
+
+/* Where we are the launcher: after the first failure, who waits inside MPI for those that come no more, and all after MPI_Abort. */
+static void end_waiting(struct cli_job *job, double since_failure)
+{
+    for (int r = 0; r < job->n_ranks && job->pmi; r++) {
+        const struct cli_rank_watch *rank = &job->ranks[r];
+        if (rank->ended_at >= 0 || rank->killed || rank->aborted) continue;
+        if ((cli_pmi_waits(job->pmi, r) && since_failure > BLIND_SECONDS) || (cli_aborted_rank(job) >= 0 && since_failure > ABORT_SECONDS)) kill_rank(job, r);
+    }
+}
+
+/* The same of a rank that is stopped, as soon as another waits for it inside MPI. Those that were stopped together go on together. */
+static void end_awaited(struct cli_job *job)
+{
+    bool waits = false;
+    for (int r = 0; r < job->n_ranks && job->pmi; r++)
+        waits = waits || (job->ranks[r].ended_at < 0 && !job->ranks[r].stopped_at && cli_pmi_waits(job->pmi, r));
+    for (int r = 0; r < job->n_ranks && job->pmi; r++) {
+        struct cli_rank_watch *rank = &job->ranks[r];
+        const bool awaited = waits && rank->ended_at < 0 && !rank->killed && rank->stopped_at > 0 && !cli_pmi_waits(job->pmi, r);
+        if (!awaited) rank->awaited_at = 0;
+        else if (!rank->awaited_at) rank->awaited_at = now();
+        else if (now() - rank->awaited_at > STOPPED_SECONDS) kill_rank(job, r);
+    }
 }
 
 /* After the first failure: who cannot notice it is ended soon, the others when their time is up. */
@@ -302,16 +386,20 @@ static bool all_agents_known(const struct cli_job *job)
 }
 
 /* The agents leave, then the launcher does; what does not is ended. */
-static void dismiss(struct cli_job *job)
+void cli_dismiss(struct cli_job *job)
 {
     double start = now();
     order(job, CLI_COMMAND_LEAVE, 0);
-    while (!job->launcher_ended && now() - start < LEAVE_SECONDS) {
+    while ((job->pmi ? reap_agents(job) > 0 : !job->launcher_ended) && now() - start < LEAVE_SECONDS) {
         look_at_launcher(job);
-        if (!job->launcher_ended) usleep(2000);
+        usleep(job->pmi ? 500 : 2000);
     }
     end_launcher(job);
-    if (!job->launcher_ended) waitpid(job->launcher, NULL, 0);
+    for (int r = 0; r < job->n_ranks; r++) {
+        if (job->ranks[r].child) waitpid(job->ranks[r].child, NULL, 0);
+        job->ranks[r].child = 0;
+    }
+    if (job->launcher && !job->launcher_ended) waitpid(job->launcher, NULL, 0);
     job->launcher_ended = true;
     look(job); /* ranks that only now were ended */
 }
@@ -328,8 +416,26 @@ static void take_news(struct cli_job *job, int fd)
             continue;
         }
         look(job);
-        if (rank->ended_at < 0 && job->lost_agent < 0) job->lost_agent = r;
+        if (rank->ended_at >= 0) continue;
+        if (job->lost_agent < 0) job->lost_agent = r;
+        /* Where there is no holder: the rank's peers wait for word. */
+        if (rank->child) cli_agent_lost(&(struct cli_agent){ .folder = job->folder, .rank = r, .pmi_fd = -1 });
     }
+}
+
+/* What a rank says to its launcher, where we are that; false: the event is of another kind. */
+static bool answer_rank(struct cli_job *job, int fd)
+{
+    int r = 0;
+    while (r < job->n_ranks && job->pmi && cli_pmi_fd(job->pmi, r) != fd) r++;
+    if (!job->pmi || r == job->n_ranks) return false;
+    cli_pmi_serve(job->pmi, r);
+    if (cli_pmi_fault(job->pmi, r) && !job->ranks[r].strange) {
+        job->ranks[r].strange = true;
+        cli_warn("rank %d sent its launcher what is no PMI-1 ('%s'): its connection was closed, and MPI does not work in it any more", r,
+                 cli_pmi_fault(job->pmi, r));
+    }
+    return true;
 }
 
 /*
@@ -340,7 +446,17 @@ static void take_news(struct cli_job *job, int fd)
 static void wait_for_news(struct cli_job *job, int signals)
 {
     struct epoll_event event;
-    for (int wait = TICK_MS; epoll_wait(job->ends, &event, 1, wait) == 1 && event.data.fd != signals; wait = 0) take_news(job, event.data.fd);
+    double until = now() + TICK_MS * 1e-3;
+    for (;;) {
+        const double left = until - now();
+        if (epoll_wait(job->ends, &event, 1, left > 0 ? 1 + (int)(left * 1e3) : 0) != 1 || event.data.fd == signals) return;
+        if (answer_rank(job, event.data.fd)) {
+            if (left <= 0) return; /* ranks that talk without end must not keep us from looking */
+            continue;
+        }
+        take_news(job, event.data.fd);
+        until = 0;
+    }
 }
 
 void cli_supervise(struct cli_job *job)
@@ -350,7 +466,6 @@ void cli_supervise(struct cli_job *job)
     for (const int *s = (const int[]){ SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD, 0 }; *s; s++) sigaddset(&set, *s);
     int signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     struct epoll_event wake = { .events = EPOLLIN, .data.fd = signals };
-    job->ends = epoll_create1(EPOLL_CLOEXEC);
     if (signals >= 0) epoll_ctl(job->ends, EPOLL_CTL_ADD, signals, &wake);
     const double stall = stall_seconds();
     double failed_at = 0, launcher_ended_at = 0;
@@ -361,6 +476,7 @@ void cli_supervise(struct cli_job *job)
         count_time(job);
         look(job);
         tell_of_the_dead(job);
+        look_for_deserter(job);
         if (forgive(job)) failed_at = 0;
         end_forgiven(job);
         if (job->n_ended == job->n_ranks || job->refused[0]) break;
@@ -369,12 +485,15 @@ void cli_supervise(struct cli_job *job)
         job->launcher_lost = job->launcher_ended;
         if (launcher_ended_at && now() - launcher_ended_at > (all_agents_known(job) ? LEAVE_SECONDS : 0.5)) break;
         if (!failed_at && (any_failed(job) || only_stopped_remain(job))) failed_at = now();
+        end_aborted(job);
         end_stopped(job, stall);
+        end_awaited(job);
         if (failed_at) end_the_rest(job, now() - failed_at);
+        if (failed_at) end_waiting(job, now() - failed_at);
         if (failed_at && now() - failed_at > job->grace + LEAVE_SECONDS) break; /* an agent does not answer */
         job->start_stood = start_stands(job);
         if (job->start_stood) break;
     }
-    dismiss(job);
+    cli_dismiss(job);
     if (signals >= 0) close(signals);
 }

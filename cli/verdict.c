@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/pmi.h"
 #include "cli/supervise.h"
 #include "core/base/base.h"
 
@@ -133,8 +134,10 @@ static yoke_status died(const struct cli_job *job, int r)
 {
     const struct cli_rank_watch *rank = &job->ranks[r];
     char name[256], how[256], what[512], others[600], where[4200];
+    int code;
     name_of(job, r, name, sizeof name);
     yokei_agent_verdict_text(&rank->verdict, how, sizeof how);
+    if (rank->aborted && cli_pmi_aborts(job->pmi, r, &code)) yokei_text(how, sizeof how, "called MPI_Abort with code %d", code);
     doing(rank, what, sizeof what);
     noticed(job, r, others, sizeof others);
     return yoke_fail(YOKE_EDEAD, "%s %s%s%s%s%s", name, how, what[0] ? ", " : "", what, others, kept(job, where, sizeof where));
@@ -215,6 +218,15 @@ static yoke_status start_stood(const struct cli_job *job)
                      cli_start_text(job, what, sizeof what), job->start_seconds, kept(job, where, sizeof where));
 }
 
+/* The launcher met a stranger at its port, and gave up: the ranks had no part in that. */
+static yoke_status visited(const struct cli_job *job)
+{
+    char where[4200];
+    return yoke_fail(YOKE_EDEAD, "the launcher (pid %d) gave up because somebody who is not of this job connected to its port, as a port scan does, and the ranks "
+                     "ended with it; only the job's hosts may reach the ports of mpiexec: set MPIEXEC_PORT_RANGE and a firewall, as `Several hosts` in "
+                     "ARCHITECTURE.md shows; on one host yoke run opens no port (--launcher own)%s", job->launcher, kept(job, where, sizeof where));
+}
+
 static yoke_status launch_failed(const struct cli_job *job)
 {
     bool mark[1024] = { false };
@@ -231,6 +243,18 @@ static yoke_status launch_failed(const struct cli_job *job)
                          job->ranks[left].host);
     return yoke_fail(YOKE_EDEAD, "the launcher (pid %d) ended before its ranks%s%s", job->launcher,
                      job->launcher_signal ? ", by signal " : "", job->launcher_signal ? strsignal(job->launcher_signal) : "");
+}
+
+/* The ranks that wait for rank r inside MPI, which it did not start, or has not ended as they do. */
+static yoke_status deserted(const struct cli_job *job, int r)
+{
+    bool mark[1024] = { false };
+    char name[256], list[512], where[4200];
+    for (int i = 0; i < job->n_ranks && i < (int)YOKE_COUNT(mark); i++) mark[i] = i != r && cli_pmi_waits(job->pmi, i);
+    name_of(job, r, name, sizeof name);
+    list_of(mark, YOKE_MIN(job->n_ranks, 1024), list, sizeof list);
+    return yoke_fail(YOKE_EDEAD, "%s ended with code 0 %s, where %s waited for it; every rank of a job must call MPI_Init and MPI_Finalize, or none%s", name,
+                     cli_pmi_in_mpi(job->pmi, r) ? "without ending MPI" : "outside MPI", list, kept(job, where, sizeof where));
 }
 
 /* Whether ranks went on without others, and all that did to the end ended well; who was lost is said. */
@@ -277,6 +301,7 @@ yoke_status cli_verdict(const struct cli_job *job)
     char name[256], where[4200];
     if (job->refused[0]) return yoke_fail(YOKE_ECONFIG, "refused to start: %s", job->refused);
     if (job->start_stood) return start_stood(job);
+    if (job->visited && job->launcher_lost) return visited(job);
     if (job->lost_agent < 0 && went_on_well(job)) return YOKE_OK;
     int r = stopped_rank(job);
     int dead = first_silent_death(job);
@@ -286,6 +311,7 @@ yoke_status cli_verdict(const struct cli_job *job)
     int error = first_error(job);
     const bool echo = error >= 0 && (job->launcher_lost || abandoned_rank(job) >= 0) && is_consequence(status_of(&job->ranks[error]));
     if (error >= 0 && !echo && job->lost_agent < 0) return failed(job, error);
+    if (job->deserter >= 0) return deserted(job, job->deserter);
     if (all_ended_well(job) && job->lost_agent < 0) {
         tell_of_finalize(job);
         return YOKE_OK;
@@ -293,7 +319,7 @@ yoke_status cli_verdict(const struct cli_job *job)
     if (job->launcher_signal) return launch_failed(job);
     if (job->lost_agent >= 0) {
         name_of(job, job->lost_agent, name, sizeof name);
-        return yoke_fail(YOKE_EDEAD, "the agent of %s was killed, and its rank with it; the launcher then ended the other ranks%s", name,
+        return yoke_fail(YOKE_EDEAD, "the agent of %s was killed, and its rank with it; the other ranks were ended then%s", name,
                          kept(job, where, sizeof where));
     }
     if (job->interrupted) return yoke_fail(YOKE_EABORTED, "the ranks were ended at once, as asked");

@@ -277,6 +277,13 @@ void yokei_map_record(yoke_comm *comm, int r);
 yoke_status yokei_agree(yoke_comm *comm);
 /** Known of all ranks now: how many share this host, and its processors. */
 void yokei_count_host(yoke_comm *comm);
+/* ---- crowd.c ---- */
+/** Threads that compute for this rank on the host, while it uses the communicator's device. */
+int yokei_own_threads(const yoke_comm *comm);
+/** Once, on the job's first rank: warn where its host's ranks have more threads than cores and nobody has bound them. */
+void yokei_warn_of_crowd(const yoke_comm *comm);
+
+/* ---- the rest of setup.c ---- */
 /** Leave the process set and unmap the peers. */
 void yokei_setup_undo(yoke_comm *comm);
 

@@ -94,6 +94,7 @@ struct yokei_peer_info {
     uint32_t costs, shares;  /* hashes of those that were given, 0: measured */
     uint64_t cores[16];      /* bit c: may run on processor c of its host */
     int32_t n_cores;         /* of its host, that it knows the job to use: at least its own */
+    int32_t n_threads;         /* of this rank's own kernels on the host */
 };
 
 /** A rank's word in yoke_comm_shrink; two of them in turn, since all come to number n before anybody comes to n + 1. */

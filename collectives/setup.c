@@ -70,7 +70,7 @@ void yokei_describe_self(yoke_comm *comm, struct yokei_peer_info *info, yoke_sta
         .accum = comm->accum, .reproducible = comm->reproducible, .check = comm->check,
         .staged = comm->device && !yoke_device_info(comm->device)->host_visible, .algorithm = comm->forced_algorithm,
         .timeout_ms = comm->timeout_ms, .stall_ms = comm->stall_ms,
-        .chunk_bytes = comm->chunk_is_forced ? comm->chunk_bytes : 0, .n_cores = p->n_cores,
+        .chunk_bytes = comm->chunk_is_forced ? comm->chunk_bytes : 0, .n_cores = p->n_cores, .n_threads = yokei_own_threads(comm),
     };
     char costs[256];
     yokei_costs_text(&comm->costs, costs, sizeof costs);
@@ -263,6 +263,7 @@ static yoke_status introduce(yoke_comm *comm, const struct meeting *at, struct y
     YOKE_TRY(yokei_agree(comm));
     for (int r = 0; r < comm->size; r++) yokei_map_record(comm, r);
     yokei_count_host(comm);
+    yokei_warn_of_crowd(comm);
     return YOKE_OK;
 }
 

@@ -1,6 +1,8 @@
 # tests/faults: jobs that are harmed, machines that are wrong, words that are misspelt.
-EXTRA_DIST += tests/faults/usage tests/faults/shrink tests/faults/trace tests/faults/room tests/faults/meetings
-check_PROGRAMS += tests/faults/victim tests/faults/leaver tests/faults/survivor tests/faults/harm tests/faults/bare tests/faults/meeting
+EXTRA_DIST += tests/faults/usage tests/faults/launch tests/faults/shrink tests/faults/trace tests/faults/room tests/faults/meetings
+check_PROGRAMS += tests/faults/victim tests/faults/leaver tests/faults/survivor tests/faults/harm tests/faults/bare tests/faults/meeting tests/faults/starter
+tests_faults_starter_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
+tests_faults_starter_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS)
 tests_faults_victim_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
 tests_faults_victim_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS)
 tests_faults_meeting_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
@@ -8,12 +10,13 @@ tests_faults_meeting_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS)
 tests_faults_survivor_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
 tests_faults_survivor_CFLAGS = $(AM_CFLAGS) -pthread
 tests_faults_survivor_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS) -lpthread
-tests_faults_harm_SOURCES = tests/faults/harm.c cli/sweep.c
-tests_faults_harm_LDADD = libyoke.la
+tests_faults_harm_SOURCES = tests/faults/harm.c cli/shared_memory.c
+tests_faults_harm_LDADD = libflight.la libyoke.la
 tests_faults_bare_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 tests_faults_bare_LDADD = libflight.la libyoke.la $(JANSSON_LIBS)
 YOKE_TESTS += \
 	"$(top_srcdir)/tests/faults/usage ./yoke" \
+	"$(top_srcdir)/tests/faults/launch ./yoke tests/faults/starter" \
 	"$(top_srcdir)/tests/faults/trace ./yoke tests/faults/victim" \
 	"$(top_srcdir)/tests/faults/meetings ./yoke tests/faults/meeting" \
 	"tests/faults/bare ./yoke tests/faults/victim $${YOKE_SOAK:+1}20" \
@@ -21,11 +24,16 @@ YOKE_TESTS += \
 	"tests/faults/harm ./yoke tests/faults/victim kill $${YOKE_SOAK:+1}10" \
 	"tests/faults/harm ./yoke tests/faults/victim stop $${YOKE_SOAK:+1}8" \
 	"tests/faults/harm ./yoke tests/faults/victim agent 4" \
-	"tests/faults/harm ./yoke tests/faults/victim launcher 3" \
-	"tests/faults/harm ./yoke tests/faults/victim proxy 3" \
-	"tests/faults/harm ./yoke tests/faults/leaver proxy 3" \
-	"tests/faults/harm ./yoke tests/faults/victim holder 3" \
+	"YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/victim launcher 3" \
+	"YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/victim proxy 3" \
+	"YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/leaver proxy 3" \
+	"YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/victim holder 3" \
 	"tests/faults/harm ./yoke tests/faults/victim supervisor 4" \
+	"tests/faults/harm ./yoke tests/faults/leaver supervisor 2" \
+	"YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/victim kill $${YOKE_SOAK:+1}2" \
+	"YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/victim stop $${YOKE_SOAK:+1}1" \
+	"YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/victim agent 1" \
+	"YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/victim supervisor 1" \
 	"$(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor kill $${YOKE_SOAK:+10}6" \
 	"$(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor stop $${YOKE_SOAK:+10}2" \
 	"$(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor exit $${YOKE_SOAK:+10}2" \

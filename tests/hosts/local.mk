@@ -1,6 +1,6 @@
 # tests/hosts: several hosts on one machine. with_hosts makes them; remote is their ssh. See also tests/faults/harm.
 EXTRA_DIST += tests/hosts/with_hosts tests/hosts/start tests/hosts/slow tests/hosts/limit tests/hosts/cut tests/hosts/finalize
-check_PROGRAMS += tests/hosts/remote tests/hosts/finalizer tests/hosts/measured
+check_PROGRAMS += tests/hosts/remote tests/hosts/finalizer tests/hosts/measured tests/hosts/ports
 tests_hosts_finalizer_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
 tests_hosts_finalizer_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS)
 tests_hosts_measured_SOURCES = tests/ranks/ranks.h tests/hosts/measured.c
@@ -11,6 +11,8 @@ HARM_HOSTS = VICTIM_BYTES=16777216 $(WITH_HOSTS) 2 -- tests/faults/harm ./yoke t
 SHRINK = $(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor
 YOKE_TESTS += \
 	"$(top_srcdir)/tests/hosts/start ./yoke" \
+	"tests/hosts/ports ./yoke tests/faults/victim" \
+	'$(WITH_HOSTS) 2 -- tests/hosts/ports ./yoke tests/faults/victim' \
 	'$(WITH_HOSTS) 2 -- $(top_srcdir)/tests/ranks/run 4 tests/ranks/property $${YOKE_SOAK:+10}100' \
 	'$(WITH_HOSTS) --slots 4 2 -- $(top_srcdir)/tests/ranks/run 8 tests/ranks/property $${YOKE_SOAK:+10}40' \
 	'$(WITH_HOSTS) 3 -- $(top_srcdir)/tests/ranks/run 6 tests/ranks/property $${YOKE_SOAK:+10}60' \
