@@ -52,8 +52,10 @@ yoke_status yokei_json_write(const char *path, const struct yokei_json_schema *s
 /** The same as one malloc'ed string that ends with a newline: indented, or on one line. NaN and infinities become null when `nan_is_null`. */
 yoke_status yokei_json_text(const struct yokei_json_schema *schema, const void *object, bool indented, bool nan_is_null,
                             char **text_out);
-/** "a list", "a string", …: what a value is, for messages. */
 struct json_t;
+/** A value of jansson's as such a string: indented, keys in its order, numbers so that they read back as the same bits. YOKE_ENOMEM, YOKE_EINVAL. */
+yoke_status yokei_json_dump(const struct json_t *value, char **text_out);
+/** "a list", "a string", …: what a value is, for messages. */
 const char *yokei_json_kind(const struct json_t *value);
 
 #endif
