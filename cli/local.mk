@@ -6,7 +6,7 @@ yoke_SOURCES = \
 	cli/child.h cli/child.c cli/threads.h cli/threads.c cli/info.h cli/info.c cli/speed.c cli/check.c cli/verify.h cli/verify.c cli/verify_child.c cli/verify_json.c \
 	cli/bench_collectives.h cli/bench_collectives.c cli/bench_data.c cli/bench_mpi.c cli/bench_sides.c cli/bench_limit.c cli/bench_table.c \
 	cli/bench_gemm.h cli/bench_gemm.c cli/gemm_check.c cli/peak.c cli/rivals.c cli/rival_clblast.c \
-	cli/train.c cli/train_plan.h cli/train_plan.c cli/plan.c cli/parity.c cli/ckpt.c cli/ckpt_diff.c cli/schedule.h cli/schedule.c cli/schedule_text.c cli/schedule_moment.c cli/schedule_draw.c cli/trace.h cli/trace.c cli/trace_text.c cli/trace_json.c
+	cli/hold.h cli/hold.c cli/train.c cli/train_plan.h cli/train_plan.c cli/plan.c cli/parity.c cli/ckpt.c cli/ckpt_diff.c cli/schedule.h cli/schedule.c cli/schedule_text.c cli/schedule_moment.c cli/schedule_draw.c cli/trace.h cli/trace.c cli/trace_text.c cli/trace_json.c
 yoke_SOURCES += cli/kernels.h cli/kernels.c cli/kernel_options.c cli/tune.h cli/tune.c cli/tune_measure.c cli/tune_choose.c cli/choices.c \
 	cli/bench_kernels.h cli/bench_kernels.c cli/bench_kernels_table.c cli/bench_peaks.c
 yoke_SOURCES += cli/sample.c cli/tokenize.c

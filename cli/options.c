@@ -35,7 +35,7 @@ const struct cli_option cli_option_table[] = {
       .help = "Who starts the ranks: yoke run itself, without any open port, or MPICH's mpiexec (hydra; FILE: this one), which several hosts need; auto: "
               "mpiexec where hosts are named, by --hosts or a scheduler" },
     { "run-dir", CLI_RUN | CLI_TRAIN, CLI_TEXT, .group = CLI_FILES, .metavar = "DIR",
-      .help = "Folder for what a run writes, flight records included; default: a new one under runs/" },
+      .help = "Folder for what a run writes, flight records included, one job's at a time; default: a new one under runs/" },
     { "start-seconds", CLI_RUN, CLI_TIME, .value = "60s", .metavar = "TIME", .least = 1, .most = 86400,
       .help = "While hosts, ranks and MPI start, how long nothing may move before the job is ended; a warning comes after a quarter of it" },
     { "grace", CLI_RUN, CLI_TIME, .value = "15s", .least = 0, .most = 3600,
@@ -192,7 +192,7 @@ const struct cli_option cli_option_table[] = {
     { "zero-shares", CLI_TRAIN | CLI_PLAN, CLI_TEXT, .group = CLI_LAYOUT, .rare = true, .value = "auto", .metavar = "auto|A:B:...",
       .help = "How they are divided: equally, or by free memory where equal parts do not fit; or in these proportions" },
     { "steps", CLI_TRAIN | CLI_PLAN, CLI_INT, .group = CLI_STEPS, .value = "1000", .metavar = "N", .least = 1, .most = 1e9,
-      .help = "Steps to train" },
+      .help = "Steps to train, counted from the run's start: with --resume those before it too; fewer than are done is an error, as many is nothing to do" },
     { "budget-seconds", CLI_TRAIN | CLI_PLAN, CLI_TIME, .group = CLI_STEPS, .metavar = "TIME", .least = 0.1, .most = 1e8,
       .help = "Train for so long instead; the learning rate follows the elapsed share" },
     { "learning-rate", CLI_TRAIN | CLI_PLAN, CLI_REAL, .group = CLI_STEPS, .value = "1e-3", .least = 0, .most = 100,
@@ -242,7 +242,8 @@ const struct cli_option cli_option_table[] = {
     { "resume", CLI_TRAIN, CLI_TEXT, .group = CLI_FILES, .metavar = "DIR|CKPT",
       .help = "Go on from this checkpoint, or from the newest complete one of a folder, by its plan" },
     { "export", CLI_TRAIN, CLI_TEXT, .group = CLI_FILES, .metavar = "DIR",
-      .help = "Write model.safetensors and config.json for other programs at the end" },
+      .help = "Write the weights for other programs at the end, with all that the model's folder held beside them: "
+              "config.json, generation_config.json, the tokenizer and its files" },
     { "dump-grads", CLI_TRAIN, CLI_TEXT, .group = CLI_FILES, .rare = true, .metavar = "FILE",
       .help = "Write the summed gradients of the first step as safetensors" },
     { "plan", CLI_TRAIN, CLI_TEXT, .group = CLI_FILES, .metavar = "FILE",

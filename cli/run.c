@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/hold.h"
 #include "cli/job_dir.h"
 #include "cli/launch.h"
 #include "cli/shared_memory.h"
@@ -72,6 +73,8 @@ static yoke_status check_verb(const struct cli_context *context, const struct cl
 }
 
 /* Where the run writes: the named folder, a dated one under runs/ for training, else a temporary one. */
+static struct cli_hold run_dir;
+
 static yoke_status make_folder(const struct cli_context *context, const struct cli_verb *verb, const char *verbs_own, struct cli_job *job)
 {
     const char *given = cli_text(context->options, "run-dir"), *hosts = cli_text(context->options, "hosts");
@@ -100,6 +103,11 @@ static yoke_status make_folder(const struct cli_context *context, const struct c
     }
     char *whole = realpath(path, NULL);
     if (!whole) return yoke_fail(YOKE_EIO, "%s: %s", path, strerror(errno));
+    const yoke_status held = cli_hold(whole, "job", "run directory", "--run-dir", &run_dir); /* before anything in it is touched */
+    if (held) {
+        free(whole);
+        return held;
+    }
     yokei_text(job->folder, sizeof job->folder, "%s", whole);
     free(whole);
     cli_job_dir_clean(job->folder, job->n_ranks, true); /* what an earlier run that was killed left in a named folder */
@@ -187,6 +195,7 @@ static void clean(struct cli_job *job, bool drop_records)
     }
     if (job->folder[0]) {
         cli_job_dir_clean(job->folder, job->n_ranks, drop_records);
+        cli_let_go(&run_dir);
         if (job->temporary && drop_records) rmdir(job->folder);
     }
     if (job->ends >= 0) close(job->ends);

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* yoke train: options to a training run, and what a person sees of it. */
+#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <yoke/comm.h>
 
 #include "cli/cli.h"
+#include "cli/hold.h"
 #include "cli/train_plan.h"
 #include "core/base/base.h"
+#include "train/trainer.h"
 
 static void show_progress(void *context, const struct yokei_training_progress *p)
 {
@@ -42,20 +46,51 @@ static void show_note(void *context, const char *text)
     cli_note("%s", text);
 }
 
-/* Rank 0 makes a folder where `yoke run` has made none. */
+/* What this process writes to, and no other job: the folder of the run, and that of its checkpoints. */
+static struct cli_hold run_dir_hold, save_hold;
+
+/* Two jobs would mix their metrics, overwrite each other's plan, and clean up each other's unfinished checkpoints. */
+static yoke_status hold_folders(const struct cli_context *context, const struct yokei_training *t, const char *run_dir)
+{
+    if (context->rank != 0) return YOKE_OK;
+    YOKE_TRY(cli_hold(run_dir, "train", "run directory", "--run-dir", &run_dir_hold));
+    if (!t->save) return YOKE_OK;
+    YOKE_TRY(yokei_make_folder(t->save));
+    return cli_hold(t->save, "save", "folder of checkpoints", "--save", &save_hold);
+}
+
+/* On rank 0. Where `yoke run` has made none, a dated one, which no other job has. */
 static yoke_status choose_run_dir(const struct cli_context *context, char *dir, size_t bytes)
 {
-    const char *given = cli_text(context->options, "run-dir");
-    if (given) yokei_text(dir, bytes, "%s", given); /* the command line, or YOKE_RUN_DIR */
-    else if (context->run_dir) yokei_text(dir, bytes, "%s", context->run_dir);
-    else {
-        char stamp[32];
-        time_t now = time(NULL);
-        struct tm local;
-        strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", localtime_r(&now, &local));
-        yokei_text(dir, bytes, "runs/train-%s", stamp);
+    const char *given = cli_text(context->options, "run-dir"); /* the command line, or YOKE_RUN_DIR */
+    char stamp[32];
+    time_t now = time(NULL);
+    struct tm local;
+    if (!given) given = context->run_dir;
+    if (given) {
+        yokei_text(dir, bytes, "%s", given);
+        return yokei_make_folder(dir);
     }
-    return context->rank == 0 ? yokei_make_folder(dir) : YOKE_OK;
+    strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", localtime_r(&now, &local));
+    yokei_text(dir, bytes, "runs/train-%s", stamp);
+    YOKE_TRY(yokei_make_folder("runs"));
+    for (int i = 2; mkdir(dir, 0777); i++) {
+        if (errno != EEXIST) return yoke_fail(YOKE_EIO, "%s: cannot make the run directory: %s", dir, strerror(errno));
+        yokei_text(dir, bytes, "runs/train-%s-%d", stamp, i);
+    }
+    return YOKE_OK;
+}
+
+/* The rank that will write there need not be rank 0. */
+static yoke_status agree_on_run_dir(const struct cli_context *context, struct yokei_training *t, char *dir, size_t bytes)
+{
+    const struct yoke_trainer_config ranks = { .comm = t->comm, .control = t->control };
+    yoke_status status = context->rank == 0 ? choose_run_dir(context, dir, bytes) : YOKE_OK;
+    if (!status) status = hold_folders(context, t, dir);
+    YOKE_TRY(yokei_ranks_all_well(&ranks, status));
+    if (t->control) YOKE_TRY(yoke_broadcast(dir, dir, bytes, YOKE_U8, 0, t->control, NULL));
+    t->run_dir = dir;
+    return YOKE_OK;
 }
 
 static json_t *number_or_null(double x) { return isfinite(x) ? json_real(x) : json_null(); }
@@ -173,7 +208,8 @@ static void show_text(const struct yokei_training *t, const struct yokei_trainin
            r->seconds > 0 ? (double)r->tokens / r->seconds * 1e-3 : 0.0);
     show_ranks(t, r);
     printf("memory           %.1f MiB on rank 0\n", (double)r->memory.total / 1048576.0);
-    printf("training loss    %.4f (at the start %.4f)\n", r->loss, r->first_loss);
+    if (r->tokens > 0) printf("training loss    %.4f (at the start %.4f)\n", r->loss, r->first_loss);
+    else printf("training loss    none: the run was at its end, so there was nothing to train\n");
     if (isfinite(r->validation_loss))
         printf("validation loss  %.4f %s on %lld held-out tokens\n", r->validation_loss, unit, (long long)r->validation_tokens);
     if (!r->bytes && isfinite(loss_per_byte(r)))
@@ -237,16 +273,29 @@ static yoke_status files_and_sample(const struct cli_context *context, struct yo
     return YOKE_OK;
 }
 
+/* YOKE_ALGORITHM chooses where no plan does, and goes into the plan: its replay sums alike. What is no algorithm is refused with the communicator. */
+static void note_algorithm(struct yokei_training *t)
+{
+    const char *name = getenv("YOKE_ALGORITHM");
+    if (!t->plan_path && name && *name) yokei_text(t->plan.all_reduce, sizeof t->plan.all_reduce, "%s", name);
+}
+
 static yoke_status open_communicators(const struct cli_context *context, struct yokei_training *t)
 {
     struct yoke_comm_config gradients = YOKE_COMM_CONFIG_INIT, control = YOKE_COMM_CONFIG_INIT;
     if (context->size == 1) return YOKE_OK;
     gradients.name = "gradients";
     control.name = "control";
+    note_algorithm(t);
+    gradients.algorithm = t->plan.all_reduce;
+    gradients.chunk_bytes = (size_t)t->plan.chunk_bytes;
     if (t->plan.comm_costs[0]) gradients.costs = control.costs = t->plan.comm_costs;
     /* YOKE_SHARES is --shares here, and deals the batch. */
     gradients.shares = control.shares = t->plan.comm_shares[0] ? t->plan.comm_shares : "auto";
-    YOKE_TRY(yoke_comm_create(MPI_COMM_WORLD, t->device, &gradients, &t->comm));
+    const yoke_status status = yoke_comm_create(MPI_COMM_WORLD, t->device, &gradients, &t->comm);
+    if ((status == YOKE_ECONFIG || status == YOKE_EINVAL) && t->plan_path)
+        return yoke_fail_context(YOKE_ECONFIG, "%s: all_reduce, chunk_bytes, comm_costs or comm_shares", t->plan_path);
+    YOKE_TRY(status);
     YOKE_TRY(yoke_comm_error(t->comm)); /* a rank may have failed in the last steps of making it */
     YOKE_TRY(yoke_comm_create(MPI_COMM_WORLD, NULL, &control, &t->control));
     struct yoke_comm_plan explained;
@@ -280,7 +329,7 @@ static yoke_status train(const struct cli_context *context, struct yokei_trainin
 {
     const struct cli_options *o = context->options;
     struct yokei_training_result result = { 0 };
-    char run_dir[4096], resume[4096];
+    char run_dir[4096] = "", resume[4096];
     YOKE_TRY(files_and_sample(context, t));
     YOKE_TRY(what_is_seen(context, t));
     take_signals(context, t);
@@ -292,8 +341,7 @@ static yoke_status train(const struct cli_context *context, struct yokei_trainin
     }
     YOKE_TRY(yoke_device_open(context->device ? context->device : cli_text(o, "device"), NULL, &t->device));
     YOKE_TRY(open_communicators(context, t));
-    YOKE_TRY(choose_run_dir(context, run_dir, sizeof run_dir));
-    t->run_dir = run_dir;
+    YOKE_TRY(agree_on_run_dir(context, t, run_dir, sizeof run_dir));
     YOKE_TRY(yokei_training_run(t, &result));
     yoke_status status = YOKE_OK;
     cli_progress_end();
@@ -308,6 +356,8 @@ yoke_status cli_train(const struct cli_context *context)
 {
     struct yokei_training t = { .plan = YOKEI_PLAN_INIT };
     yoke_status status = train(context, &t);
+    cli_let_go(&save_hold);
+    cli_let_go(&run_dir_hold);
     /* After a fault the other ranks may be gone: nothing that waits for them is called, the process ends anyway. */
     yoke_status end = status == YOKE_EPREEMPTED ? YOKE_OK : status;
     if (!end && t.control) end = yoke_comm_destroy(t.control);

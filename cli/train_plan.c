@@ -30,9 +30,11 @@ static bool is_file(const char *path)
     return stat(path, &s) == 0;
 }
 
+static bool is_path(const char *model) { return strchr(model, '/') || is_file(model); }
+
 yoke_status cli_plan_model(const char *name, struct yokei_model_config *out)
 {
-    return strchr(name, '/') || is_file(name) ? yokei_model_read(name, out) : yokei_model_named(name, out);
+    return is_path(name) ? yokei_model_read(name, out) : yokei_model_named(name, out);
 }
 
 static yoke_status read_model(const struct cli_options *o, struct yokei_plan *p)
@@ -181,6 +183,7 @@ yoke_status cli_plan_from_options(const struct cli_context *context, struct yoke
     const struct cli_options *o = context->options;
     struct yokei_plan *p = &t->plan;
     YOKE_TRY(read_model(o, p));
+    if (is_path(cli_text(o, "model"))) t->model_file = cli_text(o, "model");
     const int64_t positions = yokei_model_positions(yokei_plan_model(p));
     /* plan.json says fp32 and fp16, as it always has. */
     const char *precision = cli_text(o, "precision");
@@ -281,12 +284,16 @@ yoke_status cli_plan_from_checkpoint(const struct cli_context *context, const ch
     if (cli_text(o, "plan")) return yoke_fail(YOKE_ECONFIG, "--plan and --resume are both given: a checkpoint holds its own plan, leave --plan out");
     if (cli_text(o, "init")) return yoke_fail(YOKE_ECONFIG, "--init and --resume are both given: a checkpoint holds its own weights, leave --init out");
     YOKE_TRY(refuse_fixed(context, "resume", may));
-    YOKE_TRY(yokei_run_resume_plan(path, folder, bytes, p, &t->replay));
+    int64_t step;
+    YOKE_TRY(yokei_run_resume_plan(path, folder, bytes, p, &step, &t->replay));
     t->resume = t->plan_path = folder;
     if (is_given(o, "steps")) {
         if (p->budget_seconds > 0)
             return yoke_fail(YOKE_ECONFIG, "--steps is given, but the run of %s has a budget of time: leave it out", folder);
         p->steps = cli_int(o, "steps");
+        if (p->steps < step)
+            return yoke_fail(YOKE_ECONFIG, "--steps %lld is less than the %lld steps that %s has done: --steps counts from the run's start, so give more than "
+                             "%lld, or resume from an earlier checkpoint", (long long)p->steps, (long long)step, folder, (long long)step);
     }
     return lay_out_anew(context, t);
 }

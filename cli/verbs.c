@@ -238,9 +238,10 @@ const struct cli_verb cli_verb_table[] = {
     { "ckpt convert", CLI_CKPT_CONVERT, .arguments = "CKPT|DIR OUT", .summary = "Write a checkpoint's weights as a folder for Hugging Face's readers",
       .example = "yoke ckpt convert checkpoints gpt --dtype bf16 --single-file",
       .description =
-          "Writes config.json, the weights under Hugging Face's names and, where there is one, tokenizer.json to the new folder OUT, which is there whole or not at all. Each number "
+          "Writes the weights under Hugging Face's names, config.json with all that the source's says, generation_config.json, the tokenizer and its files to the new folder OUT, "
+          "which is there whole or not at all. Each number "
           "is rounded once, to nearest, ties to even; a finite one that the type cannot hold is refused (exit code 11). The source may "
-          "also be a folder or file of safetensors beside a config.json.",
+          "also be a folder or file of safetensors beside a config.json. A checkpoint that has lost its checkpoint.json is refused (exit code 11).",
       .run = cli_ckpt_convert },
     { "trace", CLI_TRACE, .arguments = "DIR", .summary = "Read the flight records of a run: who failed first, and who waited for whom",
       .example = "yoke trace runs/20240131-120000                            # a run that failed, or still runs\n"

@@ -143,8 +143,15 @@ yoke_status yoke_comm_free(yoke_comm *comm, void *memory)
     a = *place;
     if (a) *place = a->next;
     comm->n_freed += a != NULL;
+    uint32_t id = 0;
+    uint64_t offset = 0;
+    if (!a) yokei_find_allocation(comm, memory, 1, &id, &offset);
     pthread_mutex_unlock(&yokei_process.lock);
-    if (!a) return yoke_fail(YOKE_EINVAL, "yoke_comm_free: %p is not what yoke_comm_alloc of communicator \"%s\" gave", memory, comm->name);
+    if (id)
+        return yoke_fail(YOKE_EINVAL, "yoke_comm_free: %p lies %llu bytes inside memory of communicator \"%s\" at %p: free that address", memory,
+                         (unsigned long long)offset, comm->name, (void *)((char *)memory - offset));
+    if (!a)
+        return yoke_fail(YOKE_EINVAL, "yoke_comm_free: %p was freed already, or is not what yoke_comm_alloc of communicator \"%s\" gave", memory, comm->name);
     /* The others may still work on this rank's part: each has mapped it by itself, so it ends when the last lets go. */
     unmap(comm, a);
     return YOKE_OK;

@@ -29,7 +29,12 @@ static yoke_status read_number(const char *variable, int64_t least, int64_t *val
 
 static yoke_status read_algorithm(const char *name, int *algorithm_out)
 {
-    static const char *const names[] = { "oneshot", "slices", "direct", "ring", "exchange", "chain", "doubling", "hierarchy", NULL };
+#define TEXT_OF(name) #name,
+#define LISTED(name) #name ", "
+    static const char *const names[] = { YOKE_ALGORITHMS(TEXT_OF) NULL };
+    static const char list[] = YOKE_ALGORITHMS(LISTED) "auto";
+#undef TEXT_OF
+#undef LISTED
     *algorithm_out = -1;
     if (!name || !*name) name = getenv("YOKE_ALGORITHM");
     if (!name || !*name || !strcmp(name, "auto")) return YOKE_OK;
@@ -38,7 +43,7 @@ static yoke_status read_algorithm(const char *name, int *algorithm_out)
             if (!strcmp(yokei_algorithm_name(id), name)) *algorithm_out = (int)id;
     if (*algorithm_out >= 0) return YOKE_OK;
     const char *near = yokei_nearest(name, names);
-    return yoke_fail(YOKE_ECONFIG, "algorithm '%s': one of oneshot, slices, direct, ring, exchange, chain, doubling, hierarchy%s%s%s", name,
+    return yoke_fail(YOKE_ECONFIG, "algorithm '%s': one of %s%s%s%s", name, list,
                      near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
@@ -323,6 +328,11 @@ yoke_status yoke_comm_destroy(yoke_comm *comm)
 {
     if (!comm) return YOKE_OK;
     struct yokei_process *p = &yokei_process;
+    pthread_mutex_lock(&p->lock);
+    const yoke_comm *known = p->comms;
+    while (known && known != comm) known = known->next;
+    pthread_mutex_unlock(&p->lock);
+    if (!known) return yoke_fail(YOKE_EINVAL, "yoke_comm_destroy: %p is no communicator, or one that was destroyed already: destroy each once", (void *)comm);
     /* A failed communicator goes without a word to the others: they have failed too. */
     const yoke_status status = atomic_load(&comm->error) ? YOKE_OK : yokei_final_barrier(comm);
     pthread_mutex_lock(&p->lock);

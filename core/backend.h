@@ -12,6 +12,7 @@
 
 #include <stdatomic.h>
 #include <yoke/yoke.h>
+#include "core/base/base.h"
 
 #define YOKE_BACKEND_ABI 1
 
@@ -134,6 +135,7 @@ struct yoke_device {
     uint64_t cache_bytes;         /* most that it may hold */
     int n_threads;                /* 0: as OpenMP was set up */
     atomic_int n_children;        /* streams, events, allocations */
+    struct yokei_live allocations; /* their addresses, and wrapped buffers' */
     atomic_size_t allocated;      /* bytes that live now, and the most that ever did (for memory reports) */
     atomic_size_t allocated_peak;
     struct yokei_tuning *tuning;  /* chosen variants, and the forced ones; see core/tune.c */

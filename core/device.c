@@ -82,6 +82,7 @@ static yoke_status open_device(const struct yoke_backend *backend, int index, co
     yoke_device *device = calloc(1, sizeof *device);
     if (!device) return yoke_fail(YOKE_ENOMEM, "device: no memory");
     device->backend = backend;
+    pthread_mutex_init(&device->allocations.lock, NULL);
     device->info.size = sizeof device->info;
     device->n_threads = config ? config->n_threads : 0;
     choose_cache_dir(device, config);
@@ -89,8 +90,11 @@ static yoke_status open_device(const struct yoke_backend *backend, int index, co
     YOKE_TRY_GOTO(choose_cache_bytes(device, config), free_device);
     YOKE_TRY_GOTO(backend->device->open(device, index, native), free_device);
     YOKE_TRY_GOTO(yokei_tuning_create(device, config ? config->tune_file : NULL), close_device);
+    YOKE_TRY_GOTO(yokei_live_add(&yokei_objects, device, sizeof *device), destroy_tuning);
     *device_out = device;
     return YOKE_OK;
+destroy_tuning:
+    yokei_tuning_destroy(device);
 close_device:
     backend->device->close(device);
 free_device:
@@ -132,12 +136,16 @@ yoke_status yoke_device_wrap(const char *backend_name, const struct yoke_native 
 yoke_status yoke_device_close(yoke_device *device)
 {
     if (!device) return YOKE_OK;
+    if (!yokei_live_has(&yokei_objects, device))
+        return yoke_fail(YOKE_EINVAL, "yoke_device_close: %p is no device, or one that was closed already: close each once", (void *)device);
     const int children = atomic_load(&device->n_children);
     if (children)
         return yoke_fail(YOKE_EBUSY, "device %s: %d of its streams, events or allocations still live; destroy them first",
                          device->info.spec, children);
+    YOKE_TRY(yokei_object_leaves("yoke_device_close", "device", device));
     yokei_tuning_destroy(device);
     device->backend->device->close(device);
+    pthread_mutex_destroy(&device->allocations.lock);
     free(device);
     return YOKE_OK;
 }

@@ -18,14 +18,33 @@ yoke_status yoke_device_allocated(const yoke_device *device, uint64_t *now_out, 
     return YOKE_OK;
 }
 
+/* A fresh address goes to the caller when it is in the list of what may be freed. */
+static yoke_status hand_out(yoke_device *device, const char *call, void *address, size_t bytes, void **address_out)
+{
+    const yoke_status status = yokei_live_add(&device->allocations, address, bytes);
+    if (status) {
+        char why[512];
+        yokei_text(why, sizeof why, "%s", yoke_last_error());
+        device->backend->memory->free(device, address);
+        return yoke_fail(status, "%s: device %s: %s", call, device->info.spec, why);
+    }
+    atomic_fetch_add(&device->n_children, 1);
+    *address_out = address;
+    return YOKE_OK;
+}
+
+static yoke_status check_device(const char *call, const yoke_device *device)
+{
+    if (yokei_live_has(&yokei_objects, device)) return YOKE_OK;
+    return yoke_fail(YOKE_EINVAL, "%s: %p is no device, or one that was closed", call, (const void *)device);
+}
+
 yoke_status yoke_alloc(yoke_device *device, size_t bytes, void **address_out)
 {
     if (!device || !address_out) return yoke_fail(YOKE_EINVAL, "yoke_alloc: a NULL argument");
     void *address;
     YOKE_TRY(device->backend->memory->alloc(device, bytes, &address));
-    atomic_fetch_add(&device->n_children, 1);
-    *address_out = address;
-    return YOKE_OK;
+    return hand_out(device, "yoke_alloc", address, bytes, address_out);
 }
 
 yoke_status yoke_buffer_wrap(yoke_device *device, void *native_buffer, size_t bytes, void **address_out)
@@ -36,15 +55,23 @@ yoke_status yoke_buffer_wrap(yoke_device *device, void *native_buffer, size_t by
                          device->backend->name);
     void *address;
     YOKE_TRY(device->backend->memory->wrap(device, native_buffer, bytes, &address));
-    atomic_fetch_add(&device->n_children, 1);
-    *address_out = address;
-    return YOKE_OK;
+    return hand_out(device, "yoke_buffer_wrap", address, bytes, address_out);
 }
 
 yoke_status yoke_free(yoke_device *device, void *address)
 {
+    const void *begin = NULL;
+    size_t bytes = 0;
     if (!address) return YOKE_OK;
     if (!device) return yoke_fail(YOKE_EINVAL, "yoke_free: no device");
+    YOKE_TRY(check_device("yoke_free", device));
+    const enum yokei_live_answer answer = yokei_live_remove(&device->allocations, address, &begin, &bytes);
+    if (answer == YOKEI_LIVE_INSIDE)
+        return yoke_fail(YOKE_EINVAL, "yoke_free: device %s: %p lies %zu bytes inside the allocation of %zu bytes at %p: free that address", device->info.spec,
+                         address, (size_t)((const char *)address - (const char *)begin), bytes, begin);
+    if (answer == YOKEI_LIVE_NOT)
+        return yoke_fail(YOKE_EINVAL, "yoke_free: device %s: %p was freed already, or never came from yoke_alloc or yoke_buffer_wrap of this device: free "
+                         "each of their addresses once", device->info.spec, address);
     device->backend->memory->free(device, address);
     atomic_fetch_sub(&device->n_children, 1);
     return YOKE_OK;

@@ -12,7 +12,11 @@ static yoke_status create(yoke_device *device, const struct yoke_native *native,
     yoke_stream *stream = calloc(1, sizeof *stream);
     if (!stream) return yoke_fail(YOKE_ENOMEM, "stream: no memory");
     stream->device = device;
-    const yoke_status status = STREAM_OPS(stream)->create(stream, native);
+    yoke_status status = STREAM_OPS(stream)->create(stream, native);
+    if (!status) {
+        status = yokei_live_add(&yokei_objects, stream, sizeof *stream);
+        if (status) STREAM_OPS(stream)->destroy(stream);
+    }
     if (status) {
         free(stream);
         return status;
@@ -38,6 +42,7 @@ yoke_status yoke_stream_wrap(yoke_device *device, const struct yoke_native *nati
 yoke_status yoke_stream_destroy(yoke_stream *stream)
 {
     if (!stream) return YOKE_OK;
+    YOKE_TRY(yokei_object_leaves("yoke_stream_destroy", "stream", stream));
     yoke_device *device = stream->device;
     const yoke_status status = yoke_stream_sync(stream); /* reported, and the stream is destroyed all the same */
     if (stream->scratch) device->backend->memory->free(device, stream->scratch);
@@ -123,7 +128,11 @@ yoke_status yoke_event_create(yoke_device *device, yoke_event **event_out)
     yoke_event *event = calloc(1, sizeof *event);
     if (!event) return yoke_fail(YOKE_ENOMEM, "event: no memory");
     event->device = device;
-    const yoke_status status = STREAM_OPS(event)->event_create(event);
+    yoke_status status = STREAM_OPS(event)->event_create(event);
+    if (!status) {
+        status = yokei_live_add(&yokei_objects, event, sizeof *event);
+        if (status) STREAM_OPS(event)->event_destroy(event);
+    }
     if (status) {
         free(event);
         return status;
@@ -136,6 +145,7 @@ yoke_status yoke_event_create(yoke_device *device, yoke_event **event_out)
 yoke_status yoke_event_destroy(yoke_event *event)
 {
     if (!event) return YOKE_OK;
+    YOKE_TRY(yokei_object_leaves("yoke_event_destroy", "event", event));
     yoke_device *device = event->device;
     STREAM_OPS(event)->event_destroy(event);
     free(event);

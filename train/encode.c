@@ -42,9 +42,13 @@ yoke_status yokei_run_open_tokens(struct yokei_run_state *s, const struct yokei_
     return t->tokens_are_llmc ? yokei_tokens_open(t->tokens, c, &s->tokens) : encode_text(s, c);
 }
 
-yoke_status yokei_run_copy_tokenizer(const struct yokei_run_state *s, const char *dir)
+yoke_status yokei_run_find_companions(struct yokei_run_state *s)
 {
-    return s->bpe && dir && s->rank == 0 ? yokei_model_copy_tokenizer(yokei_bpe_path(s->bpe), dir) : YOKE_OK;
+    const struct yokei_training *t = s->t;
+    const struct yokei_companion_sources sources = { .from = t->resume ? t->resume : t->init, .config = t->resume ? NULL : t->model_file, .bpe = s->bpe,
+                                                     .model = yokei_plan_model(&t->plan) };
+    if (!t->save && !t->export_to) return YOKE_OK;
+    return yokei_ranks_all_well(&s->config, s->rank == 0 ? yokei_companions_read(&sources, &s->companions) : YOKE_OK);
 }
 
 /* The bytes of the tokens that the validation looked at: the targets of its windows, which follow each other. */

@@ -127,8 +127,7 @@ yoke_status yokei_run_finish(struct yokei_run_state *s, struct yokei_training_re
     if (s->rank != 0 && !yokei_run_is_spread(s)) return YOKE_OK;
     if (s->rank == 0) yokei_ranks_busy(&s->config, "writing weights and a sample");
     yokei_run_busy(s, "writing weights and a sample");
-    if (s->t->export_to) YOKE_TRY(yokei_weights_save(s->trainer, yokei_plan_model(&s->t->plan), s->rank == 0 ? s->t->export_to : NULL));
-    YOKE_TRY(yokei_run_copy_tokenizer(s, s->t->export_to));
+    if (s->t->export_to) YOKE_TRY(yokei_weights_save(s->trainer, yokei_plan_model(&s->t->plan), &s->companions, s->rank == 0 ? s->t->export_to : NULL));
     if (s->t->sample_tokens > 0 && (s->rank == 0 || yokei_run_is_divided(s))) YOKE_TRY(sample(s, result));
     if (s->rank == 0 && result->bytes && result->validation_tokens > 0) YOKE_TRY(yardstick(s, result));
     return YOKE_OK;

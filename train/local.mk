@@ -14,7 +14,7 @@ libyoke_train_la_SOURCES += \
 # what a run shows of itself
 libyoke_train_la_SOURCES += train/timing.c train/visible.c train/peak.h train/peak.c train/trace.h train/trace.c train/trace_costs.c train/trace_json.c
 # tokens and text
-libyoke_train_la_SOURCES += train/encode.c train/sample.h train/sample.c train/model_folder.h train/model_folder.c
+libyoke_train_la_SOURCES += train/encode.c train/sample.h train/sample.c train/model_folder.h train/model_folder.c train/companions.h train/companions.c
 libyoke_train_la_SOURCES += train/layers/vocabulary.c train/layers/llama_half.c train/layers/llama_attention.c train/layers/llama_mlp.c \
 	train/layers/rmsnorm.c train/models/llama.c
 libyoke_train_la_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS) $(PCRE2_CFLAGS)
@@ -31,9 +31,9 @@ YOKE_TESTS += $(train_unit_programs)
 check_PROGRAMS += tests/unit/train_allocations
 YOKE_TESTS += 'OMP_NUM_THREADS=3 tests/unit/train_allocations'
 # These fsync a thousand times; what is shown does not depend on the disk.
-checkpoint_unit_programs = tests/unit/checkpoint tests/unit/train_resume
+checkpoint_unit_programs = tests/unit/checkpoint tests/unit/train_resume tests/unit/plan_edits
 check_PROGRAMS += $(checkpoint_unit_programs)
-YOKE_TESTS += 'TMPDIR=/dev/shm tests/unit/checkpoint' 'TMPDIR=/dev/shm tests/unit/train_resume'
+YOKE_TESTS += 'TMPDIR=/dev/shm tests/unit/checkpoint' 'TMPDIR=/dev/shm tests/unit/train_resume' 'TMPDIR=/dev/shm tests/unit/plan_edits'
 TRAIN_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 TRAIN_TEST_LDADD = libyoke-train.la libyoke.la $(CMOCKA_LIBS) -lm
 tests_unit_train_state_CFLAGS = $(TRAIN_TEST_CFLAGS)
@@ -54,6 +54,8 @@ tests_unit_train_memory_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_train_memory_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_train_balance_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_train_balance_LDADD = $(TRAIN_TEST_LDADD)
+tests_unit_plan_edits_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
+tests_unit_plan_edits_LDADD = $(TRAIN_TEST_LDADD) $(JANSSON_LIBS)
 tests_unit_train_loop_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_train_loop_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_checkpoint_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
@@ -197,5 +199,5 @@ YOKE_TESTS += tests/unit/train_trace 'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1
 EXTRA_DIST += tests/ranks/trace_command
 
 # Text to tokens, tokens to a model, the model to text.
-YOKE_TESTS += 'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/sample_command'
-EXTRA_DIST += tests/ranks/sample_command
+YOKE_TESTS += 'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/sample_command' 'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/model_command'
+EXTRA_DIST += tests/ranks/sample_command tests/ranks/model_command

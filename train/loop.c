@@ -22,7 +22,7 @@ static yoke_status open_data(struct yokei_run_state *s)
     YOKE_TRY(yokei_tokens_check_length(s->tokens, t->plan.sequence));
     char hash[24];
     yokei_text(hash, sizeof hash, "%016" PRIx64, yokei_tokens_hash(s->tokens));
-    if ((t->replay || t->resume) && t->plan.data_hash[0] && strcmp(hash, t->plan.data_hash) != 0)
+    if ((t->replay || t->resume) && strcmp(t->plan.data_hash, YOKEI_ANY_DATA) != 0 && strcmp(hash, t->plan.data_hash) != 0)
         return yoke_fail(YOKE_ECONFIG, "%s was made for other data (hash %s) than %s (%s): give the plan's own data", t->plan_path,
                          t->plan.data_hash, t->tokens, hash);
     yokei_text(t->plan.data_hash, sizeof t->plan.data_hash, "%s", hash);
@@ -114,7 +114,7 @@ static yoke_status set_up(struct yokei_run_state *s)
     if (s->n_ranks > 1) YOKE_TRY(yokei_weights_compare(s->trainer));
     YOKE_TRY(yokei_run_check_save(s));
     YOKE_TRY(yokei_run_begin_trace(s));
-    if (t->tokenizer && t->save) YOKE_TRY(yokei_ranks_all_well(&s->config, yokei_run_copy_tokenizer(s, t->save)));
+    YOKE_TRY(yokei_run_find_companions(s));
     YOKE_TRY(write_plan(s));
     return open_metrics(s);
 }
@@ -250,6 +250,7 @@ yoke_status yokei_training_run(struct yokei_training *t, struct yokei_training_r
     yoke_model_destroy(s.model);
     yokei_tokens_close(s.tokens);
     yokei_bpe_close(s.bpe);
+    yokei_companions_free(&s.companions);
     yokei_metrics_close(s.metrics);
     free(s.ranks);
     free(s.shares);

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <yoke/train.h>
 #include "parallel/mesh.h"
+#include "train/companions.h"
 #include "train/data/bpe.h"
 #include "train/data/metrics.h"
 #include "train/data/plan.h"
@@ -37,7 +38,8 @@ struct yokei_training {
     int64_t micro_batch;         /* 0: the whole share */
     uint64_t memory_limit;       /* 0: what the device has free */
     const char *init, *dump_gradients; /* NULL: not wanted */
-    const char *export_to;       /* folder for model.safetensors and config.json at the end; NULL: none */
+    const char *model_file;      /* the config.json that the model was made by, or its folder; NULL: a model by name, or a plan's */
+    const char *export_to;       /* folder for model.safetensors and what goes with it at the end; NULL: none */
     const char *save;            /* folder for checkpoints, one at the end included; NULL: none */
     int64_t save_every;          /* steps; 0: not by steps */
     double save_every_seconds;   /* of rank 0's clock; 0: not by time */
@@ -105,6 +107,7 @@ struct yokei_run_state {
     struct yokei_training *t;
     struct yokei_tokens *tokens;
     struct yokei_bpe *bpe;            /* NULL: tokens are bytes, or known by their ids alone */
+    struct yokei_companions companions; /* rank 0, where something is saved or exported */
     yoke_model *model;
     yoke_trainer *trainer;
     struct yoke_trainer_config config;
@@ -201,14 +204,14 @@ double yokei_rate(const struct yokei_plan *plan, int64_t step, int64_t permille)
 yoke_status yokei_weights_load(yoke_trainer *trainer, struct yokei_model model, const char *path);
 /** All ranks hold the same weights, or YOKE_EMISMATCH: two hosts may have read different files. Collective. */
 yoke_status yokei_weights_compare(yoke_trainer *trainer);
-/** DIR/model.safetensors and DIR/config.json. Where the model is divided, collective; ranks that write nothing give NULL. */
-yoke_status yokei_weights_save(yoke_trainer *trainer, struct yokei_model model, const char *dir);
+/** DIR/model.safetensors, config.json and what else goes with the model. Where the model is divided, collective; ranks that write nothing give NULL. */
+yoke_status yokei_weights_save(yoke_trainer *trainer, struct yokei_model model, const struct yokei_companions *companions, const char *dir);
 /** One kind of tensor under the parameters' names; the same. */
 yoke_status yokei_weights_dump(yoke_trainer *trainer, enum yoke_tensor_kind kind, const char *path);
 
 /* checkpoint/run.c */
-/** The checkpoint that `path` means, the plan of its run, and whether that replays one. YOKE_EDATA. */
-yoke_status yokei_run_resume_plan(const char *path, char *folder_out, size_t bytes, struct yokei_plan *plan_out, bool *replay_out);
+/** The checkpoint that `path` means, the plan of its run, its step, and whether the run replays a plan. YOKE_EDATA. */
+yoke_status yokei_run_resume_plan(const char *path, char *folder_out, size_t bytes, struct yokei_plan *plan_out, int64_t *step_out, bool *replay_out);
 /** Refuse a folder with checkpoints of later steps than this run begins with: they would count as newer. Collective. YOKE_ECONFIG. */
 yoke_status yokei_run_check_save(struct yokei_run_state *s);
 /** Weights, moments, loss scale, step and position in the data as t->resume has them. Collective. YOKE_EDATA, YOKE_EMISMATCH. */
@@ -221,8 +224,8 @@ yoke_status yokei_run_save(struct yokei_run_state *s, int64_t step, double clock
 /* encode.c */
 /** The run's tokens, and its tokenizer if it has one: a file's, or a text's. */
 yoke_status yokei_run_open_tokens(struct yokei_run_state *s, const struct yokei_tokens_config *config);
-/** On rank 0 the run's tokenizer as DIR/tokenizer.json; nothing without one. */
-yoke_status yokei_run_copy_tokenizer(const struct yokei_run_state *s, const char *dir);
+/** On rank 0 what goes into checkpoints and exports beside the weights. Collective. */
+yoke_status yokei_run_find_companions(struct yokei_run_state *s);
 /** Of the first n_tokens that a validation predicts; 0 without a tokenizer. */
 yoke_status yokei_run_validation_bytes(const struct yokei_run_state *s, int64_t n_tokens, int64_t *bytes_out);
 

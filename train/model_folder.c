@@ -10,7 +10,6 @@
 #include "core/base/base.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/data/json.h"
-#include "train/data/map.h"
 #include "train/loop.h"
 
 /* "DIR/name" for a folder, and for a file the one beside it. */
@@ -60,18 +59,6 @@ bool yokei_model_tokenizer(const char *path, char *file_out, size_t bytes)
     return false;
 }
 
-yoke_status yokei_model_copy_tokenizer(const char *tokenizer, const char *dir)
-{
-    char path[4200];
-    struct yokei_map map;
-    YOKE_TRY(yokei_make_folder(dir));
-    yokei_text(path, sizeof path, "%s/tokenizer.json", dir);
-    YOKE_TRY(yokei_map_open(tokenizer, YOKE_EDATA, &map));
-    const yoke_status status = yokei_file_write(path, map.data, map.bytes);
-    yokei_map_close(&map);
-    return status;
-}
-
 static yoke_status open_tokenizer(const char *tokenizer, struct yokei_model_folder *f)
 {
     char file[4200];
@@ -81,6 +68,7 @@ static yoke_status open_tokenizer(const char *tokenizer, struct yokei_model_fold
         return yokei_model_check_tokenizer(f->bpe, f->vocab_size);
     }
     if (f->vocab_size == 256 || f->vocab_size == 257) return YOKE_OK;
+    if (yokei_is_folder(f->path)) YOKE_TRY(yokei_bpe_look_for_others(f->path));
     return yoke_fail(YOKE_ECONFIG, "%s: holds no tokenizer.json, and its vocab_size is %lld, so its tokens are no bytes (256, or 257 with an end of text): give "
                      "the tokenizer with --tokenizer", f->path, (long long)f->vocab_size);
 }

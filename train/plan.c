@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/base.h"
+#include "train/data/plan.h"
 #include "train/memory.h"
 
 enum { DEFAULT_BATCH = 8, DEFAULT_BUCKET = 25 << 20 };
@@ -288,7 +289,9 @@ static yoke_status choose_recomputed(const yoke_model *model, const struct yoke_
         const size_t length = strcspn(at, ",");
         char what[16];
         yokei_text(what, sizeof what, "%.*s", (int)YOKE_MIN(length, sizeof what - 1), at);
-        if (strcmp(what, "none") && strcmp(what, "attention") && strcmp(what, "full"))
+        const char *const *word = yokei_recompute_words;
+        while (*word && strcmp(*word, what) != 0) word++;
+        if (!*word)
             return yoke_fail(YOKE_ECONFIG, "recompute \"%s\": \"%s\" is none of none, attention, full (once, or for each of %d stages by commas)",
                              c->recompute, what, p->mesh.pipeline);
         p->stage_recomputes[s] = strcmp(what, "none") != 0;

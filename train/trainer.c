@@ -26,6 +26,32 @@ static yoke_status allocate(struct yoke_trainer *t)
     return YOKE_OK;
 }
 
+static void destroy(yoke_trainer *t)
+{
+    for (int s = 0; s < YOKEI_N_STREAMS; s++)
+        if (t->stream[s]) yoke_stream_sync(t->stream[s]);
+    /* What goes on beside the streams ends too, if only by a verdict: until then it works on this memory, and signals these events. */
+    for (int e = 0; e < t->n_events && yokei_is_eager(t->device); e++) yoke_event_sync(t->event[e]);
+    if (t->between && yokei_is_eager(t->device)) yoke_event_sync(t->between);
+    for (int e = 0; e < t->n_events; e++) yoke_event_destroy(t->event[e]);
+    if (t->between) yoke_event_destroy(t->between);
+    for (int s = 0; s < YOKEI_N_STREAMS; s++)
+        if (t->stream[s]) yoke_stream_destroy(t->stream[s]);
+    yokei_groups_destroy(&t->groups);
+    if (t->base) yoke_free(t->device, t->base);
+    free(t->event);
+    free(t->reports);
+    free(t->said);
+    free(t->memory);
+    free(t->host_losses);
+    free(t->host_norms);
+    free(t->sums_in_order);
+    yokei_record_free(&t->record);
+    yokei_trainer_plan_free(&t->plan);
+    t->model->n_trainers--;
+    free(t);
+}
+
 yoke_status yoke_trainer_create(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *config,
                                 yoke_trainer **trainer_out)
 {
@@ -54,10 +80,11 @@ yoke_status yoke_trainer_create(const yoke_model *model, yoke_device *device, co
     t->config.stage_tensor = NULL;
     t->config.recompute = t->config.pipeline_kind = NULL;
     YOKE_TRY_GOTO(yoke_trainer_draw(t, t->config.seed), destroy_trainer);
+    YOKE_TRY_GOTO(yokei_live_add(&yokei_objects, t, sizeof *t), destroy_trainer);
     *trainer_out = t;
     return YOKE_OK;
 destroy_trainer:
-    yoke_trainer_destroy(t);
+    destroy(t);
     return status;
 free_trainer:
     free(t);
@@ -67,28 +94,8 @@ free_trainer:
 yoke_status yoke_trainer_destroy(yoke_trainer *t)
 {
     if (!t) return YOKE_OK;
-    for (int s = 0; s < YOKEI_N_STREAMS; s++)
-        if (t->stream[s]) yoke_stream_sync(t->stream[s]);
-    /* What goes on beside the streams ends too, if only by a verdict: until then it works on this memory, and signals these events. */
-    for (int e = 0; e < t->n_events && yokei_is_eager(t->device); e++) yoke_event_sync(t->event[e]);
-    if (t->between && yokei_is_eager(t->device)) yoke_event_sync(t->between);
-    for (int e = 0; e < t->n_events; e++) yoke_event_destroy(t->event[e]);
-    if (t->between) yoke_event_destroy(t->between);
-    for (int s = 0; s < YOKEI_N_STREAMS; s++)
-        if (t->stream[s]) yoke_stream_destroy(t->stream[s]);
-    yokei_groups_destroy(&t->groups);
-    if (t->base) yoke_free(t->device, t->base);
-    free(t->event);
-    free(t->reports);
-    free(t->said);
-    free(t->memory);
-    free(t->host_losses);
-    free(t->host_norms);
-    free(t->sums_in_order);
-    yokei_record_free(&t->record);
-    yokei_trainer_plan_free(&t->plan);
-    t->model->n_trainers--;
-    free(t);
+    YOKE_TRY(yokei_object_leaves("yoke_trainer_destroy", "trainer", t));
+    destroy(t);
     return YOKE_OK;
 }
 

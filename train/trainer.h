@@ -53,10 +53,11 @@ struct yokei_trainer_plan {
 
 /** fp16's dynamic loss scale; fixed in the other precisions. */
 struct yokei_loss_scale {
-    double scale;
+    double scale, first;
     bool dynamic;
     int64_t interval, good_steps;
     int skipped; /* in a row */
+    bool any_good; /* a step was finite */
 };
 void yokei_loss_scale_init(struct yokei_loss_scale *s, yoke_dtype precision, double first, int64_t interval);
 /** After a step. YOKE_ENUMERIC when steps keep overflowing. */

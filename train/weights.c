@@ -142,6 +142,7 @@ void yokei_trainer_restore(yoke_trainer *t, int64_t step, int64_t optimizer_step
     t->loss_scale.scale = scale;
     t->loss_scale.good_steps = good_steps;
     t->loss_scale.skipped = skipped;
+    t->loss_scale.any_good = optimizer_step > 0;
 }
 
 /* ---- whole tensors of divided models ---- */

@@ -97,15 +97,14 @@ yoke_status yokei_weights_dump(yoke_trainer *trainer, enum yoke_tensor_kind kind
     return status;
 }
 
-yoke_status yokei_weights_save(yoke_trainer *trainer, struct yokei_model model, const char *dir)
+yoke_status yokei_weights_save(yoke_trainer *trainer, struct yokei_model model, const struct yokei_companions *companions, const char *dir)
 {
     char path[4096];
     if (!dir) return yokei_weights_dump(trainer, YOKE_TENSOR_WEIGHT, NULL);
     YOKE_TRY(yokei_make_folder(dir));
     yokei_text(path, sizeof path, "%s/model.safetensors", dir);
     YOKE_TRY(yokei_weights_dump(trainer, YOKE_TENSOR_WEIGHT, path));
-    yokei_text(path, sizeof path, "%s/config.json", dir);
-    return yokei_model_write(path, model);
+    return yokei_companions_write(companions, model, YOKE_F32, dir);
 }
 
 yoke_status yokei_weights_compare(yoke_trainer *trainer)

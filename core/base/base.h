@@ -6,6 +6,7 @@
 #ifndef CORE_BASE_BASE_H
 #define CORE_BASE_BASE_H
 
+#include <pthread.h>
 #include <yoke/base.h>
 
 #define YOKE_COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -198,6 +199,27 @@ uint64_t yokei_now_ns(void);
 void yokei_text(char *target, size_t bytes, const char *format, ...) YOKE_PRINTF(3, 4);
 /** Edit distance, for "did you mean": the entry of `names` (NULL-terminated) nearest to `word`, or NULL when none is near. */
 const char *yokei_nearest(const char *word, const char *const names[]);
+
+/* ---- live.c: what is in use, so that what is given back twice, or was never given, is refused without being touched ---- */
+struct yokei_live {
+    pthread_mutex_t lock;
+    void *tree; /* of <search.h> */
+};
+#define YOKEI_LIVE_INIT { PTHREAD_MUTEX_INITIALIZER, NULL }
+enum yokei_live_answer { YOKEI_LIVE_NOT, YOKEI_LIVE_INSIDE, YOKEI_LIVE_IS };
+/** From any thread; O(log n). YOKE_ENOMEM; YOKE_EINVAL where the range overlaps one of the list. An empty range takes one byte. */
+yoke_status yokei_live_add(struct yokei_live *live, const void *address, size_t bytes);
+/**
+ * Take the range that begins at `address` out: IS for one caller, whoever else tries. INSIDE: it lies in another, which stays; where that
+ * begins and how long it is go to begin_out and bytes_out (both may be NULL).
+ */
+enum yokei_live_answer yokei_live_remove(struct yokei_live *live, const void *address, const void **begin_out, size_t *bytes_out);
+/** Whether a range begins at `address`. */
+bool yokei_live_has(struct yokei_live *live, const void *address);
+/** The process's objects: devices, streams, events, models, trainers. A new object may have the address of one that was destroyed. */
+extern struct yokei_live yokei_objects;
+/** Take an object out of that list before it is destroyed; YOKE_EINVAL, which names the call, where it is not in it. */
+yoke_status yokei_object_leaves(const char *call, const char *what, const void *object);
 
 /* ---- core/eager.c ---- */
 struct yoke_device;

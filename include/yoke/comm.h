@@ -43,6 +43,9 @@ enum yoke_wait { YOKE_WAIT_AUTO = 0, YOKE_WAIT_SPIN, YOKE_WAIT_YIELD, YOKE_WAIT_
 
 #define YOKE_NO_TIMEOUT ((int64_t)1 << 41) /* milliseconds: 70 years */
 
+/** The algorithms of all_reduce that a configuration may name: YOKE_ALGORITHMS(F) is F(oneshot) F(slices) ... */
+#define YOKE_ALGORITHMS(NAME) NAME(oneshot) NAME(slices) NAME(direct) NAME(ring) NAME(exchange) NAME(chain) NAME(doubling) NAME(hierarchy)
+
 /** Zero means the default everywhere. Compared between the ranks at creation. */
 struct yoke_comm_config {
     size_t size;
@@ -53,7 +56,7 @@ struct yoke_comm_config {
                               likes, whatever the variable says, and no warning comes; only a rank that died, was stopped or is stuck ends the wait */
     int64_t stall_ms;      /* a rank that entered and makes no progress; default 10000, YOKE_STALL_MS */
     size_t chunk_bytes;    /* of the pipelines; default chosen by size, YOKE_CHUNK_BYTES */
-    const char *algorithm; /* of all_reduce: oneshot, slices, direct, ring, exchange, chain, doubling, hierarchy; YOKE_ALGORITHM.
+    const char *algorithm; /* of all_reduce: one of YOKE_ALGORITHMS, or "auto": by size; NULL: YOKE_ALGORITHM, else "auto".
                               hierarchy is what ranks on several hosts use that share memory on some of them; elsewhere it is as if none were named */
     enum yoke_reproducible reproducible; /* YOKE_REPRODUCIBLE=off|shape, where it is set, counts instead of this */
     const char *costs;     /* the cost model, as yoke_comm_explain gives it; NULL: YOKE_COSTS, else measured at creation */
@@ -113,7 +116,7 @@ yoke_status yoke_mpi_stop(void);
  */
 yoke_status yoke_comm_create(MPI_Comm mpi_comm, yoke_device *device, const struct yoke_comm_config *config,
                              yoke_comm **comm_out);
-/** Collective, unless the communicator has failed: then it returns at once and touches no MPI. */
+/** Collective, unless the communicator has failed: then it returns at once and touches no MPI. YOKE_EINVAL: destroyed already, or none. */
 yoke_status yoke_comm_destroy(yoke_comm *comm);
 /**
  * New communicators of ranks of this one, each of those that gave the same `color` >= 0, in the order of `key`, and of rank
@@ -201,7 +204,8 @@ yoke_status yoke_comm_memory(const yoke_comm *comm, struct yoke_comm_memory *mem
  * nothing aside. Collective, with the same size on all ranks; free is called by all ranks in the same place among the
  * communicator's collectives, and destroying the communicator frees what is left. Where ranks do not share memory it is
  * memory as any other. Owned by the communicator, page-aligned, zeroed.
- * Errors: YOKE_ENOMEM, YOKE_EMISMATCH (sizes), YOKE_EUNSUPPORTED (a communicator of a device), on all ranks alike.
+ * Errors: YOKE_ENOMEM, YOKE_EMISMATCH (sizes), YOKE_EUNSUPPORTED (a communicator of a device), on all ranks alike. yoke_comm_free:
+ * YOKE_EINVAL for an address that was freed already, lies inside such memory, or is other memory; nothing is touched then.
  */
 yoke_status yoke_comm_alloc(yoke_comm *comm, size_t bytes, void **memory_out);
 yoke_status yoke_comm_free(yoke_comm *comm, void *memory);

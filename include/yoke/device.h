@@ -69,7 +69,10 @@ struct yoke_device_config {
  * Errors: YOKE_ENODEV (the text says why, and lists what this process knows of), YOKE_EINVAL, YOKE_EBACKEND.
  */
 yoke_status yoke_device_open(const char *spec, const struct yoke_device_config *config, yoke_device **device_out);
-/** Close. YOKE_EBUSY while streams, events or allocations live. */
+/**
+ * Close. YOKE_EBUSY while streams, events or allocations live. YOKE_EINVAL for what is no open device. So do yoke_stream_destroy and
+ * yoke_event_destroy with what is no such object, or was destroyed already: it is looked up by its address, and not touched.
+ */
 yoke_status yoke_device_close(yoke_device *device);
 /** The device's description; valid while it is open. */
 const struct yoke_device_info *yoke_device_info(const yoke_device *device);
@@ -96,7 +99,12 @@ yoke_status yoke_buffer_wrap(yoke_device *device, void *native_buffer, size_t by
 
 /** `bytes` of device memory, aligned to 64 or better; 0 bytes give a unique address too. YOKE_ENOMEM says need and have. */
 yoke_status yoke_alloc(yoke_device *device, size_t bytes, void **address_out);
-/** Free what yoke_alloc or yoke_buffer_wrap gave; NULL is allowed. The caller has synchronised the streams that use it. */
+/**
+ * Free what yoke_alloc or yoke_buffer_wrap gave; NULL is allowed. The caller has synchronised the streams that use it.
+ * Errors: YOKE_EINVAL for an address that was freed already, lies inside an allocation (the text names its address), belongs to another
+ * device, or never came from either; nothing is touched then. From any thread. An allocation may get the address of an earlier one:
+ * freeing the old pointer then frees the new allocation.
+ */
 yoke_status yoke_free(yoke_device *device, void *address);
 /** The host's pointer to the same memory, or NULL where the host cannot see it. `address` may point inside an allocation. */
 void *yoke_host_ptr(const yoke_device *device, const void *address);

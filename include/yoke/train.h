@@ -24,6 +24,7 @@ typedef struct yoke_model yoke_model;
 
 /** An empty model. */
 yoke_status yoke_model_create(yoke_model **model_out);
+/** YOKE_EBUSY while trainers use it. YOKE_EINVAL: destroyed already, or none. */
 yoke_status yoke_model_destroy(yoke_model *model);
 /**
  * Append a layer; `config` is copied (type->config_bytes). The first layer has in = 0, `in` of the others is `out` of
@@ -166,6 +167,7 @@ struct yoke_memory_report {
  */
 yoke_status yoke_trainer_create(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *config,
                                 yoke_trainer **trainer_out);
+/** Its model and its device stay. YOKE_EINVAL: destroyed already, or none. */
 yoke_status yoke_trainer_destroy(yoke_trainer *trainer);
 /** What a trainer would take, without allocating it; the device is asked for scratch sizes only. */
 yoke_status yoke_trainer_plan_memory(const yoke_model *model, yoke_device *device,

@@ -187,6 +187,8 @@ static void shared_allocations(yoke_comm *comm, uint8_t *own)
     ranks_check(yoke_comm_alloc(comm, 0, &c) == YOKE_EINVAL, "nothing is not allocated");
     ranks_check(yoke_comm_free(comm, own) == YOKE_EINVAL, "foreign memory is not freed");
     if (!ranks_check(!yoke_comm_alloc(comm, COUNT * 4, &a) && !yoke_comm_alloc(comm, COUNT * 4 + 7, &b), "two allocations")) return;
+    ranks_check(yoke_comm_free(comm, (char *)a + 4096) == YOKE_EINVAL && strstr(yoke_last_error(), "4096 bytes inside"),
+                "an address inside shared memory is not freed, and the text says where it lies");
     int ok = ((char *)b)[COUNT * 4 + 6] == 0 && (uintptr_t)b % 4096 == 0;
     ranks_check(ok && sums(comm, a, b, COUNT), "all_reduce in shared memory");
     ranks_check(sums(comm, a, a, COUNT - 1), "in place");
@@ -197,6 +199,7 @@ static void shared_allocations(yoke_comm *comm, uint8_t *own)
     ranks_check(sums(comm, rank ? (void *)own : a, b, COUNT), "while one rank has memory that the others have freed");
     if (!rank) yoke_comm_free(comm, a);
     ranks_check(sums(comm, (void *)own, b, COUNT), "after it was freed");
+    ranks_check(yoke_comm_free(comm, a) == YOKE_EINVAL && strstr(yoke_last_error(), "freed already"), "shared memory is freed once");
     if (rank != size - 1) yoke_comm_free(comm, b);
     ranks_check(sums(comm, (void *)own, (void *)(own + COUNT * 4), COUNT), "while one rank alone has any");
 }

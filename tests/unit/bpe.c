@@ -370,14 +370,14 @@ static void damaged_files_do_no_harm(void **state)
 static void other_kinds_are_refused_by_name(void **state)
 {
     (void)state;
-    refused(YOKE_ECONFIG, gpt2, "model.type", json_string("Unigram"), "model.type is \"Unigram\", which is not byte-level BPE");
+    refused(YOKE_ECONFIG, gpt2, "model.type", json_string("Unigram"), "SentencePiece tokenizer (model: type Unigram)");
     refused(YOKE_ECONFIG, gpt2, "model.type", json_string("WordPiece"), "model.type is \"WordPiece\"");
     refused(YOKE_ECONFIG, gpt2, "model.byte_fallback", json_true(), "SentencePiece");
     refused(YOKE_ECONFIG, gpt2, "model.dropout", json_real(0.1), "model.dropout");
     refused(YOKE_ECONFIG, gpt2, "model.end_of_word_suffix", json_string("</w>"), "model.end_of_word_suffix is \"</w>\"");
     refused(YOKE_ECONFIG, gpt2, "model.continuing_subword_prefix", json_string("##"), "model.continuing_subword_prefix is \"##\"");
     refused(YOKE_ECONFIG, gpt2, "normalizer", typed("Lowercase"), "normalizer is Lowercase");
-    refused(YOKE_ECONFIG, gpt2, "pre_tokenizer", typed("Metaspace"), "pre_tokenizer is Metaspace");
+    refused(YOKE_ECONFIG, gpt2, "pre_tokenizer", typed("Metaspace"), "SentencePiece tokenizer (pre_tokenizer: Metaspace)");
     refused(YOKE_ECONFIG, gpt2, "pre_tokenizer", typed("Whitespace"), "pre_tokenizer is Whitespace");
     refused(YOKE_ECONFIG, gpt2, "pre_tokenizer", NULL, "pre_tokenizer is missing");
     refused(YOKE_ECONFIG, gpt2, "pre_tokenizer", split("a"), "pre_tokenizer is without ByteLevel");

@@ -24,9 +24,15 @@ struct broken {
 #define T1 "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}"
 #define ENTRY(type, shape, range) "{\"a\":{\"dtype\":\"" type "\",\"shape\":" shape ",\"data_offsets\":" range "}}"
 #define MODEL "\"model\":{\"n_layer\":1,\"n_head\":1,\"n_embd\":8,\"n_positions\":16,\"vocab_size\":256," \
-              "\"layer_norm_epsilon\":1e-5,\"initializer_range\":0.02}"
-#define RANK "{\"device\":\"host\",\"share\":1,\"samples\":4,\"micro_batch\":2}"
-#define PLAN_OF(version, rest, ranks) "{\"version\":" version "," MODEL "," rest "\"seed\":1,\"sequence\":16,\"ranks\":[" ranks "]}"
+              "\"layer_norm_epsilon\":1e-5,\"initializer_range\":0.02,\"resid_pdrop\":0,\"embd_pdrop\":0,\"attn_pdrop\":0}"
+/* What a plan must have beside what these tests are about. */
+#define USUAL "\"data_hash\":\"any\",\"all_reduce\":\"auto\",\"bucket_bytes\":0,\"chunk_bytes\":0,\"comm_costs\":\"\",\"comm_shares\":\"\",\"data\":1," \
+              "\"pipeline\":1,\"tensor\":1,\"stage_tensor\":\"\",\"chunks\":1,\"schedule\":\"\",\"schedule_text\":\"\",\"layers\":\"\",\"recompute\":\"\"," \
+              "\"sequence_parallel\":0,\"tensor_shares\":\"\",\"zero\":0,\"zero_shares\":\"\",\"balance\":\"auto\",\"placement\":\"host\",\"learning_rate\":1e-3," \
+              "\"min_learning_rate\":1e-4,\"weight_decay\":0.1,\"beta1\":0.9,\"beta2\":0.95,\"clip\":1,\"loss_scale\":0,\"warmup\":20,\"steps\":10," \
+              "\"budget_seconds\":0,\"progress\":[]"
+#define RANK "{\"device\":\"host\",\"share\":1,\"samples\":4,\"micro_batch\":2,\"threads\":1,\"job_rank\":0}"
+#define PLAN_OF(version, rest, ranks) "{\"version\":" version "," MODEL "," rest USUAL ",\"seed\":1,\"sequence\":16,\"ranks\":[" ranks "]}"
 #define GPT2(rest) "{\"model_type\":\"gpt2\",\"n_layer\":2,\"n_head\":2,\"n_embd\":8,\"n_positions\":16,\"vocab_size\":32" rest "}"
 
 static const struct broken table[] = {
@@ -139,15 +145,15 @@ static const struct broken table[] = {
       PLAN_OF("1", "\"precision\":\"fp32\",\"batch\":5,", RANK), -1 },
     { PLAN, "no ranks", "plan.json", "ranks is 0 entries long", YOKE_ECONFIG, PLAN_OF("1", "\"precision\":\"fp32\",\"batch\":4,", ""), -1 },
     { PLAN, "a share above 1", "plan.json", "ranks[1].share is 1.5", YOKE_ECONFIG,
-      PLAN_OF("1", "\"precision\":\"fp32\",\"batch\":4,", RANK ",{\"device\":\"host\",\"share\":1.5,\"samples\":4,\"micro_batch\":2}"), -1 },
+      PLAN_OF("1", "\"precision\":\"fp32\",\"batch\":4,", RANK ",{\"device\":\"host\",\"share\":1.5,\"samples\":4,\"micro_batch\":2,\"threads\":1,\"job_rank\":0}"), -1 },
     { PLAN, "a micro-batch above the samples", "plan.json", "ranks[0].micro_batch is 5", YOKE_ECONFIG,
-      PLAN_OF("1", "\"precision\":\"fp32\",\"batch\":4,", "{\"device\":\"host\",\"share\":1,\"samples\":4,\"micro_batch\":5}"), -1 },
+      PLAN_OF("1", "\"precision\":\"fp32\",\"batch\":4,", "{\"device\":\"host\",\"share\":1,\"samples\":4,\"micro_batch\":5,\"threads\":1,\"job_rank\":0}"), -1 },
     { PLAN, "an unknown key of a rank", "plan.json", "unknown key ranks[0].sample", YOKE_ECONFIG,
-      PLAN_OF("1", "\"precision\":\"fp32\",\"batch\":4,", "{\"device\":\"host\",\"share\":1,\"sample\":4,\"micro_batch\":2}"), -1 },
+      PLAN_OF("1", "\"precision\":\"fp32\",\"batch\":4,", "{\"device\":\"host\",\"share\":1,\"sample\":4,\"micro_batch\":2,\"threads\":1,\"job_rank\":0}"), -1 },
     { PLAN, "a sequence beyond the model's", "plan.json", "sequence is 17, but model.n_positions is 16", YOKE_ECONFIG,
-      "{\"version\":1," MODEL ",\"precision\":\"fp32\",\"batch\":4,\"seed\":1,\"sequence\":17,\"ranks\":[" RANK "]}", -1 },
+      "{\"version\":1," MODEL "," USUAL ",\"precision\":\"fp32\",\"batch\":4,\"seed\":1,\"sequence\":17,\"ranks\":[" RANK "]}", -1 },
     { PLAN, "a seed that is none", "plan.json", "seed is \"-1\"", YOKE_ECONFIG,
-      "{\"version\":1," MODEL ",\"precision\":\"fp32\",\"batch\":4,\"seed\":\"-1\",\"sequence\":16,\"ranks\":[" RANK "]}", -1 },
+      "{\"version\":1," MODEL "," USUAL ",\"precision\":\"fp32\",\"batch\":4,\"seed\":\"-1\",\"sequence\":16,\"ranks\":[" RANK "]}", -1 },
 };
 
 /* The bytes of rows whose contents are not C strings. */

@@ -136,15 +136,12 @@ static void a_plan_reads_back_as_the_same_bits(void **state)
     (void)state;
     struct yokei_plan plan = YOKEI_PLAN_INIT, again;
     struct yokei_plan_rank ranks[] = { { "host", 2.0 / 3, 5, 2, 1 }, { "opencl:0", 1.0 / 3, 3, 3, 1 } };
-    struct yokei_plan_variant variants[] = { { "opencl:0", "gemm", "tile \"8x8\"" } };
     plan.model = tiny;
     plan.seed = 0xfedcba9876543210u; /* beyond what doubles and signed integers hold */
     plan.batch = 8;
     plan.sequence = 16;
     plan.ranks = ranks;
     plan.n_ranks = 2;
-    plan.variants = variants;
-    plan.n_variants = 1;
     strcpy(plan.data_hash, "0123456789abcdef");
     strcpy(plan.comm_costs, "sync_us=1,shared_gbps=2");
     strcpy(plan.comm_shares, "measured:16:8");
@@ -155,8 +152,6 @@ static void a_plan_reads_back_as_the_same_bits(void **state)
     assert_string_equal(again.comm_shares, plan.comm_shares);
     assert_int_equal(again.n_ranks, 2);
     assert_memory_equal(again.ranks, ranks, sizeof ranks);
-    assert_int_equal(again.n_variants, 1);
-    assert_memory_equal(again.variants, variants, sizeof variants);
     char *first = NULL, *second = NULL;
     assert_ok(yokei_plan_text(&plan, &first));
     assert_ok(yokei_plan_text(&again, &second));

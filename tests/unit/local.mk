@@ -1,6 +1,6 @@
 # tests/unit: what needs neither MPI nor another process. One program per module.
 EXTRA_DIST += tests/unit/test.h tests/unit/folder.h tests/unit/data_test.h tests/unit/gpu_test.h tests/unit/drawings
-unit_programs = tests/unit/dtype tests/unit/philox tests/unit/exact tests/unit/file tests/unit/base tests/unit/device tests/unit/checks tests/unit/dropout
+unit_programs = tests/unit/dtype tests/unit/philox tests/unit/exact tests/unit/file tests/unit/base tests/unit/device tests/unit/give_back tests/unit/checks tests/unit/dropout
 check_PROGRAMS += $(unit_programs)
 YOKE_TESTS += $(unit_programs)
 UNIT_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
@@ -17,6 +17,8 @@ tests_unit_base_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_base_LDADD = $(UNIT_LDADD) $(HWLOC_LIBS)
 tests_unit_device_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_device_LDADD = $(UNIT_LDADD)
+tests_unit_give_back_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_give_back_LDADD = $(UNIT_LDADD)
 tests_unit_dropout_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_dropout_LDADD = $(UNIT_LDADD)
 tests_unit_checks_CFLAGS = $(UNIT_CFLAGS)

@@ -342,6 +342,41 @@ static void overflow(void **state)
     close_run(&r);
 }
 
+/* A scale that no step can bear is named, instead of the learning rate, which has nothing to do with it. */
+static void scale_beyond_all(void **state)
+{
+    static const struct {
+        yoke_dtype precision;
+        double first;
+        bool good_before;
+        const char *words;
+    } cases[] = {
+        { YOKE_F16, 1e12, false, "give a lower --loss-scale than 1e+12" }, { YOKE_F16, 1e12, true, "lower the learning rate" },
+        { YOKE_F16, 0, false, "lower the learning rate" },                 { YOKE_F16, 65536, false, "lower the learning rate" },
+        { YOKE_BF16, 1e15, false, "give a lower --loss-scale than 1e+15" }, { YOKE_F32, 0, false, "lower the learning rate" },
+    };
+    (void)state;
+    for (size_t i = 0; i < YOKE_COUNT(cases); i++) {
+        struct yokei_loss_scale scale;
+        yokei_loss_scale_init(&scale, cases[i].precision, cases[i].first, 0);
+        if (cases[i].good_before) assert_ok(yokei_loss_scale_update(&scale, false, 1));
+        for (int64_t step = 2; step < 21; step++) assert_ok(yokei_loss_scale_update(&scale, true, step));
+        assert_fails(YOKE_ENUMERIC, cases[i].words, yokei_loss_scale_update(&scale, true, 21));
+    }
+    struct run r;
+    struct yoke_trainer_config c = config_of(YOKE_F16);
+    struct yoke_step_result result;
+    yoke_status status = YOKE_OK;
+    c.loss_scale = 1e15;
+    begin(&r, &c);
+    for (int s = 0; s < 30 && !status; s++) {
+        assert_ok(yoke_trainer_backward(r.trainer, r.tokens, r.targets, 0, &result));
+        status = yoke_trainer_apply(r.trainer, 1e-4, &result);
+    }
+    assert_fails(YOKE_ENUMERIC, "give a lower --loss-scale than 1e+15", status);
+    close_run(&r);
+}
+
 static void not_a_number(void **state)
 {
     (void)state;
@@ -452,7 +487,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_model), cmocka_unit_test(micro_batch_sizes), cmocka_unit_test(schedules_same_bits), cmocka_unit_test(gradients_begin_anew),
         cmocka_unit_test(schedule_text), cmocka_unit_test(memory), cmocka_unit_test(learns),
-        cmocka_unit_test(overflow), cmocka_unit_test(not_a_number), cmocka_unit_test(refused), cmocka_unit_test(sizes),
+        cmocka_unit_test(overflow), cmocka_unit_test(scale_beyond_all), cmocka_unit_test(not_a_number), cmocka_unit_test(refused), cmocka_unit_test(sizes),
         cmocka_unit_test(runs_as_planned),
     };
     printf("# seed %d\n", SEED);

@@ -25,8 +25,9 @@ static struct yokei_training resumed(yoke_device *device, const char *path)
 {
     static char folder[700];
     struct yokei_training t = training_of(device, "fp32");
+    int64_t step;
     memset(&t.plan, 0, sizeof t.plan);
-    assert_ok(yokei_run_resume_plan(path, folder, sizeof folder, &t.plan, &t.replay));
+    assert_ok(yokei_run_resume_plan(path, folder, sizeof folder, &t.plan, &step, &t.replay));
     t.resume = t.plan_path = folder;
     return t;
 }

@@ -3,13 +3,14 @@
  * Checkpoints: folders DIR/step-0000123 that are there whole or not at all. docs/CHECKPOINTS.md describes the format.
  *
  * A save goes on in a folder of a temporary name; each rank writes the tensors that it owns; rank 0 then writes the index, the
- * configuration and the manifest, and renames the folder, last. Every file is synchronised before it is renamed, and the folders
+ * configuration, the files that go with the model and the manifest, and renames the folder, last. Every file is synchronised before it is renamed, and the folders
  * are, so whenever the process is killed, the newest complete folder is a checkpoint.
  */
 #ifndef TRAIN_CHECKPOINT_CHECKPOINT_H
 #define TRAIN_CHECKPOINT_CHECKPOINT_H
 
 #include "train/checkpoint/manifest.h"
+#include "train/companions.h"
 #include "train/data/problems.h"
 #include "train/data/safetensors_header.h"
 
@@ -28,10 +29,10 @@ struct yokei_checkpoint_entry {
 yoke_status yokei_checkpoint_list(const char *dir, struct yokei_checkpoint_entry **list_out, size_t *n_out);
 /**
  * The checkpoint that `path` means: itself when it holds a manifest, else the newest complete one in it. Complete: its manifest
- * is in order, and all its files are there with the right sizes. YOKE_EDATA where there is none.
+ * is in order, and all its files are there with the right sizes. YOKE_EDATA where there is none, and for a folder of shards without a manifest.
  */
 yoke_status yokei_checkpoint_locate(const char *path, char *folder_out, size_t bytes);
-/** Whether `path` is a checkpoint, or a folder with folders called step-…, complete or not. */
+/** Whether `path` is a checkpoint, a folder with an optimizer's shards, or one with folders called step-…, complete or not. */
 bool yokei_checkpoint_is(const char *path);
 /** The largest step of a complete checkpoint in `dir`; -1: none. */
 int64_t yokei_checkpoint_newest(const char *dir);
@@ -78,6 +79,7 @@ struct yokei_save {
     int rank;
     const struct yokei_save_item *items;
     int n_items;
+    const struct yokei_companions *companions; /* rank 0: files that go with the model; NULL: none but config.json */
     struct yokei_manifest *manifest; /* all but files, tensors and checksums, which the save fills in on rank 0 */
     void *context;
     /**
@@ -119,7 +121,8 @@ yoke_status yokei_tensor_piece(const struct yokei_tensor *tensor, int64_t first,
 
 /**
  * The weights of a checkpoint, or of any folder or file of safetensors beside a config.json, as a folder `out` for Hugging Face's readers:
- * config.json and model.safetensors, or as many shards as the source has and an index. `out` must not exist; it is there whole or
+ * model.safetensors, or as many shards as the source has and an index; config.json, with all that the source's says; generation_config.json and the
+ * tokenizer with its files as the source has them. `out` must not exist; it is there whole or
  * not at all. Errors: YOKE_EDATA (the source; or finite numbers that `dtype` cannot hold), YOKE_EINVAL (`out` exists), YOKE_EIO, YOKE_ENOMEM.
  */
 yoke_status yokei_checkpoint_convert(const char *path, const char *out, yoke_dtype dtype, bool single_file);

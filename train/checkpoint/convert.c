@@ -17,6 +17,7 @@ struct source {
     struct yokei_safetensors *file;
     struct yokei_model_config config;
     struct yokei_model model; /* points to it */
+    struct yokei_companions companions;
     int64_t n;
     const struct yokei_tensor **tensors; /* in the order of yokei_model_tensor */
     int *shard;                          /* of each, from 1 */
@@ -27,6 +28,7 @@ static void close_source(struct source *s)
 {
     yokei_checkpoint_close(s->checkpoint);
     yokei_safetensors_close(s->file);
+    yokei_companions_free(&s->companions);
     free(s->tensors);
     free(s->shard);
 }
@@ -60,6 +62,7 @@ static void number_shards(struct source *s)
 static yoke_status open_source(const char *path, bool single_file, struct source *s)
 {
     YOKE_TRY(open_either(path, s));
+    YOKE_TRY(yokei_companions_read(&(struct yokei_companion_sources){ .from = path, .model = s->model }, &s->companions));
     s->n = yokei_model_n_tensors(s->model);
     s->tensors = calloc((size_t)s->n, sizeof *s->tensors);
     s->shard = calloc((size_t)s->n, sizeof *s->shard);
@@ -159,15 +162,14 @@ static yoke_status write_folder(const struct source *s, const char *folder, yoke
     }
     free(wide);
     if (!status && s->n_shards > 1) status = write_index(s, folder, dtype);
-    yokei_text(path, sizeof path, "%s/config.json", folder);
-    if (!status) status = yokei_model_write(path, s->model);
+    if (!status) status = yokei_companions_write(&s->companions, s->model, dtype, folder);
     return status ? status : yokei_disk_sync_folder(folder);
 }
 
 yoke_status yokei_checkpoint_convert(const char *path, const char *out, yoke_dtype dtype, bool single_file)
 {
     struct source s = { .n = 0 };
-    char temporary[4200], tokenizer[4200], why[1024];
+    char temporary[4200], why[1024];
     if (yokei_is_there(out)) return yoke_fail(YOKE_EINVAL, "%s is there already: name a folder that is not", out);
     if (dtype != YOKE_F32 && dtype != YOKE_F16 && dtype != YOKE_BF16)
         return yoke_fail(YOKE_EINVAL, "weights can be converted to f32, bf16 or f16, not to %s", yoke_dtype_name(dtype));
@@ -178,7 +180,6 @@ yoke_status yokei_checkpoint_convert(const char *path, const char *out, yoke_dty
     yoke_status status = open_source(path, single_file, &s);
     if (!status && !(status = yokei_folder_claim(temporary, &lock))) {
         status = write_folder(&s, temporary, dtype);
-        if (!status && yokei_model_tokenizer(path, tokenizer, sizeof tokenizer)) status = yokei_model_copy_tokenizer(tokenizer, temporary);
         if (!status && yokei_disk_rename(temporary, out))
             status = yoke_fail(YOKE_EIO, "%s: cannot be renamed to %s: %s", temporary, out, strerror(errno));
         if (status) {

@@ -124,6 +124,20 @@ int64_t yokei_checkpoint_newest(const char *dir)
     return step;
 }
 
+/* A folder with the optimizer's shards: it was a checkpoint, or is part of one. */
+static bool has_moments(const char *path)
+{
+    static const char begin[] = "optimizer-", end[] = ".safetensors";
+    DIR *d = opendir(path);
+    bool found = false;
+    for (struct dirent *e; d && !found && (e = readdir(d));) {
+        const size_t n = strlen(e->d_name);
+        found = n > sizeof begin + sizeof end && !strncmp(e->d_name, begin, sizeof begin - 1) && !strcmp(e->d_name + n - (sizeof end - 1), end);
+    }
+    if (d) closedir(d);
+    return found;
+}
+
 yoke_status yokei_checkpoint_locate(const char *path, char *folder_out, size_t bytes)
 {
     char manifest[4200];
@@ -135,6 +149,9 @@ yoke_status yokei_checkpoint_locate(const char *path, char *folder_out, size_t b
         return YOKE_OK;
     }
     if (!yokei_is_folder(path)) return yoke_fail(YOKE_EDATA, "%s: there is no such folder of checkpoints", path);
+    if (has_moments(path))
+        return yoke_fail(YOKE_EDATA, "%s: is no whole checkpoint: it has no " YOKEI_MANIFEST_NAME ", which a save writes last, so nobody knows whether its files belong "
+                         "together; take another one (yoke ckpt ls), or, to use its weights as they are, move its optimizer-….safetensors away", path);
     YOKE_TRY(yokei_checkpoint_list(path, &list, &n));
     const struct yokei_checkpoint_entry *found = newest(list, n);
     for (size_t i = 0; i < n && found; i++)
@@ -160,7 +177,7 @@ bool yokei_checkpoint_is(const char *path)
     DIR *d = opendir(path);
     for (struct dirent *e; d && !found && (e = readdir(d));) found = parse_name(e->d_name, &step, &temporary);
     if (d) closedir(d);
-    return found;
+    return found || has_moments(path);
 }
 
 /* Files first, then the folder; folders in it are not expected and left. */

@@ -8,12 +8,13 @@
 #include "train/checkpoint/layout.h"
 #include "train/loop.h"
 
-yoke_status yokei_run_resume_plan(const char *path, char *folder_out, size_t bytes, struct yokei_plan *plan_out, bool *replay_out)
+yoke_status yokei_run_resume_plan(const char *path, char *folder_out, size_t bytes, struct yokei_plan *plan_out, int64_t *step_out, bool *replay_out)
 {
     struct yokei_manifest m;
     YOKE_TRY(yokei_checkpoint_locate(path, folder_out, bytes));
     YOKE_TRY(yokei_manifest_read(folder_out, &m));
     *replay_out = m.replay;
+    *step_out = m.step;
     *plan_out = m.plan;
     memset(&m.plan, 0, sizeof m.plan); /* its lists are the caller's now */
     yokei_manifest_free(&m);
@@ -80,7 +81,7 @@ static yoke_status save(struct yokei_run_state *s, int64_t step, double clock)
     YOKE_TRY(yokei_layout_create(s->trainer, &layout));
     yokei_ranks_busy(&s->config, "writing a checkpoint");
     struct yokei_save what = { .dir = t->save, .keep = t->keep, .rank = s->rank, .items = layout.items, .n_items = layout.n_items,
-                               .manifest = &m, .context = &layout, .get = yokei_layout_get, .agree = yokei_layout_agree };
+                               .companions = &s->companions, .manifest = &m, .context = &layout, .get = yokei_layout_get, .agree = yokei_layout_agree };
     yoke_status status = yokei_checkpoint_save(&what);
     memset(&m.plan, 0, sizeof m.plan); /* the run's, not ours to free */
     yokei_manifest_free(&m);

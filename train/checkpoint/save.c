@@ -195,7 +195,9 @@ static yoke_status seal(const struct yokei_save *save, const char *temporary)
     struct yokei_manifest *m = save->manifest;
     int n_shards;
     uint64_t total = 0;
-    char name[64], config[4200];
+    static const struct yokei_companions none = { .bos = -2, .eos = -2 };
+    const struct yokei_companions *companions = save->companions ? save->companions : &none;
+    char name[64];
     json_t *map = json_object();
     yoke_status status = map ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "saving: no host memory");
     shard_of(save, 0, &n_shards);
@@ -204,12 +206,12 @@ static yoke_status seal(const struct yokei_save *save, const char *temporary)
             shard_name(&FAMILIES[f], s, n_shards, name, sizeof name);
             status = note_shard(save, temporary, name, f == 0 ? map : NULL, &total);
         }
-    yokei_text(config, sizeof config, "%s/config.json", temporary);
     if (!status) status = yokei_index_write(temporary, map, total);
     json_decref(map);
-    if (!status) status = yokei_model_write(config, yokei_plan_model(&m->plan));
+    if (!status) status = yokei_companions_write(companions, yokei_plan_model(&m->plan), YOKE_F32, temporary);
     if (!status) status = note_small(m, temporary, "model.safetensors.index.json");
     if (!status) status = note_small(m, temporary, "config.json");
+    for (int i = 0; i < companions->n_files && !status; i++) status = note_small(m, temporary, companions->file[i].name);
     if (!status) status = yokei_manifest_write(temporary, m);
     if (!status) status = yokei_checkpoint_commit(temporary, save->dir, m->step);
     return status;

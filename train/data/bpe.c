@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <sys/stat.h>
 
 #include "core/base/base.h"
@@ -324,11 +325,32 @@ yoke_status yokei_bpe_parse(const char *path, const char *text, size_t bytes, st
     return status;
 }
 
+yoke_status yokei_bpe_refuse_sentencepiece(const char *file, const char *where, const char *mark)
+{
+    return yoke_fail(YOKE_ECONFIG, "%s: is a SentencePiece tokenizer (%s: %s), not byte-level BPE as GPT-2's and Llama 3's are, and Yoke does not read it: take a model with "
+                     "a byte-level tokenizer, or make the tokens with Hugging Face's tokenizers and give them with --tokens FILE.bin", file, where, mark);
+}
+
+yoke_status yokei_bpe_look_for_others(const char *folder)
+{
+    static const char *const pieces[] = { "tokenizer.model", "spiece.model", "sentencepiece.bpe.model" };
+    char file[4200];
+    for (size_t i = 0; i < YOKE_COUNT(pieces); i++) {
+        yokei_text(file, sizeof file, "%s/%s", folder, pieces[i]);
+        if (yokei_is_there(file)) return yokei_bpe_refuse_sentencepiece(file, "the folder has no tokenizer.json, but", pieces[i]);
+    }
+    yokei_text(file, sizeof file, "%s/merges.txt", folder);
+    if (!yokei_is_there(file)) return YOKE_OK;
+    return yoke_fail(YOKE_EDATA, "%s: the folder has merges.txt, but no tokenizer.json, which holds the same and more; make it once: python3 -c 'from transformers import "
+                     "AutoTokenizer; AutoTokenizer.from_pretrained(\"%s\").save_pretrained(\"%s\")' (pip install transformers)", folder, folder, folder);
+}
+
 yoke_status yokei_bpe_open(const char *path, struct yokei_bpe **bpe_out)
 {
     struct yokei_map map;
     char file[4200];
     yokei_text(file, sizeof file, yokei_is_folder(path) ? "%s/tokenizer.json" : "%s", path);
+    if (yokei_is_folder(path) && !yokei_is_there(file)) YOKE_TRY(yokei_bpe_look_for_others(path));
     YOKE_TRY(yokei_map_open(file, YOKE_EDATA, &map));
     const yoke_status status = yokei_bpe_parse(file, (const char *)map.data, map.bytes, bpe_out);
     yokei_map_close(&map);

@@ -26,6 +26,10 @@ yoke_status yokei_bpe_open(const char *path, struct yokei_bpe **bpe_out);
 yoke_status yokei_bpe_parse(const char *path, const char *text, size_t bytes, struct yokei_bpe **bpe_out);
 /** NULL is allowed. */
 void yokei_bpe_close(struct yokei_bpe *bpe);
+/** A SentencePiece tokenizer, by what it was known by; and what to do instead. YOKE_ECONFIG. */
+yoke_status yokei_bpe_refuse_sentencepiece(const char *file, const char *where, const char *mark);
+/** For a folder without tokenizer.json: YOKE_ECONFIG or YOKE_EDATA where it holds a tokenizer in another form, with how to come to one that is read. */
+yoke_status yokei_bpe_look_for_others(const char *folder);
 /** The file's path. */
 const char *yokei_bpe_path(const struct yokei_bpe *bpe);
 /** The largest id + 1: a model's vocab_size is at least this. Ids below it may be unused. */

@@ -137,8 +137,7 @@ static yoke_status read_model(struct yokei_bpe *bpe, const json_t *model)
         yokei_text(name, sizeof name, "\"%.60s\"", type);
         return refuse(bpe, "model.type", name, "\"BPE\" is wanted");
     }
-    YOKE_TRY(get_flag(bpe, "model", model, "byte_fallback", false, &byte_fallback));
-    if (byte_fallback) return refuse(bpe, "model.byte_fallback", "true", "it belongs to vocabularies of characters, as SentencePiece makes them");
+    YOKE_TRY(get_flag(bpe, "model", model, "byte_fallback", false, &byte_fallback)); /* it is not set: see refuse_sentencepiece */
     const json_t *dropout = get(model, "dropout");
     if (dropout && !(json_is_number(dropout) && json_number_value(dropout) == 0))
         return refuse(bpe, "model.dropout", "set", "merges would be left out at random; write null");
@@ -289,7 +288,7 @@ static yoke_status read_pre_tokenizer(struct yokei_bpe *bpe, const char *where, 
         return add_step(bpe, where, "\\p{N}", false, flag ? YOKEI_BPE_ISOLATED : YOKEI_BPE_CONTIGUOUS, false);
     }
     if (strcmp(type, "ByteLevel") != 0)
-        return refuse(bpe, where, type, strcmp(type, "Metaspace") ? "ByteLevel, Split and Digits are read" : "it belongs to SentencePiece's vocabularies");
+        return refuse(bpe, where, type, "ByteLevel, Split and Digits are read");
     if (bpe->is_byte_level) return refuse(bpe, where, type, "there is one before it already");
     YOKE_TRY(get_flag(bpe, where, object, "use_regex", true, &flag));
     YOKE_TRY(get_flag(bpe, where, object, "add_prefix_space", true, &prefix));
@@ -361,6 +360,40 @@ static yoke_status read_post_processor(struct yokei_bpe *bpe, const char *where,
     return refuse(bpe, where, type, "ByteLevel and TemplateProcessing are read");
 }
 
+/* What of a tokenizer.json only SentencePiece's vocabularies have, in words; NULL: nothing. The sign for a space is U+2581 there. */
+static const char *mark_of_sentencepiece(const json_t *value)
+{
+    static const char *const types[] = { "Metaspace", "Precompiled", "ByteFallback" };
+    const char *text = json_string_value(value), *key, *found = NULL;
+    json_t *item;
+    size_t i;
+    if (text && strstr(text, "\xe2\x96\x81")) return "spaces are written as U+2581";
+    json_array_foreach(value, i, item)
+        if ((found = mark_of_sentencepiece(item))) return found;
+    json_object_foreach((json_t *)(uintptr_t)value, key, item) {
+        for (i = 0; i < YOKE_COUNT(types) && !strcmp(key, "type"); i++)
+            if (json_is_string(item) && !strcmp(json_string_value(item), types[i])) return types[i];
+        if ((found = mark_of_sentencepiece(item))) return found;
+    }
+    return NULL;
+}
+
+/* Named as what it is, instead of by the first detail that is not read. */
+static yoke_status refuse_sentencepiece(const struct yokei_bpe *bpe, const json_t *root)
+{
+    static const char *const parts[] = { "normalizer", "pre_tokenizer", "decoder" };
+    const json_t *model = get(root, "model");
+    const char *type = json_string_value(json_object_get(model, "type")), *where = "model", *mark = NULL;
+    if (type && !strcmp(type, "Unigram")) mark = "type Unigram";
+    else if (json_is_true(json_object_get(model, "byte_fallback"))) mark = "byte_fallback";
+    for (size_t i = 0; i < YOKE_COUNT(parts) && !mark; i++) {
+        where = parts[i];
+        mark = mark_of_sentencepiece(get(root, parts[i]));
+    }
+    if (!mark) return YOKE_OK;
+    return yokei_bpe_refuse_sentencepiece(bpe->path, where, mark);
+}
+
 static yoke_status read_root(struct yokei_bpe *bpe, const json_t *root)
 {
     const char *version;
@@ -370,6 +403,7 @@ static yoke_status read_root(struct yokei_bpe *bpe, const json_t *root)
     YOKE_TRY(get_text(bpe, "the whole", root, "version", "1.0", &version));
     if (strcmp(version, "1.0") != 0) return yoke_fail(YOKE_ECONFIG, "%s: version is \"%.40s\"; \"1.0\" is read", bpe->path, version);
     /* What kind of tokenizer it is comes before what is wrong with it. */
+    YOKE_TRY(refuse_sentencepiece(bpe, root));
     if (normalizer) YOKE_TRY(each(bpe, "normalizer", normalizer, "normalizers", read_normalizer));
     YOKE_TRY(read_model(bpe, get(root, "model")));
     YOKE_TRY(read_all_added(bpe, get(root, "added_tokens")));
@@ -385,6 +419,9 @@ yoke_status yokei_bpe_read(struct yokei_bpe *bpe, const char *text, size_t bytes
 {
     json_error_t error;
     if (bytes == 0) return yoke_fail(YOKE_EDATA, "%s: is empty; a tokenizer.json is wanted", bpe->path);
+    /* tokenizer.model: a message of protobuf that begins with a piece, which begins with its text. */
+    if (bytes > 2 && text[0] == 0x0a && (unsigned char)text[1] < 0x80 && text[1] > 2 && text[2] == 0x0a && text[1] != '{' && text[1] != '[')
+        return yokei_bpe_refuse_sentencepiece(bpe->path, "the file", "tokenizer.model");
     json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
     if (!root) return yoke_fail(YOKE_EDATA, "%s: is not valid JSON: line %d, column %d: %s", bpe->path, error.line, error.column, error.text);
     const yoke_status status = read_root(bpe, root);

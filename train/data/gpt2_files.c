@@ -26,16 +26,16 @@ struct config_file {
     { "n_positions", YOKEI_JSON_I64, MEMBER(n_positions), true, 1, MAX_DIM },             \
     { "vocab_size", YOKEI_JSON_I64, MEMBER(vocab_size), true, 1, MAX_DIM }
 
-#define DROPOUT_FIELDS                                                                    \
-    { "resid_pdrop", YOKEI_JSON_F64, MEMBER(resid_pdrop), false, 0, 1 },                  \
-    { "embd_pdrop", YOKEI_JSON_F64, MEMBER(embd_pdrop), false, 0, 1 },                    \
-    { "attn_pdrop", YOKEI_JSON_F64, MEMBER(attn_pdrop), false, 0, 1 }
+#define DROPOUT_FIELDS(required)                                                                  \
+    { "resid_pdrop", YOKEI_JSON_F64, MEMBER(resid_pdrop), required, 0, 1 },                  \
+    { "embd_pdrop", YOKEI_JSON_F64, MEMBER(embd_pdrop), required, 0, 1 },                    \
+    { "attn_pdrop", YOKEI_JSON_F64, MEMBER(attn_pdrop), required, 0, 1 }
 
 static const struct yokei_json_field PLAN_FIELDS[] = {
     SHAPE_FIELDS,
     { "layer_norm_epsilon", YOKEI_JSON_F64, MEMBER(layer_norm_epsilon), true, 1e-12, 1 },
     { "initializer_range", YOKEI_JSON_F64, MEMBER(initializer_range), true, 0, 10 },
-    DROPOUT_FIELDS,
+    DROPOUT_FIELDS(true),
     { 0 },
 };
 const struct yokei_json_schema yokei_gpt2_schema = { PLAN_FIELDS, sizeof(struct yoke_gpt2_config), false, YOKE_ECONFIG };
@@ -48,7 +48,7 @@ static const struct yokei_json_field FILE_FIELDS[] = {
     { "activation_function", YOKEI_JSON_TEXT, OTHER(activation), false },
     { "layer_norm_epsilon", YOKEI_JSON_F64, MEMBER(layer_norm_epsilon), false, 1e-12, 1 },
     { "initializer_range", YOKEI_JSON_F64, MEMBER(initializer_range), false, 0, 10 },
-    DROPOUT_FIELDS,
+    DROPOUT_FIELDS(false),
     { "tie_word_embeddings", YOKEI_JSON_BOOL, OTHER(tied), false },
     { "scale_attn_weights", YOKEI_JSON_BOOL, OTHER(scale), false },
     { "scale_attn_by_inverse_layer_idx", YOKEI_JSON_BOOL, OTHER(scale_by_layer), false },
@@ -134,14 +134,18 @@ yoke_status yokei_gpt2_config_read(const char *path, struct yoke_gpt2_config *co
     return YOKE_OK;
 }
 
-yoke_status yokei_gpt2_config_write(const char *path, const struct yoke_gpt2_config *config)
+yoke_status yokei_gpt2_config_text(const struct yoke_gpt2_config *config, char **text_out)
 {
-    yoke_status status = yoke_gpt2_check(config);
-    if (status) return yoke_fail_context(status, "%s", path);
+    YOKE_TRY(yoke_gpt2_check(config));
     struct config_file file = STANDARD;
     file.shape = *config;
     file.n_inner = 4 * config->n_embd;
-    return yokei_json_write(path, &FILE_SCHEMA, &file);
+    return yokei_json_text(&FILE_SCHEMA, &file, true, false, text_out);
+}
+
+yoke_status yokei_gpt2_config_write(const char *path, const struct yoke_gpt2_config *config)
+{
+    return yokei_model_write(path, yokei_model_of(config, NULL));
 }
 
 static const struct { const char *name; int kind; } LAYER[YOKEI_GPT2_TENSORS_PER_LAYER] = {

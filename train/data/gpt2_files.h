@@ -18,6 +18,8 @@
  * that is silent of dropout (resid_pdrop, embd_pdrop, attn_pdrop) means 0.1, as with Hugging Face.
  */
 yoke_status yokei_gpt2_config_read(const char *path, struct yoke_gpt2_config *config_out);
+/** config.json as Yoke means it, one malloc'ed text: the shape, and what must have one value. YOKE_ECONFIG, YOKE_ENOMEM. */
+yoke_status yokei_gpt2_config_text(const struct yoke_gpt2_config *config, char **text_out);
 /** Write config.json that Hugging Face's GPT2LMHeadModel reads. Errors: YOKE_ECONFIG, YOKE_EIO. */
 yoke_status yokei_gpt2_config_write(const char *path, const struct yoke_gpt2_config *config);
 /** The tensors of one GPT-2 in Hugging Face's order: wte, wpe, then per layer ln_1 … mlp.c_proj, then ln_f. */

@@ -58,6 +58,8 @@ yoke_status yokei_json_text(const struct yokei_json_schema *schema, const void *
  */
 struct json_t;
 yoke_status yokei_json_load(const char *path, yoke_status wrong, struct json_t **root_out);
+/** A value of jansson's as such a string: indented, keys in its order, numbers so that they read back as the same bits. YOKE_ENOMEM, YOKE_EINVAL. */
+yoke_status yokei_json_dump(const struct json_t *value, char **text_out);
 /** "a list", "a string", …: what a value is, for messages. */
 const char *yokei_json_kind(const struct json_t *value);
 

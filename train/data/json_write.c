@@ -160,6 +160,58 @@ yoke_status yokei_json_text(const struct yokei_json_schema *schema, const void *
     return YOKE_OK;
 }
 
+/* ---- values of any shape ---- */
+
+static void put_value(struct writer *w, const char *key, const json_t *value)
+{
+    const char *name;
+    json_t *item;
+    size_t i, n = 0;
+    char number[32];
+    if (json_is_string(value)) {
+        put_string(w, key, json_string_value(value));
+    } else if (json_is_real(value)) {
+        put_double(w, key, json_real_value(value));
+    } else if (json_is_integer(value)) {
+        yokei_text(number, sizeof number, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+        put_text(w, number);
+    } else if (!json_is_object(value) && !json_is_array(value)) {
+        put_text(w, json_is_null(value) ? "null" : json_is_true(value) ? "true" : "false");
+    } else {
+        const bool is_list = json_is_array(value);
+        put_text(w, is_list ? "[" : "{");
+        w->depth++;
+        if (is_list) json_array_foreach(value, i, item) {
+            if (n++) put_text(w, ",");
+            put_line(w);
+            put_value(w, key, item);
+        }
+        else json_object_foreach((json_t *)(uintptr_t)value, name, item) {
+            if (n++) put_text(w, ",");
+            put_line(w);
+            put_string(w, name, name);
+            put_text(w, ": ");
+            put_value(w, name, item);
+        }
+        w->depth--;
+        if (n) put_line(w);
+        put_text(w, is_list ? "]" : "}");
+    }
+}
+
+yoke_status yokei_json_dump(const json_t *value, char **text_out)
+{
+    struct writer w = { .indented = true };
+    put_value(&w, "value", value);
+    put_text(&w, "\n");
+    if (w.status) {
+        free(w.text);
+        return w.status;
+    }
+    *text_out = w.text;
+    return YOKE_OK;
+}
+
 yoke_status yokei_json_write(const char *path, const struct yokei_json_schema *schema, const void *object)
 {
     char *text = NULL;

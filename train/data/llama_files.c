@@ -31,7 +31,7 @@ struct config_file {
     { "rope_theta", YOKEI_JSON_F64, MEMBER(rope_theta), rest_required, 1, 1e18 },            \
     { "initializer_range", YOKEI_JSON_F64, MEMBER(initializer_range), rest_required, 0, 10 },\
     { "tie_word_embeddings", YOKEI_JSON_BOOL, MEMBER(tie_word_embeddings), rest_required },  \
-    { "attention_dropout", YOKEI_JSON_F64, MEMBER(attention_dropout), false, 0, 1 }
+    { "attention_dropout", YOKEI_JSON_F64, MEMBER(attention_dropout), rest_required, 0, 1 }
 
 static const struct yokei_json_field PLAN_FIELDS[] = { SHAPE_FIELDS(true), { 0 } };
 const struct yokei_json_schema yokei_llama_schema = { PLAN_FIELDS, sizeof(struct yoke_llama_config), false, YOKE_ECONFIG };
@@ -121,14 +121,13 @@ yoke_status yokei_llama_config_read(const char *path, struct yoke_llama_config *
     return YOKE_OK;
 }
 
-yoke_status yokei_llama_config_write(const char *path, const struct yoke_llama_config *config)
+yoke_status yokei_llama_config_text(const struct yoke_llama_config *config, char **text_out)
 {
-    const yoke_status status = yoke_llama_check(config);
-    if (status) return yoke_fail_context(status, "%s", path);
+    YOKE_TRY(yoke_llama_check(config));
     struct config_file file = STANDARD;
     file.shape = *config;
     if (!file.shape.head_dim) file.shape.head_dim = config->hidden_size / config->num_attention_heads;
-    return yokei_json_write(path, &FILE_SCHEMA, &file);
+    return yokei_json_text(&FILE_SCHEMA, &file, true, false, text_out);
 }
 
 enum { PER_LAYER = 9 };

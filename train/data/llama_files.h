@@ -20,8 +20,8 @@ extern const struct yokei_json_schema yokei_llama_schema;
  * "default"). Keys that do not change the computation are passed over.
  */
 yoke_status yokei_llama_config_read(const char *path, struct yoke_llama_config *config_out);
-/** Write config.json that Hugging Face's LlamaForCausalLM reads. Errors: YOKE_ECONFIG, YOKE_EIO. */
-yoke_status yokei_llama_config_write(const char *path, const struct yoke_llama_config *config);
+/** config.json as Yoke means it, one malloc'ed text: the shape, and what must have one value. YOKE_ECONFIG, YOKE_ENOMEM. */
+yoke_status yokei_llama_config_text(const struct yoke_llama_config *config, char **text_out);
 
 /** The embedding, per layer nine, the last norm, and the head where it is not tied. */
 int64_t yokei_llama_n_tensors(const struct yoke_llama_config *config);

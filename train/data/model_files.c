@@ -20,6 +20,25 @@ yoke_status yokei_model_named(const char *name, struct yokei_model_config *confi
     return YOKE_OK;
 }
 
+static const char *const KINDS[] = { "gpt2", "llama", NULL };
+
+/* A model_type that is none of these, or none at all where the keys are not a GPT-2's; what is no JSON is refused by the reader, with its place. */
+static yoke_status check_kind(const char *file, const json_t *root)
+{
+    const json_t *type = json_object_get(root, "model_type");
+    const char *kind = json_string_value(type), *const *known = KINDS;
+    while (kind && *known && strcmp(*known, kind) != 0) known++;
+    if (kind && !*known) {
+        const char *near = yokei_nearest(kind, KINDS);
+        return yoke_fail(YOKE_ECONFIG, "%s: model_type is \"%.60s\"%s%s%s; Yoke computes models of type \"gpt2\" and \"llama\", so take one of these", file, kind,
+                         near ? ", did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+    }
+    if (!type && json_object_get(root, "hidden_size") && !json_object_get(root, "n_embd"))
+        return yoke_fail(YOKE_ECONFIG, "%s: model_type is missing, and the keys are not a GPT-2's; Yoke computes models of type \"gpt2\" and \"llama\": add the "
+                         "line \"model_type\": \"llama\" if it is one", file);
+    return YOKE_OK;
+}
+
 yoke_status yokei_model_read(const char *path, struct yokei_model_config *config_out)
 {
     struct yokei_model_config config = { .gpt2 = { .size = 0 } };
@@ -29,16 +48,70 @@ yoke_status yokei_model_read(const char *path, struct yokei_model_config *config
     YOKE_TRY(yokei_json_load(file, YOKE_EDATA, &root));
     const char *kind = json_string_value(json_object_get(root, "model_type"));
     const bool is_llama = kind && strcmp(kind, "llama") == 0;
+    const yoke_status status = check_kind(file, root);
     json_decref(root);
+    YOKE_TRY(status);
     if (is_llama) YOKE_TRY(yokei_llama_config_read(path, &config.llama));
     else YOKE_TRY(yokei_gpt2_config_read(path, &config.gpt2));
     *config_out = config;
     return YOKE_OK;
 }
 
+/* What both say alike stays as the source writes it: 500000 does not become 500000.0. */
+static void lay_over(json_t *root, const json_t *own)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)own, key, value) {
+        const json_t *old = json_object_get(root, key);
+        const bool same = json_is_number(old) ? json_is_number(value) && json_number_value(old) == json_number_value(value) : json_equal(old, value);
+        if (!same) json_object_set(root, key, value);
+    }
+}
+
+static json_t *id_or_null(int64_t id) { return id < 0 ? json_null() : json_integer((json_int_t)id); }
+
+/* What Hugging Face's readers look for, and Yoke does not need. */
+static void add_rest(json_t *root, struct yokei_model model, const struct yokei_config_rest *rest)
+{
+    const char *type = rest->dtype == YOKE_BF16 ? "bfloat16" : rest->dtype == YOKE_F16 ? "float16" : "float32";
+    if (!json_object_get(root, "architectures"))
+        json_object_set_new(root, "architectures", json_pack("[s]", model.llama ? "LlamaForCausalLM" : "GPT2LMHeadModel"));
+    json_object_set_new(root, json_object_get(root, "dtype") ? "dtype" : "torch_dtype", json_string(type));
+    if (json_object_get(root, "dtype")) json_object_del(root, "torch_dtype");
+    if (rest->bos >= -1 && !json_object_get(root, "bos_token_id")) json_object_set_new(root, "bos_token_id", id_or_null(rest->bos));
+    if (rest->eos >= -1 && !json_object_get(root, "eos_token_id")) json_object_set_new(root, "eos_token_id", id_or_null(rest->eos));
+}
+
+yoke_status yokei_model_config_text(struct yokei_model model, const struct yokei_config_rest *rest, char **text_out)
+{
+    char *text = NULL;
+    json_error_t error;
+    YOKE_TRY(model.llama ? yokei_llama_config_text(model.llama, &text) : yokei_gpt2_config_text(model.gpt2, &text));
+    json_t *own = json_loads(text, 0, NULL), *root = rest->source ? json_loads(rest->source, 0, &error) : json_object();
+    free(text);
+    yoke_status status = YOKE_OK;
+    if (rest->source && !json_is_object(root)) status = yoke_fail(YOKE_EDATA, "config.json: the model's source is no JSON object");
+    else if (!own || !root) status = yoke_fail(YOKE_ENOMEM, "config.json: no host memory");
+    if (!status) {
+        lay_over(root, own);
+        add_rest(root, model, rest);
+        status = yokei_json_dump(root, text_out);
+    }
+    json_decref(own);
+    json_decref(root);
+    return status;
+}
+
 yoke_status yokei_model_write(const char *path, struct yokei_model model)
 {
-    return model.llama ? yokei_llama_config_write(path, model.llama) : yokei_gpt2_config_write(path, model.gpt2);
+    const struct yokei_config_rest rest = { .dtype = YOKE_F32, .bos = -2, .eos = -2 };
+    char *text;
+    const yoke_status made = yokei_model_config_text(model, &rest, &text);
+    if (made) return yoke_fail_context(made, "%s", path);
+    const yoke_status status = yokei_file_write(path, text, strlen(text));
+    free(text);
+    return status;
 }
 
 yoke_status yokei_model_check(struct yokei_model model) { return model.llama ? yoke_llama_check(model.llama) : yoke_gpt2_check(model.gpt2); }

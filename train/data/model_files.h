@@ -28,6 +28,19 @@ static inline struct yokei_model yokei_model_of(const struct yoke_gpt2_config *g
 yoke_status yokei_model_named(const char *name, struct yokei_model_config *config_out);
 /** config.json, or a folder that holds it; its model_type says of which model (none: GPT-2). Errors as of yokei_gpt2_config_read. */
 yoke_status yokei_model_read(const char *path, struct yokei_model_config *config_out);
+/**
+ * What config.json says beside the shape. `source`: the config.json that the model came from, whose keys are kept as they are, but for
+ * those that Yoke computes by and the weights' type; NULL: none. bos and eos: the ids of the first and the last token of a text, written
+ * where the source does not have them; -1 as null, so that readers do not assume those of another vocabulary; -2: left out.
+ */
+struct yokei_config_rest {
+    const char *source;
+    yoke_dtype dtype; /* of the weights beside it: f32, bf16, f16 */
+    int64_t bos, eos;
+};
+/** config.json that Hugging Face's programs read, as one malloc'ed text. YOKE_ECONFIG, YOKE_EDATA (the source is no JSON), YOKE_ENOMEM. */
+yoke_status yokei_model_config_text(struct yokei_model model, const struct yokei_config_rest *rest, char **text_out);
+/** The same into a file, without a source: f32, ids left out. */
 yoke_status yokei_model_write(const char *path, struct yokei_model model);
 yoke_status yokei_model_check(struct yokei_model model);
 yoke_status yokei_model_create(struct yokei_model model, yoke_model **model_out);

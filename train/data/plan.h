@@ -10,6 +10,7 @@
 #include "train/data/model_files.h"
 
 #define YOKEI_PLAN_VERSION 1
+#define YOKEI_ANY_DATA "any" /* the data_hash of a plan that was made without data */
 
 struct yokei_plan_rank {
     char device[32];       /* "opencl:0" */
@@ -19,9 +20,6 @@ struct yokei_plan_rank {
     int64_t threads;       /* host threads the rank computes with; sums of a host device may depend on it */
     int64_t job_rank;      /* as the job was started; a plan lists ranks as they are placed on the mesh. -1: unknown, as here */
     double predicted_seconds, measured_seconds; /* that it computes in a step: by what was measured before the run, and in the run; 0: unknown */
-};
-struct yokei_plan_variant { /* an op's variant on the devices of one backend */
-    char device[32], op[48], variant[64];
 };
 struct yokei_plan_progress { /* of a run with a time budget: from this step on, permille of the budget were spent */
     int64_t step, permille;
@@ -35,8 +33,8 @@ struct yokei_plan {
     uint64_t seed;
     int64_t batch;          /* sequences of one optimizer step, all ranks together */
     int64_t sequence;       /* tokens of one sequence */
-    char data_hash[24];     /* yokei_tokens_hash of the tokens, 16 hexadecimal digits; "" unknown */
-    char all_reduce[32];    /* algorithm of the gradients' sum */
+    char data_hash[24];     /* yokei_tokens_hash of the tokens, 16 hexadecimal digits; or YOKEI_ANY_DATA */
+    char all_reduce[32];    /* algorithm of the gradients' sum: one of YOKE_ALGORITHMS; "auto" by size, the same in every run */
     int64_t bucket_bytes;   /* of the gradients' buckets */
     int64_t chunk_bytes;    /* of the collectives' pipelines */
     char comm_costs[256];   /* the collectives' cost model as it was measured; "" none */
@@ -57,8 +55,6 @@ struct yokei_plan {
     char balance[8];        /* how the three that are not given were chosen: "auto", "equal"; "" unknown */
     char placement[8];      /* order of the ranks on the mesh: "host", "rank"; "" as "rank" */
     double predicted_step_seconds, measured_step_seconds; /* a whole step; 0: unknown */
-    struct yokei_plan_variant *variants;
-    int64_t n_variants;
     /* the optimizer, and how long it runs: steps, or a time budget */
     double learning_rate, min_learning_rate, weight_decay, beta1, beta2, clip;
     double loss_scale;      /* the first one; 0: by precision */
@@ -70,8 +66,8 @@ struct yokei_plan {
     struct yokei_plan_progress *progress; /* as the run went: written at its end, so that a replay steps alike */
     int64_t n_progress;
 };
-/** Defaults of what a plan may leave out. */
-#define YOKEI_PLAN_INIT { .version = YOKEI_PLAN_VERSION, .precision = "fp32", .all_reduce = "ring", .learning_rate = 1e-3, \
+/** Where a plan begins that is made by options. A plan that is read leaves out nothing that decides the run's numbers. */
+#define YOKEI_PLAN_INIT { .version = YOKEI_PLAN_VERSION, .precision = "fp32", .data_hash = YOKEI_ANY_DATA, .all_reduce = "auto", .learning_rate = 1e-3, \
                           .min_learning_rate = 1e-4, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.95, .clip = 1, \
                           .warmup = 20, .steps = 1000 }
 
@@ -79,9 +75,13 @@ struct yokei_plan {
 static inline struct yokei_model yokei_plan_model(const struct yokei_plan *plan) { return yokei_model_of(&plan->model, &plan->llama); }
 /** The fields above, for files that contain a plan; what is read by it is still to be held to yokei_plan_check. */
 extern const struct yokei_json_schema yokei_plan_schema;
+/** What --recompute and the plan's key may say of a stage; ended by NULL. */
+extern const char *const yokei_recompute_words[];
 /**
- * Read and check: version, schema, the model's shape, sequence <= n_positions, samples of the ranks add up to batch,
- * micro_batch <= samples. Errors: YOKE_ECONFIG (missing, not JSON, or a value: file, path, reason).
+ * Read and check: version; that each key is there which decides the run's numbers, and no unknown one; types, ranges and words; the model's
+ * shape, sequence <= n_positions, samples of the ranks add up to batch, micro_batch <= samples, replicas make up the ranks, lists have the
+ * layout's lengths. What was measured or predicted may be left out: it is informative.
+ * Errors: YOKE_ECONFIG (missing, not JSON, or a value: file, path, reason).
  */
 yoke_status yokei_plan_read(const char *path, struct yokei_plan *plan_out);
 /** The same checks; `where` stands in front of the reason. YOKE_ECONFIG. */

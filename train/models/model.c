@@ -11,6 +11,11 @@ yoke_status yoke_model_create(yoke_model **model_out)
     if (!model_out) return yoke_fail(YOKE_EINVAL, "yoke_model_create: model_out is null");
     yoke_model *model = calloc(1, sizeof *model);
     if (!model) return yoke_fail(YOKE_ENOMEM, "yoke_model_create: no host memory");
+    const yoke_status status = yokei_live_add(&yokei_objects, model, sizeof *model);
+    if (status) {
+        free(model);
+        return yoke_fail_context(status, "yoke_model_create");
+    }
     *model_out = model;
     return YOKE_OK;
 }
@@ -18,8 +23,9 @@ yoke_status yoke_model_create(yoke_model **model_out)
 yoke_status yoke_model_destroy(yoke_model *model)
 {
     if (!model) return YOKE_OK;
-    if (model->n_trainers)
+    if (yokei_live_has(&yokei_objects, model) && model->n_trainers)
         return yoke_fail(YOKE_EBUSY, "yoke_model_destroy: %d trainers use the model; destroy them first", model->n_trainers);
+    YOKE_TRY(yokei_object_leaves("yoke_model_destroy", "model", model));
     for (int i = 0; i < model->n_layers; i++) {
         free((void *)(uintptr_t)model->layer[i]->config);
         free(model->layer[i]);
