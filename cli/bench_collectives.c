@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/triad.h"
 #include "core/base/base.h"
 
 enum { MOST_LIST = 16 };

@@ -72,6 +72,10 @@ void cli_note(const char *format, ...) YOKE_PRINTF(1, 2);
 /** "yoke: warning: …" on stderr. */
 void cli_warn(const char *format, ...) YOKE_PRINTF(1, 2);
 
+/* ---- manual.c ---- */
+/** Write the manual page of a verb ("bench-gemm"), of yoke itself (NULL), or the shell's completion ("completion"), to stdout. False: no such verb. */
+bool cli_manual_page(const char *name);
+
 /* ---- help.c ---- */
 const struct cli_verb *cli_verb_of(uint32_t bit);
 void cli_help(const struct cli_verb *verb, FILE *to);

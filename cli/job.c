@@ -10,6 +10,8 @@
 #include "collectives/flight.h"
 #include "core/base/base.h"
 
+const bool cli_has_mpi = true;
+
 static int number(const char *variable)
 {
     const char *text = getenv(variable);

@@ -1,6 +1,5 @@
 lib_LTLIBRARIES += libyoke.la
 pkgconfig_DATA += core/libyoke.pc
-EXTRA_DIST += core/libyoke.map
 # Tuning files for kinds of devices: see docs/TUNING.md.
 tuningdir = $(pkgdatadir)/tuning
 dist_tuning_DATA = core/tuning/opencl-pocl-vector16.tune
@@ -13,5 +12,5 @@ libyoke_la_SOURCES = \
 	core/ops/embed.c core/ops/loss.c core/ops/optim.c core/ops/cast.c core/ops/elementwise.c core/ops/rope.c
 libyoke_la_CFLAGS = $(AM_CFLAGS) $(HWLOC_CFLAGS) $(XXHASH_CFLAGS)
 libyoke_la_LIBADD = $(HWLOC_LIBS) $(XXHASH_LIBS)
-libyoke_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -Wl,--version-script=$(top_srcdir)/core/libyoke.map
-EXTRA_libyoke_la_DEPENDENCIES = $(top_srcdir)/core/libyoke.map
+libyoke_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -Wl,--version-script=core/libyoke.map
+EXTRA_libyoke_la_DEPENDENCIES = core/libyoke.map
