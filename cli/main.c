@@ -169,6 +169,7 @@ int main(int argc, char **argv)
         return 0;
     }
     yoke_log_set(log_line, NULL, getenv("YOKE_LOG") ? YOKE_LOG_DEBUG : YOKE_LOG_WARN);
+    if (yokei_pocl_cache_elsewhere()) yoke_log(YOKE_LOG_INFO, "POCL_CACHE_DIR=%s: PoCL's usual folder for compiled programs cannot be made", getenv("POCL_CACHE_DIR"));
     const struct cli_verb *verb = find_verb(argc, argv, &n_words);
     if (!verb) return unknown_verb(argc, argv);
     if (verb->run != cli_run && verb->run != cli_rank) cli_bound_threads(); /* those two compute nothing */
