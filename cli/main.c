@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The program `yoke`: find the verb, resolve its options, run it, print one error, leave with its exit code. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -153,9 +155,34 @@ static int run_as_rank(const struct cli_verb *verb, int argc, char **argv)
     return ended(YOKE_OK, false);
 }
 
+/*
+ * A descriptor that is closed would be given to the next file that is opened, and messages would land in it. stdout can then be read only, so
+ * results that nobody gets are an error, as on a full disk.
+ */
+static void hold_closed_descriptors(void)
+{
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 2 ? O_WRONLY : O_RDONLY) != fd) return;
+}
+
+/* A stack that is too small ends a program by a segmentation fault, without a word. 8 MiB are usual; with 128 KiB all verbs work. */
+static bool has_stack(void)
+{
+    static const rlim_t LEAST = 256 << 10;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur >= LEAST) return true;
+    const unsigned long long had = limit.rlim_cur;
+    limit.rlim_cur = limit.rlim_max;
+    if (limit.rlim_max >= LEAST && !setrlimit(RLIMIT_STACK, &limit)) return true;
+    fprintf(stderr, "yoke: error: the stack may hold %llu KiB (ulimit -s), and yoke needs %llu: ulimit -s 8192\n", had >> 10, (unsigned long long)LEAST >> 10);
+    return false;
+}
+
 int main(int argc, char **argv)
 {
     int n_words;
+    hold_closed_descriptors();
+    if (!has_stack()) return yoke_status_exit_code(YOKE_ENOMEM);
     if (argc < 2) {
         cli_help_all(stderr);
         return yoke_status_exit_code(YOKE_EINVAL);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Room for the shared memory of MPI's messages. Known to the agents too, so no MPI here. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -20,6 +22,32 @@ static int cannot_write(const char *folder)
     struct statvfs fs;
     if (access(folder, W_OK | X_OK) || statvfs(folder, &fs)) return errno;
     return fs.f_flag & ST_RDONLY ? EROFS : 0;
+}
+
+/* MPI ends by a segmentation fault where it may not open its files; with 32 it starts, with 24 it did not. */
+enum { LEAST_FILES = 32 };
+
+/* The limit of a shell is often below what the system allows. */
+static yoke_status make_descriptors(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= LEAST_FILES) return YOKE_OK;
+    const unsigned long long had = limit.rlim_cur;
+    limit.rlim_cur = limit.rlim_max;
+    if (limit.rlim_max >= LEAST_FILES && !setrlimit(RLIMIT_NOFILE, &limit)) return YOKE_OK;
+    return yoke_fail(YOKE_EIO, "this process may open %llu files (ulimit -n), and MPI needs %d to start: ulimit -n 1024", had, LEAST_FILES);
+}
+
+static void *nothing(void *unused) { return unused; }
+
+/* MPI's messages have a thread, and UCX aborts where it gets none. */
+static yoke_status try_thread(void)
+{
+    pthread_t thread;
+    const int error = pthread_create(&thread, NULL, nothing, NULL);
+    if (!error) return pthread_join(thread, NULL), YOKE_OK;
+    return yoke_fail(YOKE_ENOMEM, "no thread could be started, and MPI needs one (%s): the limit of the user's processes (ulimit -u), of the container's (pids.max), "
+                     "or of memory (ulimit -v) is too low", strerror(error));
 }
 
 static const char *other_folder(void)
@@ -54,6 +82,8 @@ yoke_status yokei_make_room(int ranks_on_host, char *note_out, size_t bytes)
 {
     struct statvfs fs;
     *note_out = '\0';
+    YOKE_TRY(make_descriptors());
+    YOKE_TRY(try_thread());
     const int error = cannot_write("/dev/shm");
     if (error) return without_shm(ranks_on_host, error, note_out, bytes); /* a rank alone opens its mailbox too */
     if (ranks_on_host < 2 || statvfs("/dev/shm", &fs)) return YOKE_OK;
