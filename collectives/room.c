@@ -86,14 +86,15 @@ yoke_status yokei_make_room(int ranks_on_host, char *note_out, size_t bytes)
     YOKE_TRY(try_thread());
     const int error = cannot_write("/dev/shm");
     if (error) return without_shm(ranks_on_host, error, note_out, bytes); /* a rank alone opens its mailbox too */
-    if (ranks_on_host < 2 || statvfs("/dev/shm", &fs)) return YOKE_OK;
+    if (ranks_on_host < 1 || statvfs("/dev/shm", &fs)) return YOKE_OK;
     const uint64_t ranks = (uint64_t)ranks_on_host, left = (uint64_t)fs.f_bavail * fs.f_frsize, need = ranks * PER_RANK;
-    if (left < (ranks + 1) * PER_MEETING_RANK)
+    if (ranks > 1 && left < (ranks + 1) * PER_MEETING_RANK)
         return yoke_fail(YOKE_EIO, "/dev/shm is full: %llu KiB are free, and %d ranks need %llu to start MPI: remove what is in it, or give a "
                          "container --shm-size=1g", (unsigned long long)left >> 10, ranks_on_host, (unsigned long long)(ranks + 1) * PER_MEETING_RANK >> 10);
     if (left >= need || getenv("UCX_POSIX_DIR")) return YOKE_OK;
     const char *folder = other_folder();
     setenv("UCX_POSIX_DIR", folder, 0);
+    if (ranks < 2) return YOKE_OK; /* it sends nothing */
     yokei_text(note_out, bytes, "/dev/shm has %.1f MiB free, and MPI's messages between %d ranks may need %.0f: they go through files in %s instead "
                "(UCX_POSIX_DIR); give a container --shm-size=1g to avoid it", (double)left / (1 << 20), ranks_on_host, (double)need / (1 << 20), folder);
     return YOKE_OK;

@@ -11,7 +11,6 @@ include tests/hosts/local.mk
 include tests/golden/local.mk
 include tests/hostile/local.mk
 include tests/gpu/local.mk
-include tests/hostile/local.mk
 endif
 include tests/layering/local.mk
 include tests/install/local.mk
