@@ -2,12 +2,14 @@
 noinst_PROGRAMS += bench/opencl_gemm
 bench_opencl_gemm_SOURCES = bench/opencl_gemm.c
 bench_opencl_gemm_LDADD = libyoke.la -lm
-EXTRA_DIST += bench/README.md bench/train_torch.py
+EXTRA_DIST += bench/README.md bench/train_torch.py bench/results
+if WITH_MPI
 noinst_PROGRAMS += bench/train
 bench_train_SOURCES = bench/rival.h bench/train.h bench/train.c bench/train_llmc.c
 # Its rival is a script that is not built: found from any build folder.
 bench_train_CPPFLAGS = $(AM_CPPFLAGS) -DSOURCES='"$(abs_top_srcdir)"'
 bench_train_LDADD = libyoke-train.la libyoke.la -lm
+endif
 noinst_PROGRAMS += bench/attention
 bench_attention_SOURCES = bench/rival.h bench/attention.c
 bench_attention_CPPFLAGS = $(AM_CPPFLAGS) -DSOURCES='"$(abs_top_srcdir)"'
@@ -21,9 +23,11 @@ bench_collectives_LDADD = libyoke.la -lm
 EXTRA_DIST += bench/openmpi_collectives.c
 CLEANFILES += bench/openmpi_collectives
 EXTRA_DIST += bench/start bench/hosts bench/layouts bench/memory bench/overlap bench/balance
+if WITH_MPI
 noinst_PROGRAMS += bench/goodput
 bench_goodput_SOURCES = bench/goodput.c
 bench_goodput_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
 bench_goodput_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS)
+endif
 noinst_PROGRAMS += bench/two_copies
 bench_two_copies_SOURCES = bench/two_copies.c

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/triad.h"
 #include "collectives/roll.h"
 #include "core/base/base.h"
 

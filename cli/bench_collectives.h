@@ -123,8 +123,6 @@ yoke_status bench_yoke_get(const struct bench_yoke *side, const struct bench_cas
 
 /* ---- bench_limit.c ---- */
 enum { BENCH_LIMIT_LEAST = 64 << 10 }; /* bytes below which latency decides, and no limit is given */
-/** a = b + 3 c with non-temporal stores, touching `bytes` of `memory` in all; what it stores is of no use. */
-void bench_triad(float *memory, double bytes);
 /**
  * Bytes per second that a host's link carries each way at once, when all hosts exchange messages with their neighbours in a ring: the
  * faster of one rank of each host doing so, and as many as the smallest host has. Collective over MPI.

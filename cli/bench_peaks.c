@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/bench_collectives.h"
 #include "cli/bench_gemm.h"
 #include "cli/bench_kernels.h"
 #include "cli/info.h"
+#include "cli/triad.h"
 #include "core/base/base.h"
 
 static yoke_status measure_flops(struct bench_peaks *p, const bool dtypes[YOKE_N_DTYPES])

@@ -18,6 +18,7 @@
 
 #include "cli/child.h"
 #include "cli/info.h"
+#include "cli/job.h"
 #include "core/base/base.h"
 
 #define SHM_PER_RANK (64u << 20)
@@ -351,7 +352,8 @@ int cli_check_machine(const struct yoke_backend_report *reports, int n_reports, 
         fix(add(&list, "topology", CLI_FAIL, "%s", yoke_last_error()), "apt-get install libhwloc15, and see that /sys is mounted");
         list.topology.n_cores = list.topology.n_processing_units = 1;
     }
-    check_launcher(&list);
+    if (cli_has_mpi) check_launcher(&list);
+    else add(&list, "ranks", CLI_PASS, "none: this yoke was built without MPI");
     check_shared_memory(&list);
     check_limits(&list);
     check_cores(&list);
@@ -361,6 +363,6 @@ int cli_check_machine(const struct yoke_backend_report *reports, int n_reports, 
     check_devices(&list);
     check_cache(&list);
     check_variables(&list);
-    check_ranks(&list); /* last: it says best what is wrong when the others have said it already */
+    if (cli_has_mpi) check_ranks(&list); /* last: it says best what is wrong when the others have said it already */
     return list.n;
 }

@@ -95,6 +95,10 @@ void cli_put_printable(struct cli_printer *printer, const void *bytes, size_t n,
 /** Write text that may hold any bytes to stdout: as it is to a file or pipe, printable to a terminal. */
 void cli_put_text(struct cli_printer *printer, const void *bytes, size_t n, bool last);
 
+/* ---- manual.c ---- */
+/** Write the manual page of a verb ("bench-gemm"), of yoke itself (NULL), or the shell's completion ("completion"), to stdout. False: no such verb. */
+bool cli_manual_page(const char *name);
+
 /* ---- help.c ---- */
 const struct cli_verb *cli_verb_of(uint32_t bit);
 /** The options that are needed most, or all with their explanations. */

@@ -106,7 +106,7 @@ static yoke_status start_launcher(const struct cli_context *context, struct cli_
     const char *hosts = cli_text(context->options, "hosts");
     char self[4096], count[16], each[16];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (length < 0) return yoke_fail(YOKE_EINTERNAL, "/proc/self/exe: %s", strerror(errno));
+    if (length < 0) return yoke_fail(YOKE_EIO, "/proc/self/exe: %s: yoke run finds itself and its ranks by /proc: mount -t proc proc /proc", strerror(errno));
     self[length] = 0;
     yokei_text(count, sizeof count, "%d", job->n_ranks);
     char **line = calloc((size_t)context->n_words + 16, sizeof *line);

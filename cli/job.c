@@ -11,6 +11,8 @@
 #include "collectives/roll.h"
 #include "core/base/base.h"
 
+const bool cli_has_mpi = true;
+
 static int number(const char *variable)
 {
     const char *text = getenv(variable);

@@ -12,6 +12,8 @@
  */
 yoke_status cli_job_start(uint32_t verb, int argc, char **argv, struct cli_context *context_out,
                           struct cli_options **options_out, bool *heard_out);
+/** Whether the command was built with MPI; if not, no_mpi.c stands for what needs it. */
+extern const bool cli_has_mpi;
 /** After success: end MPI. */
 yoke_status cli_job_end(void);
 

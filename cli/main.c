@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The program `yoke`: find the verb, resolve its options, run it, print one error, leave with its exit code. */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -215,11 +216,36 @@ static yoke_status need_descriptors(const struct cli_verb *verb)
                      verb->name, (unsigned long long)limit.rlim_cur, LEAST);
 }
 
+/*
+ * A descriptor that is closed would be given to the next file that is opened, and messages would land in it. stdout can then be read only, so
+ * results that nobody gets are an error, as on a full disk.
+ */
+static void hold_closed_descriptors(void)
+{
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 2 ? O_WRONLY : O_RDONLY) != fd) return;
+}
+
+/* A stack that is too small ends a program by a segmentation fault, without a word. 8 MiB are usual. */
+static bool has_stack(void)
+{
+    static const rlim_t LEAST = 256 << 10;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur >= LEAST) return true;
+    const unsigned long long had = limit.rlim_cur;
+    limit.rlim_cur = limit.rlim_max;
+    if (limit.rlim_max >= LEAST && !setrlimit(RLIMIT_STACK, &limit)) return true;
+    fprintf(stderr, "yoke: error: the stack may hold %llu KiB (ulimit -s), and yoke needs %llu: ulimit -s 8192\n", had >> 10, (unsigned long long)LEAST >> 10);
+    return false;
+}
+
 int main(int argc, char **argv)
 {
     int n_words;
     survive_limits();
+    hold_closed_descriptors();
     cli_order_streams();
+    if (!has_stack()) return yoke_status_exit_code(YOKE_ENOMEM);
     if (argc < 2) {
         cli_help_all(stderr);
         return yoke_status_exit_code(YOKE_EINVAL);
@@ -233,6 +259,7 @@ int main(int argc, char **argv)
         return ended(stdout_was_written(), false);
     }
     yoke_log_set(log_line, NULL, getenv("YOKE_LOG") ? YOKE_LOG_DEBUG : YOKE_LOG_WARN);
+    if (yokei_pocl_cache_elsewhere()) yoke_log(YOKE_LOG_INFO, "POCL_CACHE_DIR=%s: PoCL's usual folder for compiled programs cannot be made", getenv("POCL_CACHE_DIR"));
     const struct cli_verb *verb = find_verb(argc, argv, &n_words);
     if (!verb) return unknown_verb(argc, argv);
     if (verb->run != cli_run && verb->run != cli_rank) cli_bound_threads(); /* those two compute nothing */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Man pages and shell completion, written from the verb and option tables while Yoke is built. */
+/* Man pages and shell completion, written from the verb and option tables: by manual_build.c while Yoke is built, or by the command. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -186,16 +186,15 @@ static void completion(void)
           "    [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n}\ncomplete -o default -F _yoke yoke\n", stdout);
 }
 
-yoke_status cli_manual(const struct cli_context *context)
+bool cli_manual_page(const char *name)
 {
-    const char *name = cli_text(context->options, "name");
     if (!name) {
         page_of_yoke();
-        return YOKE_OK;
+        return true;
     }
     if (!strcmp(name, "completion")) {
         completion();
-        return YOKE_OK;
+        return true;
     }
     for (const struct cli_verb *v = cli_verb_table; v->name; v++) {
         char dashed[64];
@@ -204,7 +203,7 @@ yoke_status cli_manual(const struct cli_context *context)
             if (*c == ' ') *c = '-';
         if (strcmp(dashed, name)) continue;
         page_of_verb(v);
-        return YOKE_OK;
+        return true;
     }
-    return yoke_fail(YOKE_EINVAL, "there is no verb called %s", name);
+    return false;
 }

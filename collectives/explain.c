@@ -188,7 +188,8 @@ yoke_status yoke_comm_explain(yoke_comm *comm, const char *collective, size_t co
         op->reduction = reduction;
         op->root = kind == YOKEI_BROADCAST || kind == YOKEI_REDUCE || kind == YOKEI_GATHER || kind == YOKEI_SCATTER ? 0 : -1;
         yokei_plan(op, NULL, NULL);
-        *plan_out = (struct yoke_comm_plan){ .chunk_bytes = YOKE_MIN(op->chunk ? op->chunk : op->count, op->count) * yoke_dtype_bytes(dtype),
+        *plan_out = (struct yoke_comm_plan){ .size = sizeof *plan_out,
+                                             .chunk_bytes = YOKE_MIN(op->chunk ? op->chunk : op->count, op->count) * yoke_dtype_bytes(dtype),
                                              .n_lanes = op->n_lanes, .predicted_us = predict(op) };
         yokei_text(plan_out->algorithm, sizeof plan_out->algorithm, "%s", yokei_algorithm_name(yokei_algorithm_id(op->algorithm)));
         explain(op, plan_out->why, sizeof plan_out->why);

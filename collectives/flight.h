@@ -229,9 +229,9 @@ void yokei_agent_verdict_text(const struct yokei_agent_verdict *verdict, char *t
 void yokei_flight_describe(const struct yokei_flight_file *file, bool here, char *text_out, size_t bytes);
 
 /**
- * Where /dev/shm is too small for MPI's messages between so many ranks: let them go through files in $TMPDIR instead, in this
- * process's environment, and say so in note_out (else empty). To be called before MPI starts. YOKE_EIO where not even MPI can
- * start: it would end by a bus error.
+ * Where /dev/shm is too small for MPI's messages between so many ranks, is read-only, or is not there: let them go through files in $TMPDIR
+ * instead, in this process's environment, and say so in note_out (else empty). To be called before MPI starts. YOKE_EIO and YOKE_ENOMEM where
+ * MPI cannot start, also for want of descriptors or of a thread: it would end by a bus error, a segmentation fault or an abort.
  */
 yoke_status yokei_make_room(int ranks_on_host, char *note_out, size_t bytes);
 

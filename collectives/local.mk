@@ -5,7 +5,6 @@ libflight_la_SOURCES = collectives/flight.h collectives/flight.c collectives/roo
 
 lib_LTLIBRARIES += libyoke-comm.la
 pkgconfig_DATA += collectives/libyoke-comm.pc
-EXTRA_DIST += collectives/libyoke-comm.map
 libyoke_comm_la_SOURCES = \
 	collectives/internal.h collectives/message.h collectives/operation.h collectives/sum.h collectives/flight.h collectives/flight.c collectives/room.c collectives/postmortem.h collectives/postmortem.c collectives/comm.c collectives/setup.c collectives/crowd.c collectives/hosts.c collectives/process.c collectives/leave.c collectives/finalize.c collectives/far.c collectives/alloc.c collectives/split.c collectives/shrink.c collectives/shrink_files.c collectives/fuse.c collectives/costs.c collectives/shares.c collectives/speeds.c collectives/explain.c collectives/footprint.c \
 	collectives/call.h collectives/arguments.c collectives/group.c collectives/call.c collectives/plan.c collectives/engine.c collectives/stage.c collectives/check.c collectives/verdict.c collectives/roll.h collectives/roll.c collectives/witness.c \
@@ -18,8 +17,8 @@ libyoke_comm_la_SOURCES = \
 libyoke_comm_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
 libyoke_comm_la_CFLAGS = $(AM_CFLAGS) -pthread
 libyoke_comm_la_LIBADD = libyoke.la $(MPICH_LIBS) -lpthread
-libyoke_comm_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -Wl,--version-script=$(top_srcdir)/collectives/libyoke-comm.map
-libyoke_comm_la_DEPENDENCIES = libyoke.la $(top_srcdir)/collectives/libyoke-comm.map
+libyoke_comm_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -Wl,--version-script=collectives/libyoke-comm.map
+libyoke_comm_la_DEPENDENCIES = libyoke.la collectives/libyoke-comm.map
 
 check_PROGRAMS += tests/unit/comm_sum tests/unit/comm_shares tests/unit/comm_flight
 YOKE_TESTS += tests/unit/comm_sum tests/unit/comm_shares tests/unit/comm_flight

@@ -2,6 +2,7 @@
 /* What a process has once: who it is, its flight record, its progress thread. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -110,7 +111,11 @@ yoke_status yokei_thread_start(void)
     struct yokei_process *p = &yokei_process;
     if (!p->thread_runs) {
         p->thread_ends = false;
+        sigset_t all, was; /* signals are the program's matter, and go to its own threads */
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &was);
         const int error = pthread_create(&p->thread, NULL, progress_thread, NULL);
+        pthread_sigmask(SIG_SETMASK, &was, NULL);
         if (error) return yoke_fail(YOKE_ENOMEM, "the progress thread could not be started: %s", strerror(error));
         p->thread_runs = true;
     }

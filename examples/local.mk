@@ -4,9 +4,13 @@ EXTRA_DIST += examples/check
 YOKE_TESTS += $(top_srcdir)/examples/check
 examples_gemm_SOURCES = examples/gemm.c
 examples_gemm_LDADD = libyoke.la
+if WITH_MPI
 check_PROGRAMS += examples/own_layer
 examples_own_layer_SOURCES = examples/own_layer.c
 examples_own_layer_LDADD = libyoke-train.la libyoke.la -lm
 YOKE_TESTS += 'OMP_NUM_THREADS=1 examples/own_layer host'
+endif
 EXTRA_DIST += examples/training/model.json examples/training/data.yaml examples/training/layerwise.yaml examples/training/pipeline.yaml \
 	examples/training/interleaved.yaml examples/training/tensor.yaml examples/training/hybrid.yaml examples/training/mixed.yaml examples/training/zero.yaml
+# In C++: compiled against what was installed, by tests/install.
+EXTRA_DIST += examples/sum.cpp

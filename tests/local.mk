@@ -4,12 +4,14 @@
 EXTRA_DIST += tests/tap-run tests/lsan.supp
 include tests/unit/local.mk
 include tests/conform/local.mk
+if WITH_MPI
 include tests/ranks/local.mk
 include tests/faults/local.mk
 include tests/hosts/local.mk
 include tests/golden/local.mk
-include tests/layering/local.mk
 include tests/hostile/local.mk
 include tests/gpu/local.mk
+endif
+include tests/layering/local.mk
 include tests/install/local.mk
 include tests/docs/local.mk

@@ -1,7 +1,6 @@
 # libyoke-train: layers, models, data, optimizer, checkpoints, loop.
 lib_LTLIBRARIES += libyoke-train.la
 pkgconfig_DATA += train/libyoke-train.pc
-EXTRA_DIST += train/libyoke-train.map
 libyoke_train_la_SOURCES += \
 	train/layers/layers.h train/layers/tensor.c train/layers/linear.c train/layers/half.c train/layers/embedding.c train/layers/attention.c train/layers/mlp.c \
 	train/layers/norm.c train/layers/head.c train/models/model.h train/models/model.c train/models/gpt2.c \
@@ -19,8 +18,8 @@ libyoke_train_la_SOURCES += train/layers/vocabulary.c train/layers/llama_half.c 
 	train/layers/rmsnorm.c train/models/llama.c
 libyoke_train_la_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS) $(PCRE2_CFLAGS)
 libyoke_train_la_LIBADD = libyoke-comm.la libyoke.la $(JANSSON_LIBS) $(XXHASH_LIBS) $(PCRE2_LIBS)
-libyoke_train_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -Wl,--version-script=$(top_srcdir)/train/libyoke-train.map
-libyoke_train_la_DEPENDENCIES = libyoke-comm.la libyoke.la $(top_srcdir)/train/libyoke-train.map
+libyoke_train_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -Wl,--version-script=train/libyoke-train.map
+libyoke_train_la_DEPENDENCIES = libyoke-comm.la libyoke.la train/libyoke-train.map
 include train/data/local.mk
 
 # Tests of training that need neither MPI nor another process.

@@ -3,6 +3,8 @@
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 
+#include <stdatomic.h>
+
 #include "core/base/exact.h"
 #include "parallel/mesh.h"
 #include "parallel/program.h"
@@ -104,7 +106,7 @@ struct yoke_trainer {
     yoke_event *between;                /* of a call that another one follows on the same communicator: nobody waits for it */
     bool *sums_in_order;                /* [buckets] whether all_reduce has the bits of reduce_scatter; NULL: one replica */
     bool ready;                         /* a backward whose apply is due */
-    bool asked_to_stop;                 /* to be said at the next agreement */
+    atomic_bool asked_to_stop;          /* to be said at the next agreement */
     /* what is seen of the step: timing.c */
     struct yokei_record record;         /* of the training program */
     bool overlaps;                      /* sums of buckets go on beside the passes although streams run at once what they are given */

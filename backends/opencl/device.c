@@ -26,6 +26,26 @@ static void device_text(const struct opencl_library *cl, cl_device_id id, cl_dev
 
 #define DEVICE_VALUE(cl, id, what, variable) (cl)->clGetDeviceInfo(id, what, sizeof(variable), &(variable), NULL)
 
+static bool is_pocl(const struct opencl_library *cl, cl_platform_id platform)
+{
+    char name[64];
+    platform_text(cl, platform, CL_PLATFORM_NAME, name, sizeof name);
+    return !strcmp(name, "Portable Computing Language");
+}
+
+static void explain_no_device(const struct opencl_library *cl, const cl_platform_id *platforms, cl_uint n_platforms, char *reason, size_t reason_bytes)
+{
+    char folder[4096];
+    for (cl_uint p = 0; p < n_platforms; p++) {
+        const int error = is_pocl(cl, platforms[p]) ? yokei_pocl_cache(folder, sizeof folder) : 0;
+        if (!error) continue;
+        yokei_text(reason, reason_bytes, "PoCL has no device, because it cannot make its folder for compiled programs, %.80s (%s): set POCL_CACHE_DIR to a folder that "
+                   "can be written", folder, strerror(error)); /* a field of yoke_backend_report holds it */
+        return;
+    }
+    yokei_text(reason, reason_bytes, "libOpenCL finds %u platform(s) but no device on them", n_platforms);
+}
+
 /** All devices of all platforms, at most `capacity`; says in `reason` why there is none. */
 static int list_devices(const struct opencl_library *cl, struct found *found, int capacity, char *reason, size_t reason_bytes)
 {
@@ -44,7 +64,7 @@ static int list_devices(const struct opencl_library *cl, struct found *found, in
         if (cl->clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, YOKE_COUNT(ids), ids, &n_ids)) continue;
         for (cl_uint d = 0; d < YOKE_MIN(n_ids, YOKE_COUNT(ids)) && n < capacity; d++) found[n++] = (struct found){ platforms[p], ids[d] };
     }
-    if (!n) yokei_text(reason, reason_bytes, "libOpenCL finds %u platform(s) but no device on them", n_platforms);
+    if (!n) explain_no_device(cl, platforms, YOKE_MIN(n_platforms, YOKE_COUNT(platforms)), reason, reason_bytes);
     return n;
 }
 
@@ -220,13 +240,6 @@ static yoke_status open_context(yoke_device *device, const struct found *found, 
     cl_context_properties properties[] = { CL_CONTEXT_PLATFORM, (cl_context_properties)found->platform, 0 };
     ocl->context = ocl->cl->clCreateContext(properties, 1, &found->id, NULL, NULL, &error);
     return error ? yokei_opencl_fail(device, "clCreateContext", error) : YOKE_OK;
-}
-
-static bool is_pocl(const struct opencl_library *cl, cl_platform_id platform)
-{
-    char name[64];
-    platform_text(cl, platform, CL_PLATFORM_NAME, name, sizeof name);
-    return !strcmp(name, "Portable Computing Language");
 }
 
 /**

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * core/base: what every other folder may use. Functions that several of Yoke's own libraries share, but that are no
- * public interface, are called yokei_*; the version script puts them under YOKE_PRIVATE.
+ * public interface, are called yokei_*; the version script puts them under YOKE_PRIVATE and the exact version.
  */
 #ifndef CORE_BASE_BASE_H
 #define CORE_BASE_BASE_H
@@ -193,6 +193,15 @@ bool yokei_wait_is_alone(const struct yokei_wait *wait);
 static inline void yokei_wait_progress(struct yokei_wait *wait) { wait->n_idle = 0; }
 /** Monotonic time in nanoseconds. */
 uint64_t yokei_now_ns(void);
+
+/* ---- pocl.c ---- */
+/** Where PoCL keeps its programs, by the variables that it reads; and 0, or the errno why it cannot make that folder: then it has no devices. */
+int yokei_pocl_cache(char *folder_out, size_t bytes);
+/**
+ * Where that is so, and POCL_CACHE_DIR is not set, set it to a folder of this user's own in $TMPDIR, which stays. For programs that have
+ * no other thread yet. False: nothing was changed.
+ */
+bool yokei_pocl_cache_elsewhere(void);
 
 /* ---- text.c ---- */
 /** snprintf that always terminates and cuts silently; for names and reasons of fixed size. */

@@ -5,7 +5,13 @@
  * Conventions that hold for the whole library:
  *  - Functions return a yoke_status; 0 is success. Outputs come last, are named *_out, and are written on success only.
  *  - The text of the last error of the calling thread is yoke_last_error(): what failed, where, why, what to do.
- *  - Public structs begin with `size`, set by their initialiser macro, so that they can grow.
+ *  - Public structs begin with `size`, so that they can grow, and have an initialiser macro that sets it: struct yoke_x has YOKE_X_INIT,
+ *    the arguments of an op have YOKE_ARGS. Where a call fills a struct in, the call sets `size`. Structs that say "plain value" have no
+ *    `size` and never grow, because they are elements of arrays.
+ *  - The headers are C11 and C++11. In C++ the macros of initialisers are expressions: yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
+ *    and YOKE_ARGS takes the name of the op alone, since C++ before 2020 cannot name fields: yoke_gemm_args args = YOKE_ARGS(gemm);
+ *    then args.M = M; and so on. yoke::sized<yoke_gemm_args>() is the same.
+ *  - Threads: the error text is each thread's own. Functions of this header may be called from any thread at any time.
  *  - Who creates an object destroys it. Destroying a parent with live children is YOKE_EBUSY and changes nothing.
  *  - The library never prints, exits or aborts.
  */
@@ -123,5 +129,19 @@ const char *yoke_version(void);
 
 #ifdef __cplusplus
 }
+
+namespace yoke {
+/** A public struct of zeros, which stand for the defaults, whose `size` is set. */
+template <typename T> inline T sized()
+{
+    T value = T();
+    value.size = sizeof(T);
+    return value;
+}
+}
+#define YOKE_SIZED(type) (::yoke::sized<struct type>())
+#else
+/** What the initialisers of structs expand to in which zero is the default of every field. */
+#define YOKE_SIZED(type) { .size = sizeof(struct type) }
 #endif
 #endif

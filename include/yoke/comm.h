@@ -7,6 +7,18 @@
  * communicator was created without a device, else that device's memory. A NULL stream blocks until the result is there;
  * with a stream the call returns at once and the result is ordered with the stream's other work.
  * No call waits for ever: see timeout_ms and stall_ms. All ranks end with the same bits.
+ *
+ * Threads. Where MPI has threads (MPI_THREAD_MULTIPLE, which yoke_mpi_start asks for), calls may come from any thread. Elsewhere all of
+ * them come from the thread that made the first communicator, except yoke_comm_abort, yoke_comm_error, yoke_comm_busy, rank, size and host,
+ * which may always come from any thread.
+ * A communicator runs its calls in the order in which they come, and that order must be the same on all ranks: so one thread at a
+ * time uses a communicator, and threads that work at the same time have one each. These go on side by side; inside the library they take
+ * turns at one lock of the process, so threads add order and overlap, not speed.
+ * yoke_comm_create is called by one thread of the process at a time, for the same communicator on all ranks; the process's other
+ * communicators stand still until all ranks have called it. yoke_comm_split, shrink, alloc and free are collectives like others.
+ * yoke_comm_destroy comes when no other thread uses the communicator any more, also not for yoke_comm_abort.
+ * yoke_group_start begins a group of the calling thread; calls of other threads are not part of it. Asynchronous operations are carried
+ * on by a thread of the library, in which all signals are blocked and which ends with the last communicator.
  */
 #ifndef YOKE_COMM_H
 #define YOKE_COMM_H
@@ -64,9 +76,7 @@ struct yoke_comm_config {
     bool no_shared;        /* messages over MPI also between ranks that could share memory; YOKE_NO_SHARED=1 */
     const char *shares;    /* of the sums of long data, see "Shares of the ranks"; NULL: YOKE_SHARES, else measured with the costs */
 };
-#define YOKE_COMM_CONFIG_INIT                                                                                  \
-    { sizeof(struct yoke_comm_config), NULL, YOKE_ACCUM_F32, YOKE_WAIT_AUTO, 0, 0, 0, NULL, YOKE_REPRODUCIBLE_RUN, \
-      NULL, YOKE_CHECK_HEADER, false, NULL }
+#define YOKE_COMM_CONFIG_INIT YOKE_SIZED(yoke_comm_config)
 
 /**
  * Shares of the ranks. In all_reduce and reduce of data that is too long for one shot each rank sums one slice, and all wait for the
@@ -158,6 +168,7 @@ yoke_status yoke_comm_busy(yoke_comm *comm, const char *what);
  * call has one. Errors: YOKE_EINVAL.
  */
 struct yoke_comm_plan {
+    size_t size;         /* set by yoke_comm_explain */
     char algorithm[32];
     size_t chunk_bytes;  /* of the data that a rank works on in one piece */
     int n_lanes;         /* chunks in flight */
@@ -167,6 +178,7 @@ struct yoke_comm_plan {
     char costs[256];     /* the model: "sync_us=0.25,...", fit for the configuration and YOKE_COSTS */
     char shares[256];    /* of the ranks, fit for the configuration; "": too long for this field */
 };
+#define YOKE_COMM_PLAN_INIT YOKE_SIZED(yoke_comm_plan)
 yoke_status yoke_comm_explain(yoke_comm *comm, const char *collective, size_t count, yoke_dtype dtype, yoke_reduction reduction,
                               struct yoke_comm_plan *plan_out);
 
@@ -190,6 +202,7 @@ struct yoke_comm_memory {
     size_t reserved;      /* address space of buffers that nothing touches while the ranks share memory */
     bool is_far;          /* some messages go over MPI */
 };
+#define YOKE_COMM_MEMORY_INIT YOKE_SIZED(yoke_comm_memory)
 /**
  * What a communicator takes on each of its ranks, without making it: exactly what is mapped and allocated then, private_bytes and reserved
  * together. The lists that operations keep of their calls (some KiB) and memory of yoke_comm_alloc come to it, and what MPI itself takes.
@@ -267,7 +280,7 @@ yoke_status yoke_recv(void *recv, size_t count, yoke_dtype dtype, int peer, yoke
  */
 yoke_status yoke_isend(const void *send, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm, yoke_event *done);
 yoke_status yoke_irecv(void *recv, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm, yoke_event *done);
-/** What goes to, or comes from, one peer. */
+/** What goes to, or comes from, one peer. A plain value. */
 struct yoke_piece {
     void *data;
     size_t count;

@@ -37,6 +37,7 @@ struct yoke_device_info {
     uint32_t arithmetic;    /* bit (1u << dtype): types that the device computes in natively */
     char features[256];     /* what was chosen at run time: "avx512 bf16", "svm-fine", … */
 };
+#define YOKE_DEVICE_INFO_INIT YOKE_SIZED(yoke_device_info)
 
 /** One backend: its devices, or why it has none. */
 struct yoke_backend_report {
@@ -46,6 +47,7 @@ struct yoke_backend_report {
     int n_devices;
     struct yoke_device_info devices[YOKE_MAX_DEVICES];
 };
+#define YOKE_BACKEND_REPORT_INIT YOKE_SIZED(yoke_backend_report)
 
 /**
  * Look for the devices of every backend, each in a child process of its own (two vendors' compilers in one process
@@ -62,7 +64,7 @@ struct yoke_device_config {
     const char *tune_file;  /* chosen variants (docs/TUNING.md); default $YOKE_TUNE_FILE, the user's, the one shipped for such devices; "off": none */
     uint64_t cache_bytes;   /* most that cache_dir may hold, what was not used for longest goes first; default $YOKE_CACHE_BYTES, 1 GiB */
 };
-#define YOKE_DEVICE_CONFIG_INIT { sizeof(struct yoke_device_config), 0, NULL, NULL, 0 }
+#define YOKE_DEVICE_CONFIG_INIT YOKE_SIZED(yoke_device_config)
 
 /**
  * Open the device called `spec`; config may be NULL.
@@ -89,6 +91,7 @@ struct yoke_native {
     void *device;
     void *queue;
 };
+#define YOKE_NATIVE_INIT YOKE_SIZED(yoke_native)
 /** A device on a context that another framework owns; the context must outlive it. YOKE_EUNSUPPORTED where it means nothing. */
 yoke_status yoke_device_wrap(const char *backend, const struct yoke_native *native,
                              const struct yoke_device_config *config, yoke_device **device_out);
@@ -154,6 +157,7 @@ struct yoke_cost {
     double flops;         /* arithmetic operations */
     double bytes;         /* least bytes moved */
 };
+#define YOKE_COST_INIT YOKE_SIZED(yoke_cost)
 
 /**
  * Variants: several ways in which a device can run one op (an instruction set, a tile size, a library).

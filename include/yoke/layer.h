@@ -51,8 +51,9 @@ struct yoke_pass {
     float loss_scale;
     uint64_t seed;         /* random draws are keyed by (seed, step, layer name, global sample, position, feature) */
 };
+#define YOKE_PASS_INIT YOKE_SIZED(yoke_pass)
 
-/** Indices [begin, end) of one dimension. */
+/** Indices [begin, end) of one dimension. A plain value. */
 struct yoke_range {
     int64_t begin, end;
 };
@@ -66,6 +67,7 @@ struct yoke_place {
     const int64_t *tensor_shares; /* [tensor_size], in which heads, features and vocabulary are dealt; NULL: equal */
     bool sequence_parallel;       /* x and y hold this rank's rows only (yoke_place_rows); else all ranks hold all rows */
 };
+#define YOKE_PLACE_INIT YOKE_SIZED(yoke_place)
 /**
  * What the rank holds of n indivisible units: whole ones, in proportion to the shares, in the order of the ranks; the ranges of all
  * ranks cover n. place NULL: all. A rank may come out with none: layers refuse that in yoke_layer_check().
@@ -82,6 +84,7 @@ struct yoke_shape {
     enum yoke_mode mode;
     const struct yoke_place *place; /* NULL: the rank holds whole layers */
 };
+#define YOKE_SHAPE_INIT YOKE_SIZED(yoke_shape)
 
 /** The parts of a layer's memory. */
 enum yoke_part {
@@ -103,7 +106,7 @@ enum yoke_axis { YOKE_AXIS_DATA = 1, YOKE_AXIS_PIPELINE = 2, YOKE_AXIS_TENSOR = 
 #define YOKE_MAX_RANGES 4
 #define YOKE_MAX_PARAMETERS 32 /* of one layer */
 
-/** What a rank holds of one dimension: the ranges, one after the other (fused QKV under tensor parallelism has three). */
+/** What a rank holds of one dimension: the ranges, one after the other (fused QKV under tensor parallelism has three). A plain value. */
 struct yoke_ranges {
     int n;
     struct yoke_range range[YOKE_MAX_RANGES];
@@ -126,6 +129,7 @@ struct yoke_parameter {
     bool matrix;                   /* has a 16-bit working copy in 16-bit precision; else the layer is given the f32 master */
     bool overwrites;               /* W writes all of its gradient where call->fresh says so; else it is zeroed before */
 };
+#define YOKE_PARAMETER_INIT YOKE_SIZED(yoke_parameter)
 
 /** What the ranks that share a layer's tensors do together; in order with `stream`. Layers go through yoke_call_sum and its like. */
 struct yoke_tensor_group {
@@ -138,6 +142,7 @@ struct yoke_tensor_group {
     /** mine = this rank's piece of the sum of all ranks' `all`. */
     yoke_status (*scatter_sum)(void *context, const void *all, void *mine, const int64_t counts[], yoke_dtype dtype, yoke_stream *stream);
 };
+#define YOKE_TENSOR_GROUP_INIT YOKE_SIZED(yoke_tensor_group)
 
 /** One call of a layer. Pointers that its kind of call does not use are NULL. */
 struct yoke_layer_call {
@@ -161,6 +166,7 @@ struct yoke_layer_call {
     void *stash[YOKE_N_STASHES];   /* NULL where bytes are 0; in YOKE_EVALUATE it lives during the call only */
     void *workspace;
 };
+#define YOKE_LAYER_CALL_INIT YOKE_SIZED(yoke_layer_call)
 
 /** What W's product multiplies the gradient of parameter i by that it finds: 0, which does not read it, or 1. */
 static inline float yoke_call_beta(const struct yoke_layer_call *call, int i) { return call->fresh >> i & 1 ? 0.0f : 1.0f; }
@@ -190,6 +196,7 @@ struct yoke_layer_type {
     /** NULL where there are no parameters. */
     yoke_status (*backward_weight)(const yoke_layer *layer, const struct yoke_layer_call *call);
 };
+#define YOKE_LAYER_TYPE_INIT YOKE_SIZED(yoke_layer_type)
 
 /** A layer of a model. */
 struct yoke_layer {
@@ -199,6 +206,7 @@ struct yoke_layer {
     int64_t in, out;     /* features per position of x and y; 0: none */
     const void *config;  /* the type's own struct */
 };
+#define YOKE_LAYER_INIT YOKE_SIZED(yoke_layer)
 
 /** Bytes of one part of the layer's memory for one micro-batch of `shape`, each part rounded up to 64. */
 yoke_status yoke_layer_bytes(const yoke_layer *layer, const struct yoke_shape *shape, enum yoke_part part,
@@ -234,12 +242,14 @@ static inline void *yoke_part_field(const struct yoke_layer_call *call, size_t b
 /* ---- ops of a layer ---- */
 
 /** Issue an op: YOKE_CALL(call, gelu_forward, .dtype = …, .n = …, .x = …, .y = …). A yoke_status. */
-#define YOKE_CALL(call, op, ...)                                                                                    \
-    (!(call)->observer ? yoke_##op((call)->stream, &YOKE_ARGS(op, __VA_ARGS__))                                     \
-     : yoke_observer_begin((call)->observer, #op,                                                                   \
-                           yoke_##op##_can((call)->device, &YOKE_ARGS(op, __VA_ARGS__),                             \
-                                           yoke_observer_cost((call)->observer)))                                  \
-         ? yoke_observer_end((call)->observer, yoke_##op((call)->stream, &YOKE_ARGS(op, __VA_ARGS__)))              \
+#ifndef __cplusplus
+#define YOKE_CALL(call, op, ...) YOKE_CALL_WITH(call, op, &YOKE_ARGS(op, __VA_ARGS__))
+#endif
+/** The same with a pointer to the arguments; in C++ there is this one alone. */
+#define YOKE_CALL_WITH(call, op, args)                                                                              \
+    (!(call)->observer ? yoke_##op((call)->stream, args)                                                            \
+     : yoke_observer_begin((call)->observer, #op, yoke_##op##_can((call)->device, args, yoke_observer_cost((call)->observer))) \
+         ? yoke_observer_end((call)->observer, yoke_##op((call)->stream, args))                                     \
          : yoke_observer_status((call)->observer))
 /** Copy on the device, in the same manner; and write zeros. */
 yoke_status yoke_call_copy(const struct yoke_layer_call *call, void *target, const void *source, size_t bytes);

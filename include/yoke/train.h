@@ -6,6 +6,12 @@
  * and then runs steps that allocate nothing. Over several ranks it is data-parallel: the global batch is cut into
  * shares, even or not; gradients are summed in f32, and the loss is the sum of all losses over the tokens of all ranks,
  * so the result does not depend on the shares. Weights are drawn by (seed, name, index), the same on every rank.
+ *
+ * Threads. One thread at a time calls a trainer's functions; it need not always be the same one. yoke_trainer_ask_to_stop alone may be
+ * called by any thread at any time while the trainer lives, and by a signal handler. A trainer issues collectives on config.comm and
+ * config.control, so nobody else calls these while a function of the trainer runs. Trainers that have neither, and trainers that have
+ * communicators of their own, work side by side on threads of their own, also over one device and one model. A model that trainers use
+ * is not changed. Gradients, results and reports that a function points to are the trainer's, until the next step.
  */
 #ifndef YOKE_TRAIN_H
 #define YOKE_TRAIN_H
@@ -135,7 +141,7 @@ struct yoke_trainer_config {
     yoke_comm *comm;         /* over the device; NULL: this rank is alone */
     yoke_comm *control;      /* over host memory, the same ranks; for the agreement of a step */
 };
-#define YOKE_TRAINER_CONFIG_INIT { .size = sizeof(struct yoke_trainer_config) }
+#define YOKE_TRAINER_CONFIG_INIT YOKE_SIZED(yoke_trainer_config)
 
 /** Bytes of one rank's memory, by part: exact, since the step program places every buffer before the start. */
 struct yoke_memory_report {
@@ -158,6 +164,7 @@ struct yoke_memory_report {
     size_t staging;      /* of all communicators: this rank's own */
     size_t host;         /* losses and norms as they come back, the programs, and a batch of tokens of the caller's */
 };
+#define YOKE_MEMORY_REPORT_INIT YOKE_SIZED(yoke_memory_report)
 
 /**
  * Plan and allocate. The model must outlive the trainer. Collective over config->comm.
@@ -179,7 +186,7 @@ yoke_status yoke_trainer_memory_of(const yoke_trainer *trainer, int rank, struct
 /** This rank's sequences of each step's global batch: [first, first + count). */
 void yoke_trainer_range(const yoke_trainer *trainer, int64_t *first_out, int64_t *count_out);
 
-/** What one rank said at the agreement of a step. */
+/** What one rank said at the agreement of a step. A plain value. */
 struct yoke_rank_report {
     double loss_sum;        /* of its tokens */
     double compute_seconds; /* its forward and backward passes */
@@ -203,6 +210,7 @@ struct yoke_step_result {
     int n_ranks;
     const struct yoke_rank_report *ranks; /* valid until the next step */
 };
+#define YOKE_STEP_RESULT_INIT YOKE_SIZED(yoke_step_result)
 
 /**
  * Forward and backward passes over this rank's sequences, the sum of gradients over all ranks, and the agreement.

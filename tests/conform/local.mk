@@ -19,8 +19,8 @@ tests_unit_attention_long_LDADD = libconform.la libyoke.la $(CMOCKA_LIBS) -lm
 YOKE_TESTS += "OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 tests/unit/attention_long"
 check_PROGRAMS += tests/conform/report
 tests_conform_report_SOURCES = tests/conform/report.c cli/verify_child.c cli/verify_json.c cli/speed.c cli/child.c
-tests_conform_report_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(JANSSON_CFLAGS) $(MPICH_CFLAGS) $(YAML_CFLAGS)
-tests_conform_report_LDADD = libconform.la libyoke-comm.la libyoke.la $(CMOCKA_LIBS) $(JANSSON_LIBS) $(MPICH_LIBS) $(YAML_LIBS) -lm
+tests_conform_report_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(JANSSON_CFLAGS) $(YAML_CFLAGS)
+tests_conform_report_LDADD = libconform.la libyoke.la $(CMOCKA_LIBS) $(JANSSON_LIBS) $(YAML_LIBS) -lm
 YOKE_TESTS += tests/conform/report
 check_PROGRAMS += tests/conform/planted_kernels
 tests_conform_planted_kernels_LDADD = libconform.la libyoke.la

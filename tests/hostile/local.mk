@@ -8,3 +8,5 @@ YOKE_TESTS += "$(LIBTOOL) --silent --mode=execute $(top_srcdir)/tests/hostile/fi
 check_PROGRAMS += tests/hostile/kills
 tests_hostile_kills_LDADD = libflight.la libyoke.la
 YOKE_TESTS += "tests/hostile/kills ./yoke $${YOKE_SOAK:+10}5 $${YOKE_SOAK:+10}5"
+EXTRA_DIST += tests/hostile/environments
+YOKE_TESTS += "$(top_srcdir)/tests/hostile/environments ./yoke"

@@ -3,9 +3,13 @@
  * Several threads of a rank, each with communicators of its own: operations in the order of streams, which the progress
  * thread looks after, beside blocking ones; and one communicator of each round is aborted by another thread at a random
  * moment. That one ends on all ranks in bounded time, all others give right results. For the thread sanitizer too.
+ * And what comm.h and train.h say besides: threads that take turns at one communicator, groups and error texts that are each
+ * thread's own, errors that are asked for by another thread, and a thread of the library that takes no signals.
  *   tests/ranks/threads SPEC [ROUNDS [SEED]]     a device with streams, such as opencl:0; host: all calls block
  */
+#include <dirent.h>
 #include <pthread.h>
+#include <signal.h>
 
 #include "tests/ranks/ranks.h"
 
@@ -116,6 +120,111 @@ static int run_round(struct worker workers[WORKERS])
     return ok;
 }
 
+/* ---- threads that share one communicator, one at a time ---- */
+
+struct turns {
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    yoke_comm *comm;
+    int turn, wrong;
+    bool ended;
+};
+static struct turns turns = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL, 0, 0, false };
+
+/* In turn, so that all ranks see one order of the calls. Each turn is a group, and a refused call whose text only this thread sees. */
+static void *take_turns(void *argument)
+{
+    const int mine = *(const int *)argument;
+    char expected[32];
+    snprintf(expected, sizeof expected, "thread %d", mine);
+    yoke_fail(YOKE_EINVAL, "%s", expected);
+    for (int turn = mine; turn < TURNS; turn += WORKERS) {
+        float a = (float)turn, b = (float)ranks_rank;
+        pthread_mutex_lock(&turns.lock);
+        while (turns.turn != turn) pthread_cond_wait(&turns.wake, &turns.lock);
+        bool wrong = strcmp(yoke_last_error(), expected) != 0;
+        wrong |= yoke_group_start() || yoke_all_reduce(&a, &a, 1, YOKE_F32, YOKE_SUM, turns.comm, NULL) ||
+                 yoke_all_reduce(&b, &b, 1, YOKE_F32, YOKE_MAX, turns.comm, NULL) || yoke_group_end();
+        wrong |= a != (float)(turn * ranks_size) || b != (float)(ranks_size - 1);
+        wrong |= yoke_group_end() != YOKE_EINVAL; /* nothing of another thread's group is open here */
+        yoke_fail(YOKE_EINVAL, "%s", expected);
+        turns.wrong += wrong;
+        turns.turn++;
+        pthread_cond_broadcast(&turns.wake);
+        pthread_mutex_unlock(&turns.lock);
+    }
+    return NULL;
+}
+
+/* Asks for the error all the while, and has a group open that the others' calls are no part of. */
+static void *look_on(void *unused)
+{
+    (void)unused;
+    int errors = yoke_group_start() != YOKE_OK;
+    for (;;) {
+        pthread_mutex_lock(&turns.lock);
+        const bool ended = turns.ended;
+        pthread_mutex_unlock(&turns.lock);
+        if (ended) break;
+        errors += yoke_comm_error(turns.comm) != YOKE_OK || yoke_comm_size(turns.comm) != ranks_size;
+        usleep(200);
+    }
+    errors += yoke_group_end() != YOKE_OK;
+    pthread_mutex_lock(&turns.lock);
+    turns.wrong += errors;
+    pthread_mutex_unlock(&turns.lock);
+    return NULL;
+}
+
+static int in_turn(void)
+{
+    pthread_t threads[WORKERS], watcher;
+    int numbers[WORKERS];
+    RANKS_TRY(yoke_comm_create(ranks_world, NULL, NULL, &turns.comm));
+    if (pthread_create(&watcher, NULL, look_on, NULL)) exit(99);
+    for (int i = 0; i < WORKERS; i++) {
+        numbers[i] = i;
+        if (pthread_create(&threads[i], NULL, take_turns, &numbers[i])) exit(99);
+    }
+    for (int i = 0; i < WORKERS; i++) pthread_join(threads[i], NULL);
+    pthread_mutex_lock(&turns.lock);
+    turns.ended = true;
+    pthread_mutex_unlock(&turns.lock);
+    pthread_join(watcher, NULL);
+    const int ok = ranks_all(turns.turn == TURNS && !turns.wrong);
+    RANKS_TRY(yoke_comm_destroy(turns.comm));
+    return ok;
+}
+
+/* Threads of this process in which a signal is blocked; drivers and MPI have threads too, and theirs are their own matter. */
+static int n_blocking(void)
+{
+    int n = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    for (struct dirent *e; tasks && (e = readdir(tasks));) {
+        char path[300], line[256];
+        unsigned long long mask = 0;
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", e->d_name);
+        FILE *file = fopen(path, "r");
+        while (file && fgets(line, sizeof line, file)) sscanf(line, "SigBlk: %llx", &mask);
+        if (file) fclose(file);
+        n += mask >> (SIGUSR2 - 1) & 1;
+    }
+    if (tasks) closedir(tasks);
+    return n;
+}
+
+/* An asynchronous operation starts the library's thread, which takes no signals. */
+static int keeps_signals(struct worker *w)
+{
+    const int before = n_blocking();
+    int ok = open_worker(w, 0);
+    if (!ranks_all(ok)) return 0;
+    ok = ranks_all(!work_once(w, 0) && n_blocking() == before + 1);
+    RANKS_TRY(yoke_comm_destroy(w->comm));
+    return ok;
+}
+
 int main(int argc, char **argv)
 {
     struct worker workers[WORKERS] = { { .thread = 0 } };
@@ -128,6 +237,9 @@ int main(int argc, char **argv)
     int done = 0;
     while (done < rounds && run_round(workers)) done++;
     ranks_check(done == rounds, "%d rounds of %d threads, one communicator aborted in each: the others go on", rounds, WORKERS);
+    ranks_check(in_turn(), "%d threads take turns at one communicator, each with groups and error texts of its own", WORKERS);
+    if (strcmp(argv[1], "host")) /* there nothing is asynchronous */
+        ranks_check(keeps_signals(&workers[0]), "the library's thread takes no signals");
     int ok = 1;
     for (int i = 0; i < WORKERS; i++) {
         if (workers[i].data) ok &= !yoke_free(device, workers[i].data);

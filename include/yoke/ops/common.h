@@ -3,6 +3,7 @@
  * What all op families share.
  *
  * An op is called as   yoke_gelu_forward(stream, &YOKE_ARGS(gelu_forward, .dtype = YOKE_BF16, .n = n, .x = x, .y = y));
+ * and in C++ as        yoke_gelu_forward_args args = YOKE_ARGS(gelu_forward); args.dtype = YOKE_BF16; …; yoke_gelu_forward(stream, &args);
  * Every op `f` has:  struct yoke_f_args;  yoke_f(stream, args) issues it;  yoke_f_can(device, args, cost) asks whether
  * the device offers that type and shape, and what it costs, without running it (pointers are not looked at).
  *
@@ -20,9 +21,13 @@
 #include <yoke/base.h>
 #include <yoke/device.h>
 
-/** The arguments of op `f`, with `size` set and all fields that are not named zero. */
+/** The arguments of op `f`, with `size` set and all fields that are not named zero. In C++ no field can be named here: set them afterwards. */
+#ifdef __cplusplus
+#define YOKE_ARGS(op) YOKE_SIZED(yoke_##op##_args)
+#else
 #define YOKE_ARGS(op, ...) \
     ((struct yoke_##op##_args){.size = sizeof(struct yoke_##op##_args), __VA_ARGS__})
+#endif
 
 /** The two functions that every op has. */
 #define YOKE_OP_DECLARE(op)                                                                    \

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* In place of job.c and of the verbs that need libyoke-comm or libyoke-train, in a command that was built without MPI. */
+#include "cli/cli.h"
+#include "cli/job.h"
+
+const bool cli_has_mpi = false;
+
+static yoke_status absent(void)
+{
+    return yoke_fail(YOKE_ENODEV, "this yoke was built without MPI (configure --without-mpi), so it has no ranks, no training and no checkpoints; info, "
+                     "verify, tune, bench kernels and bench gemm work. For the rest: apt-get install libmpich-dev mpich, then configure without that option");
+}
+
+#define ABSENT(verb)                                   \
+    yoke_status verb(const struct cli_context *context) \
+    {                                                  \
+        (void)context;                                 \
+        return absent();                               \
+    }
+ABSENT(cli_run)
+ABSENT(cli_rank)
+ABSENT(cli_bench_collectives)
+ABSENT(cli_bench_allreduce)
+ABSENT(cli_train)
+ABSENT(cli_plan)
+ABSENT(cli_parity)
+ABSENT(cli_sample)
+ABSENT(cli_tokenize)
+ABSENT(cli_trace)
+ABSENT(cli_schedule_show)
+ABSENT(cli_schedule_check)
+ABSENT(cli_ckpt_ls)
+ABSENT(cli_ckpt_show)
+ABSENT(cli_ckpt_verify)
+ABSENT(cli_ckpt_diff)
+ABSENT(cli_ckpt_convert)
+ABSENT(cli_hello)
+
+yoke_status cli_job_start(uint32_t verb, int argc, char **argv, struct cli_context *context_out, struct cli_options **options_out, bool *heard_out)
+{
+    (void)verb, (void)argc, (void)argv, (void)context_out, (void)options_out;
+    *heard_out = false;
+    return absent();
+}
+
+yoke_status cli_job_end(void) { return YOKE_OK; }
+
+bool cli_job_report(yoke_status status, const char *text)
+{
+    (void)status, (void)text;
+    return false; /* there is no yoke run that would collect it */
+}
