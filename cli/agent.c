@@ -187,7 +187,8 @@ static void reap(struct cli_agent *agent)
 /* MPICH's files in shared memory that the rank has mapped: it makes them while it starts, and unlinks them when all have come. */
 static void keep_files(const struct cli_agent *agent)
 {
-    if (!agent->ended && agent->shared >= 0 && atomic_load(&agent->record->state) == YOKEI_RANK_UNBORN) cli_shared_files_keep_of(agent->shared_path, agent->pid);
+    if (agent->ended || agent->shared < 0 || atomic_load(&agent->record->state) != YOKEI_RANK_UNBORN) return;
+    cli_shared_files_keep_of(agent->shared_path, agent->pid);
 }
 
 /* A file appeared in /dev/shm: perhaps the rank's. */
@@ -317,8 +318,8 @@ static void prepare_shared_memory(struct cli_agent *agent)
     char note[512];
     const bool own = agent->pmi_fd >= 0;
     agent->new_files = -1;
-    if (!own && cli_shared_folder_choose(agent->local_size, agent->shared_path, sizeof agent->shared_path, note, sizeof note) && *note && agent->local_rank == 0)
-        cli_note("%s", note);
+    const bool ours = !own && cli_shared_folder_choose(agent->local_size, agent->shared_path, sizeof agent->shared_path, note, sizeof note);
+    if (ours && *note && agent->local_rank == 0) cli_note("%s", note);
     agent->shared = cli_shared_folder_open(agent->shared_path);
     if (agent->shared < 0) return;
     agent->new_files = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);

@@ -31,9 +31,9 @@ static yoke_status check_size(int size, bool *heard_out)
         int expected = number(launchers[i].size);
         if (expected <= size || size > 1) continue;
         *heard_out = number(launchers[i].rank) > 0;
-        return yoke_fail(YOKE_ECONFIG, "only %d of %d ranks came up: %s started them without the protocol by which MPICH's ranks find each other (PMI), and Yoke "
-                         "is built with MPICH; %s, or on one host with `yoke run -n %d -- ...`", size, expected, launchers[i].launcher,
-                         launchers[i].remedy, expected);
+        return yoke_fail(YOKE_ECONFIG, "only %d of %d ranks came up: %s started them without the protocol by which MPICH's ranks find each other "
+                         "(PMI), and Yoke is built with MPICH; %s, or on one host with `yoke run -n %d -- ...`", size, expected,
+                         launchers[i].launcher, launchers[i].remedy, expected);
     }
     return YOKE_OK;
 }

@@ -165,7 +165,8 @@ static void block_signals(void)
  */
 static yoke_status choose_launcher(const struct cli_context *context, const char **launcher_out)
 {
-    static const char *const lists[] = { "HYDRA_HOST_FILE", "PBS_NODEFILE", "LSB_HOSTS", "LSB_MCPU_HOSTS", "PE_HOSTFILE", "LOADL_HOSTFILE", "COBALT_NODEFILE" };
+    static const char *const lists[] = { "HYDRA_HOST_FILE", "PBS_NODEFILE", "LSB_HOSTS", "LSB_MCPU_HOSTS", "PE_HOSTFILE", "LOADL_HOSTFILE",
+                                         "COBALT_NODEFILE" };
     const char *named = cli_text(context->options, "launcher"), *nodes = getenv("SLURM_JOB_NUM_NODES");
     const bool hosts = cli_text(context->options, "hosts") != NULL;
     bool several = hosts || (nodes && atoi(nodes) > 1);
@@ -174,7 +175,8 @@ static yoke_status choose_launcher(const struct cli_context *context, const char
     if (!strcmp(named, "auto")) named = several ? "hydra" : "own";
     if (!strcmp(named, "own")) *launcher_out = "";
     if (!strcmp(named, "hydra")) *launcher_out = "mpiexec.mpich"; /* plain mpiexec may be Open MPI's */
-    if (!**launcher_out && hosts) return yoke_fail(YOKE_EINVAL, "yoke run: --launcher own starts ranks on this host alone: leave out --hosts, or --launcher");
+    if (!**launcher_out && hosts)
+        return yoke_fail(YOKE_EINVAL, "yoke run: --launcher own starts ranks on this host alone: leave out --hosts, or --launcher");
     return YOKE_OK;
 }
 

@@ -176,8 +176,8 @@ void cli_shared_segments_drop(pid_t pid)
     for (int i = 0; i <= last; i++) {
         struct shmid_ds segment;
         const int id = shmctl(i, SHM_STAT, &segment);
-        if (id < 0 || segment.shm_cpid != pid || segment.shm_nattch || segment.shm_perm.__key != IPC_PRIVATE || segment.shm_perm.cuid != geteuid()) continue;
-        shmctl(id, IPC_RMID, NULL);
+        const bool theirs = id >= 0 && segment.shm_cpid == pid && segment.shm_perm.cuid == geteuid();
+        if (theirs && segment.shm_perm.__key == IPC_PRIVATE && !segment.shm_nattch) shmctl(id, IPC_RMID, NULL);
     }
 }
 

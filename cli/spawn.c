@@ -24,7 +24,8 @@
 /* What another launcher above us left in the environment. */
 static void forget_launchers(void)
 {
-    static const char *const names[] = { "PMI_PORT", "PMI_ID", "PMI_SPAWNED", "PMI_KVS", "PMI_DOMAIN", "PMI_UNIVERSE_SIZE", "HYDI_CONTROL_FD", "PMI_PROCESS_MAPPING" };
+    static const char *const names[] = { "PMI_PORT", "PMI_ID", "PMI_SPAWNED", "PMI_KVS", "PMI_DOMAIN", "PMI_UNIVERSE_SIZE",
+                                         "PMI_PROCESS_MAPPING", "HYDI_CONTROL_FD" };
     for (size_t i = 0; i < YOKE_COUNT(names); i++) unsetenv(names[i]);
 }
 

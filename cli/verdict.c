@@ -222,9 +222,10 @@ static yoke_status start_stood(const struct cli_job *job)
 static yoke_status visited(const struct cli_job *job)
 {
     char where[4200];
-    return yoke_fail(YOKE_EDEAD, "the launcher (pid %d) gave up because somebody who is not of this job connected to its port, as a port scan does, and the ranks "
-                     "ended with it; only the job's hosts may reach the ports of mpiexec: set MPIEXEC_PORT_RANGE and a firewall, as `Several hosts` in "
-                     "ARCHITECTURE.md shows; on one host yoke run opens no port (--launcher own)%s", job->launcher, kept(job, where, sizeof where));
+    return yoke_fail(YOKE_EDEAD, "the launcher (pid %d) gave up because somebody who is not of this job connected to its port, as a port scan does, "
+                     "and the ranks ended with it; only the job's hosts may reach the ports of mpiexec: set MPIEXEC_PORT_RANGE and a firewall, as "
+                     "`Several hosts` in ARCHITECTURE.md shows; on one host yoke run opens no port (--launcher own)%s", job->launcher,
+                     kept(job, where, sizeof where));
 }
 
 static yoke_status launch_failed(const struct cli_job *job)
@@ -253,8 +254,8 @@ static yoke_status deserted(const struct cli_job *job, int r)
     for (int i = 0; i < job->n_ranks && i < (int)YOKE_COUNT(mark); i++) mark[i] = i != r && cli_pmi_waits(job->pmi, i);
     name_of(job, r, name, sizeof name);
     list_of(mark, YOKE_MIN(job->n_ranks, 1024), list, sizeof list);
-    return yoke_fail(YOKE_EDEAD, "%s ended with code 0 %s, where %s waited for it; every rank of a job must call MPI_Init and MPI_Finalize, or none%s", name,
-                     cli_pmi_in_mpi(job->pmi, r) ? "without ending MPI" : "outside MPI", list, kept(job, where, sizeof where));
+    return yoke_fail(YOKE_EDEAD, "%s ended with code 0 %s, where %s waited for it; every rank of a job must call MPI_Init and MPI_Finalize, "
+                     "or none%s", name, cli_pmi_in_mpi(job->pmi, r) ? "without ending MPI" : "outside MPI", list, kept(job, where, sizeof where));
 }
 
 /* Whether ranks went on without others, and all that did to the end ended well; who was lost is said. */

@@ -37,7 +37,8 @@ void yokei_warn_of_crowd(const yoke_comm *comm)
     /* Of one thread each nothing can be taken away. */
     if (n_ranks < 2 || most < 2 || n_cores < 1 || n_threads <= n_cores) return;
     told = true;
-    yoke_log(YOKE_LOG_WARN, "%d ranks of host %s run %d threads together on %d cores, and are not bound to cores of their own, so they slow each other down: start "
-             "them with `yoke run`, bind them (srun --cpu-bind=cores -c N, mpiexec.mpich -bind-to core:N), or set OMP_NUM_THREADS=%d", n_ranks,
-             comm->peers[comm->rank].info.host, n_threads, n_cores, YOKE_MAX(1, n_cores / n_ranks));
+    yoke_log(YOKE_LOG_WARN,
+             "%d ranks of host %s run %d threads together on %d cores, and are not bound to cores of their own, so they slow each other "
+             "down: start them with `yoke run`, bind them (srun --cpu-bind=cores -c N, mpiexec.mpich -bind-to core:N), or set OMP_NUM_THREADS=%d",
+             n_ranks, comm->peers[comm->rank].info.host, n_threads, n_cores, YOKE_MAX(1, n_cores / n_ranks));
 }
