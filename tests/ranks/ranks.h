@@ -66,7 +66,7 @@ static inline int ranks_only_records(void)
 
 /*
  * End the test on all ranks, with a line of TAP that says why: the others may wait for this rank where they would wait for long. The launcher ends them;
- * where each rank has an agent, the launcher ends these, and they end the ranks.
+ * where each rank has an agent, the launcher ends these, and they end the ranks. It may lose what a rank has just printed, so tests/ranks/run reads a file.
  */
 static inline void ranks_abandon(const char *format, ...) YOKE_PRINTF(1, 2) __attribute__((noreturn));
 static inline void ranks_abandon(const char *format, ...)
@@ -76,8 +76,10 @@ static inline void ranks_abandon(const char *format, ...)
     va_start(args, format);
     vsnprintf(why, sizeof why, format, args);
     va_end(args);
-    printf("not ok %d - %s\n", ranks_n_checks + 1, why);
-    fflush(stdout);
+    const char *path = getenv("RANKS_WHY");
+    FILE *file = path ? fopen(path, "a") : stdout;
+    if (file) fprintf(file, "not ok %d - %s\n", ranks_n_checks + 1, why);
+    if (file) fflush(file);
     PMPI_Abort(ranks_world, 1);
     _exit(1);
 }
@@ -93,11 +95,12 @@ static inline int ranks_ended(int *signal_out, int *code_out)
 
 /*
  * Whether `ok` holds on all ranks; by MPI, so that what is tested does not judge itself. Waits politely. Where it does not hold here the others
- * may never come: then the test is ended on all of them after a moment.
+ * may never come: then the test is ended on all of them after so many seconds.
  */
-static inline int ranks_all_named(int ok, const char *name)
+enum { RANKS_FAILED_SECONDS = 2, RANKS_NO_SECONDS = 30 };
+static inline int ranks_all_named(int ok, int seconds, const char *name)
 {
-    enum { TURNS = 20, MOMENT = 2, LOOK_EVERY = 1 };
+    enum { TURNS = 20, LOOK_EVERY = 1 };
     int all = 0, complete = 0, signal = 0, code = 0;
     const uint64_t begin = yokei_now_ns();
     uint64_t looked = begin;
@@ -106,7 +109,7 @@ static inline int ranks_all_named(int ok, const char *name)
     for (PMPI_Test(&request, &complete, MPI_STATUS_IGNORE); !complete; PMPI_Test(&request, &complete, MPI_STATUS_IGNORE)) {
         usleep(TURNS);
         const uint64_t now = yokei_now_ns();
-        if (!ok && now - begin > MOMENT * 1000000000ull)
+        if (!ok && now - begin > (uint64_t)seconds * 1000000000)
             ranks_abandon("rank %d of %d: %s: %.300s; the others wait elsewhere, and were ended", ranks_rank, ranks_size, name, yoke_last_error());
         if (now - looked < LOOK_EVERY * 1000000000ull) continue;
         looked = now;
@@ -115,7 +118,8 @@ static inline int ranks_all_named(int ok, const char *name)
     }
     return all;
 }
-static inline int ranks_all(int ok) { return ranks_all_named(ok, "a step of the test"); }
+/* No failure yet where it is 0: the others have more time to come. */
+static inline int ranks_all(int ok) { return ranks_all_named(ok, RANKS_NO_SECONDS, "a step of the test"); }
 
 /* One line of TAP: ok when `ok` holds on every rank. A rank where it does not says so on stderr. Collective. */
 static inline int ranks_check(int ok, const char *format, ...) YOKE_PRINTF(2, 3);
@@ -127,7 +131,7 @@ static inline int ranks_check(int ok, const char *format, ...)
     vsnprintf(name, sizeof name, format, args);
     va_end(args);
     if (!ok) fprintf(stderr, "# rank %d of %d: failed: %s (last error: %s)\n", ranks_rank, ranks_size, name, yoke_last_error());
-    const int all = ranks_all_named(ok, name);
+    const int all = ranks_all_named(ok, RANKS_FAILED_SECONDS, name);
     ranks_n_checks++;
     ranks_n_failed += !all;
     if (ranks_rank == 0) {
