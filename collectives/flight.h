@@ -169,7 +169,7 @@ void yokei_flight_name(int rank, char *name_out, size_t bytes);
 yoke_status yokei_flight_create(const char *folder, int rank, bool fresh, struct yokei_flight_file **file_out);
 /** Remove the files of rank `first` and of those after it, up to the first that is missing. */
 void yokei_flight_drop(const char *folder, int first);
-/** Map the file of another rank for reading. YOKE_EIO when it is missing, YOKE_EDATA when it is no flight record. */
+/** Map the file of another rank for reading. YOKE_EDATA when it is missing or no flight record, YOKE_EIO when it cannot be mapped. */
 yoke_status yokei_flight_open(const char *folder, int rank, const struct yokei_flight_file **file_out);
 /**
  * The same without a run directory: the record lies in memory that has no name, so nothing is left behind however the

@@ -47,7 +47,7 @@ static void wrong_files_are_refused(void **unused)
     struct yokei_flight_file *made;
     const char *path = in_folder("flight-00007.bin");
     char zeros[sizeof(struct yokei_flight_file)] = { 0 };
-    assert_fails(YOKE_EIO, "cannot be opened", yokei_flight_open(test_folder, 99, &file));
+    assert_fails(YOKE_EDATA, "cannot be opened", yokei_flight_open(test_folder, 99, &file));
     assert_fails(YOKE_EIO, "cannot be created", yokei_flight_create("/no/such/folder", 0, true, &made));
     assert_ok(yokei_file_write(path, "short", 5));
     assert_fails(YOKE_EDATA, "shorter", yokei_flight_open(test_folder, 7, &file));
@@ -57,7 +57,7 @@ static void wrong_files_are_refused(void **unused)
     assert_ok(yokei_file_write(path, zeros, 100)); /* an older layout is named as such, whatever its length */
     assert_fails(YOKE_EDATA, "layout '1'", yokei_flight_open(test_folder, 7, &file));
     assert_int_equal(symlink("/etc/passwd", in_folder("flight-00008.bin")), 0);
-    assert_fails(YOKE_EIO, NULL, yokei_flight_open(test_folder, 8, &file));
+    assert_fails(YOKE_EDATA, NULL, yokei_flight_open(test_folder, 8, &file));
     assert_fails(YOKE_EIO, NULL, yokei_flight_create(test_folder, 8, false, &made));
 }
 
@@ -349,7 +349,7 @@ static void copies_are_clean(void **unused)
     yokei_flight_close(file);
     yokei_flight_close(next);
     yokei_flight_drop(test_folder, 9);
-    assert_fails(YOKE_EIO, "cannot be opened", yokei_flight_read(path, &copy));
+    assert_fails(YOKE_EDATA, "cannot be opened", yokei_flight_read(path, &copy));
 }
 
 static void processes(void **unused)
