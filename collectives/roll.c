@@ -67,20 +67,30 @@ static bool is_of_this_job(const struct entry *e, const struct yokei_flight_file
     return roll.has_agents;
 }
 
-static const struct yokei_flight_file *record_of(struct entry *e, int r, uint64_t now)
+static const struct yokei_flight_file *read_record(struct entry *e, int r)
 {
-    if ((e->file && !e->far) || !roll.folder[0] || (e->read_ns && now - e->read_ns < READ_EVERY * MS)) return e->file;
-    e->read_ns = now;
+    const struct yokei_flight_file *file;
     if (e->far) {
         yokei_flight_look(roll.folder, r, &e->file);
         return e->file;
     }
-    const struct yokei_flight_file *file;
     if (yokei_flight_open(roll.folder, r, &file)) return NULL;
     if (file->host_id == yokei_host_id() && is_of_this_job(e, file)) return e->file = file;
     e->far = file->host_id != yokei_host_id();
     yokei_flight_close(file);
     return NULL;
+}
+
+/* A record that cannot be read is no error of the call that looks: that call may have an error text of its own, which it is about to tell the others. */
+static const struct yokei_flight_file *record_of(struct entry *e, int r, uint64_t now)
+{
+    struct yokei_error text;
+    if ((e->file && !e->far) || !roll.folder[0] || (e->read_ns && now - e->read_ns < READ_EVERY * MS)) return e->file;
+    e->read_ns = now;
+    yokei_error_save(&text);
+    const struct yokei_flight_file *file = read_record(e, r);
+    yokei_error_restore(&text);
+    return file;
 }
 
 /* Of a rank without an agent's word; looked at less often, since it takes some system calls. */

@@ -13,6 +13,12 @@
 #define YOKE_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define YOKE_MAX(a, b) ((a) > (b) ? (a) : (b))
 
+/* ---- status.c, beside what yoke/base.h has ---- */
+/** The error text of this thread, kept over calls whose failure is no error of their caller. */
+struct yokei_error { char text[4096]; };
+void yokei_error_save(struct yokei_error *out);
+void yokei_error_restore(const struct yokei_error *saved);
+
 /* ---- dtype.c: scalar conversions, the numeric contract's own routines ---- */
 static inline uint32_t yokei_f32_bits(float x) { union { float f; uint32_t u; } v = { .f = x }; return v.u; }
 static inline float yokei_bits_f32(uint32_t u) { union { float f; uint32_t u; } v = { .u = u }; return v.f; }

@@ -33,7 +33,7 @@ static const struct {
     [YOKE_EINTERNAL] = { "YOKE_EINTERNAL", "a fault of Yoke's own", 1 },
 };
 
-static _Thread_local char last_error[4096];
+static _Thread_local char last_error[sizeof(struct yokei_error)];
 
 const char *yoke_status_name(yoke_status status)
 {
@@ -51,6 +51,9 @@ int yoke_status_exit_code(yoke_status status)
 }
 
 const char *yoke_last_error(void) { return last_error; }
+
+void yokei_error_save(struct yokei_error *out) { memcpy(out->text, last_error, sizeof last_error); }
+void yokei_error_restore(const struct yokei_error *saved) { memcpy(last_error, saved->text, sizeof last_error); }
 
 yoke_status yoke_fail(yoke_status status, const char *format, ...)
 {
