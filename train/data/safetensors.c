@@ -153,9 +153,11 @@ static yoke_status no_weights(const char *folder, const char *const names[2])
 static yoke_status check_kind(const char *path)
 {
     char begin[4] = "", folder[4200];
-    FILE *f = fopen(path, "re");
-    const size_t n = f ? fread(begin, 1, sizeof begin, f) : 0;
-    if (f) fclose(f);
+    size_t bytes;
+    int fd;
+    YOKE_TRY(yokei_file_open(path, YOKE_EDATA, &fd, &bytes));
+    const ssize_t n = pread(fd, begin, sizeof begin, 0);
+    close(fd);
     const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
     yokei_text(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
     const bool is_zip = n == 4 && memcmp(begin, "PK\3\4", 4) == 0, is_pickle = n == 4 && begin[0] == (char)0x80 && begin[1] >= 2 && begin[1] <= 5;
