@@ -218,6 +218,7 @@ yoke_status cli_run(const struct cli_context *context)
     const char *launcher;
     yoke_status status;
     YOKE_TRY(choose_launcher(context, &launcher));
+    YOKE_TRY(yokei_check_file_limit()); /* the ranks have the same limit */
     YOKE_TRY_GOTO(make_ranks(context, &job), out);
     YOKE_TRY_GOTO(make_folder(context, verb, folder, &job), out);
     set_environment(context, &job);

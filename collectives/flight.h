@@ -234,6 +234,8 @@ void yokei_flight_describe(const struct yokei_flight_file *file, bool here, char
  * MPI cannot start, also for want of descriptors or of a thread: it would end by a bus error, a segmentation fault or an abort.
  */
 yoke_status yokei_make_room(int ranks_on_host, char *note_out, size_t bytes);
+/** YOKE_EIO where the files of this process may not be as large as MPI's in memory: no rank can start, nor keep its record. */
+yoke_status yokei_check_file_limit(void);
 
 /** The state letter of /proc/PID/stat ('T' stopped, 'Z' ended) and its start time; '\0' when there is no such process. */
 char yokei_process_state(int pid, uint64_t *start_time_out);

@@ -17,7 +17,7 @@ static const uint64_t PER_RANK = 64u << 20;
 static const uint64_t PER_MEETING_RANK = 4096;
 
 /* UCX's files in memory are files too, of 4 MiB and a little; where they cannot be made MPI ends the process with words that name no limit. */
-static yoke_status check_file_limit(void)
+yoke_status yokei_check_file_limit(void)
 {
     const rlim_t least = 8u << 20;
     struct rlimit limit;
@@ -34,18 +34,13 @@ static int cannot_write(const char *folder)
     return fs.f_flag & ST_RDONLY ? EROFS : 0;
 }
 
-/* MPI ends by a segmentation fault where it may not open its files; with 32 it starts, with 24 it did not. */
-enum { LEAST_FILES = 32 };
-
-/* The limit of a shell is often below what the system allows. */
-static yoke_status make_descriptors(void)
+/* MPI ends by a segmentation fault where it may not open its files. The command has raised the limit; another program's is left as it is. */
+static yoke_status check_descriptors(void)
 {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= LEAST_FILES) return YOKE_OK;
-    const unsigned long long had = limit.rlim_cur;
-    limit.rlim_cur = limit.rlim_max;
-    if (limit.rlim_max >= LEAST_FILES && !setrlimit(RLIMIT_NOFILE, &limit)) return YOKE_OK;
-    return yoke_fail(YOKE_EIO, "this process may open %llu files (ulimit -n), and MPI needs %d to start: ulimit -n 1024", had, LEAST_FILES);
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= YOKEI_LEAST_DESCRIPTORS) return YOKE_OK;
+    return yoke_fail(YOKE_EIO, "this process may have %llu files, sockets and devices open at once (ulimit -n), and MPI needs %d: raise that limit (ulimit -n 1024)",
+                     (unsigned long long)limit.rlim_cur, YOKEI_LEAST_DESCRIPTORS);
 }
 
 static void *nothing(void *unused) { return unused; }
@@ -92,8 +87,8 @@ yoke_status yokei_make_room(int ranks_on_host, char *note_out, size_t bytes)
 {
     struct statvfs fs;
     *note_out = '\0';
-    YOKE_TRY(check_file_limit());
-    YOKE_TRY(make_descriptors());
+    YOKE_TRY(yokei_check_file_limit());
+    YOKE_TRY(check_descriptors());
     YOKE_TRY(try_thread());
     const int error = cannot_write("/dev/shm");
     if (error) return without_shm(ranks_on_host, error, note_out, bytes); /* a rank alone opens its mailbox too */

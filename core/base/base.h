@@ -200,6 +200,10 @@ static inline void yokei_wait_progress(struct yokei_wait *wait) { wait->n_idle =
 /** Monotonic time in nanoseconds. */
 uint64_t yokei_now_ns(void);
 
+/* ---- limits ---- */
+/** Descriptors with which devices' drivers, MPI and the launcher's sockets work: the command raises its limit to that, or says what is missing. */
+enum { YOKEI_LEAST_DESCRIPTORS = 64 };
+
 /* ---- pocl.c ---- */
 /** Where PoCL keeps its programs, by the variables that it reads; and 0, or the errno why it cannot make that folder: then it has no devices. */
 int yokei_pocl_cache(char *folder_out, size_t bytes);

@@ -10,3 +10,5 @@ tests_hostile_kills_LDADD = libflight.la libyoke.la
 YOKE_TESTS += "tests/hostile/kills ./yoke $${YOKE_SOAK:+10}5 $${YOKE_SOAK:+10}5"
 EXTRA_DIST += tests/hostile/environments
 YOKE_TESTS += "$(top_srcdir)/tests/hostile/environments ./yoke"
+EXTRA_DIST += tests/hostile/users
+YOKE_TESTS += "$(top_srcdir)/tests/hostile/users ./yoke"
