@@ -2,6 +2,7 @@
 /* The agent of one rank: see agent.h. */
 #include "cli/agent.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -26,6 +27,7 @@
 #define TICK_MS 20
 #define BEAT_MS 500  /* between two signs of life */
 #define ECHO_MS 100  /* from a rank's end by the launcher's to the launcher's own */
+#define ORPHAN_TURNS 200 /* of 10 ms each, for what the rank had started */
 #define DYING_MS 300 /* a rank that was killed may take so long to be gone, with many threads and busy cores */
 
 int cli_agent_variable(const char *name, int otherwise)
@@ -78,6 +80,7 @@ static void become_rank(const struct cli_agent *agent, char **words, pid_t agent
     prepare_environment(agent);
     if (agent->pmi_fd >= 0) fcntl(agent->pmi_fd, F_SETFD, 0);
     sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGTTOU, SIG_IGN); /* its group is not the terminal's: with `stty tostop` what it prints would stop it */
     int fd = open("/dev/null", O_RDONLY);
     if (fd > 0) dup2(fd, 0), close(fd);
     if (strchr(words[0], '/')) {
@@ -182,6 +185,40 @@ static void reap(struct cli_agent *agent)
         info.si_pid = 0;
     }
     if (agent->ended) kill(-agent->pid, SIGKILL); /* what the rank had started itself */
+    for (info.si_pid = 0; !waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid && info.si_pid != agent->pid; info.si_pid = 0)
+        waitpid(info.si_pid, NULL, 0); /* an orphan that became ours */
+}
+
+/* Agents of a job that the rank had started end by themselves, and give back what their ranks leave: they are given time. */
+static void kill_children(bool agents_too)
+{
+    DIR *dir = opendir("/proc");
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        char path[64], line[512];
+        int parent = 0;
+        const pid_t pid = atoi(e->d_name);
+        yokei_text(path, sizeof path, "/proc/%d/stat", (int)pid);
+        const int fd = pid > 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+        if (fd < 0) continue;
+        const ssize_t n = read(fd, line, sizeof line - 1);
+        close(fd);
+        line[n > 0 ? n : 0] = '\0';
+        const char *after = strrchr(line, ')'); /* the name may hold anything */
+        if (after && sscanf(after + 1, " %*c %d", &parent) == 1 && parent == getpid() && (agents_too || !strstr(line, "(yoke agent "))) kill(pid, SIGKILL);
+    }
+    if (dir) closedir(dir);
+}
+
+/* What the rank had started in sessions or groups of its own: it became our child when its parent ended, and so does what it leaves. */
+static void end_orphans(const struct cli_agent *agent)
+{
+    for (int turn = 0; turn < ORPHAN_TURNS && agent->ended; turn++) {
+        pid_t got;
+        while ((got = waitpid(-1, NULL, WNOHANG)) > 0) {}
+        if (got < 0) return; /* there is none */
+        kill_children(turn > ORPHAN_TURNS / 2);
+        usleep(10000);
+    }
 }
 
 /* MPICH's files in shared memory that the rank has mapped: it makes them while it starts, and unlinks them when all have come. */
@@ -338,8 +375,10 @@ yoke_status cli_agent_be(struct cli_agent *agent, char **words)
     YOKE_TRY(yokei_flight_create(agent->folder, agent->rank, true, &agent->record));
     if (!agent->parent) YOKE_TRY(cli_agent_write(agent->folder, agent->rank));
     prepare_shared_memory(agent);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
     YOKE_TRY(start_rank(agent, words));
     watch(agent, signals);
+    end_orphans(agent);
     cli_shared_folder_close(agent->shared, agent->shared_path);
     return YOKE_OK;
 }
@@ -349,5 +388,6 @@ void cli_agent_lost(struct cli_agent *agent)
     if (yokei_flight_create(agent->folder, agent->rank, false, &agent->record)) return;
     const struct yokei_agent_verdict last = yokei_flight_agent(agent->record);
     agent->pid = last.pid;
+    if (last.pid > 1) kill(-last.pid, SIGKILL); /* the rank ends with its agent, and what it had started does not */
     if (!yokei_agent_gone(last.state)) set_word(agent, YOKEI_AGENT_LOST, SIGKILL, 0);
 }

@@ -37,6 +37,8 @@ extern const struct cli_verb cli_verb_table[];
 
 /* Functions of the verbs, one file each. */
 yoke_status cli_run(const struct cli_context *context);
+/** In a rank of another job, whose command starts a job of its own: drop what that job alone is meant to use, before options are read. */
+void cli_forget_outer_job(void);
 yoke_status cli_rank(const struct cli_context *context);
 yoke_status cli_info(const struct cli_context *context);
 yoke_status cli_verify(const struct cli_context *context);

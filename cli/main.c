@@ -281,6 +281,7 @@ int main(int argc, char **argv)
     const struct cli_verb *verb = find_verb(argc, argv, &n_words);
     if (!verb) return unknown_verb(argc, argv);
     if (verb->run != cli_run && verb->run != cli_rank) cli_bound_threads(); /* those two compute nothing */
+    if (verb->run == cli_run) cli_forget_outer_job();
     warn_of_unknown_variables();
     status = need_descriptors(verb);
     if (status) return ended(status, false);

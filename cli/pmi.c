@@ -110,8 +110,10 @@ static void answer(struct client *client, const char *format, ...)
     va_start(list, format);
     const int n = vsnprintf(line, sizeof line, format, list);
     va_end(list);
-    /* Who asks waits for the answer before it asks again, so the socket has room, or the rank does not keep to the protocol. */
-    if (client->fd >= 0 && send(client->fd, line, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL) != n) refuse(client, "no answer is read", 17);
+    if (client->fd < 0 || send(client->fd, line, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL) == n) return;
+    /* Who asks waits for the answer before it asks again, so the socket has room, or the rank has ended, or does not keep to the protocol. */
+    if (errno == EPIPE || errno == ECONNRESET) hang_up(client);
+    else refuse(client, "no answer is read", 17);
 }
 
 /* The value of a key in a line of words "key=value"; false: it is not there, or longer than `bytes` - 1. */

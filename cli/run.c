@@ -204,6 +204,20 @@ static void clean(struct cli_job *job, bool drop_records)
     free(job->ranks);
 }
 
+void cli_forget_outer_job(void)
+{
+    const char *folder = getenv("YOKE_RUN_DIR"), *place = getenv("UCX_POSIX_DIR"), *rank = getenv("PMI_RANK");
+    char name[64] = "", path[4200];
+    if (rank) yokei_flight_name(atoi(rank), name, sizeof name);
+    const bool inside = getenv("YOKE_SUPERVISOR") && rank;
+    for (const char *const *n = (const char *const[]){ "PMI_RANK", "PMI_SIZE", "PMI_FD", NULL }; *n; n++) unsetenv(*n); /* we are no rank: our errors are printed */
+    if (!inside) return;
+    unsetenv("YOKE_DEVICES");
+    if (place && strstr(place, "/yoke-job-")) unsetenv("UCX_POSIX_DIR");
+    yokei_text(path, sizeof path, "%s/%s", folder ? folder : "", name);
+    if (folder && !access(path, F_OK)) unsetenv("YOKE_RUN_DIR"); /* that job's own, and not one that was set for us */
+}
+
 yoke_status cli_run(const struct cli_context *context)
 {
     struct cli_job job = { .ends = -1, .lifeline = -1, .shared = -1, .deserter = -1 };
@@ -217,6 +231,7 @@ yoke_status cli_run(const struct cli_context *context)
     }
     const char *launcher;
     yoke_status status;
+    bool as_asked = false;
     YOKE_TRY(choose_launcher(context, &launcher));
     YOKE_TRY(yokei_check_file_limit()); /* the ranks have the same limit */
     YOKE_TRY_GOTO(make_ranks(context, &job), out);
@@ -228,12 +243,13 @@ yoke_status cli_run(const struct cli_context *context)
     cli_supervise(&job);
     if (*launcher) cli_hydra_end(&job); /* what mpiexec said last belongs to the verdict */
     status = cli_verdict(&job);
+    as_asked = job.interrupted && status && status != YOKE_EPREEMPTED && cli_ended_as_asked(&job);
 out:
     if (*launcher) cli_hydra_end(&job);
     else cli_spawn_end(&job);
     /* Errors that were found before anything ran leave no records worth keeping. */
     clean(&job, !any_record(&job) || job.refused[0] || (job.temporary && (!status || job.interrupted)));
-    if (job.interrupted && status && status != YOKE_EPREEMPTED) {
+    if (as_asked) {
         cli_note("yoke: stopped by %s", job.interrupted == SIGINT ? "SIGINT" : "SIGTERM");
         signal(job.interrupted, SIG_DFL);
         sigset_t set;

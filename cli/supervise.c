@@ -36,12 +36,19 @@
 
 static double now(void) { return (double)yokei_now_ns() * 1e-9; }
 
+/* Agents take signals for a reason to look, and no more. One that was stopped goes on: it could neither obey nor tell of its rank. */
+static void wake_agent(const struct cli_rank_watch *rank)
+{
+    if (!rank->child) return;
+    kill(rank->child, SIGUSR1);
+    kill(rank->child, SIGCONT);
+}
+
 static void order(struct cli_job *job, enum cli_command command, int argument)
 {
     job->n_orders++;
     if (cli_order_write(job->folder, job->n_orders, command, argument)) cli_warn("%s", yoke_last_error());
-    for (int r = 0; r < job->n_ranks; r++)
-        if (job->ranks[r].child) kill(job->ranks[r].child, SIGUSR1); /* agents take signals for a reason to look, and no more */
+    for (int r = 0; r < job->n_ranks; r++) wake_agent(&job->ranks[r]);
 }
 
 /* What does not leave by itself: mpiexec with all that it started, or our agents, with which their ranks end. */
@@ -191,12 +198,25 @@ static void look_at_launcher(struct cli_job *job)
     }
 }
 
+/*
+ * Whether SIGHUP was ignored when the process began, as under nohup: then it means nothing. UCX puts a handler in its place before main, so we
+ * look before any library's start. The kernel's struct begins with the handler. Sanitizers are not there yet either.
+ */
+static uintptr_t hangup_handler[16];
+__attribute__((no_sanitize_address, no_sanitize_undefined, no_sanitize_thread)) static void look_at_hangups(void)
+{
+    syscall(SYS_rt_sigaction, SIGHUP, NULL, hangup_handler, (size_t)8); /* bytes of the kernel's signal set */
+}
+__attribute__((section(".preinit_array"), used)) static void (*const look_first)(void) = look_at_hangups;
+
+static bool hangups_ignored(void) { return hangup_handler[0] == (uintptr_t)SIG_IGN; }
+
 static void take_signals(struct cli_job *job, int signals)
 {
     struct signalfd_siginfo info;
     while (read(signals, &info, sizeof info) == (ssize_t)sizeof info) {
         int signal = (int)info.ssi_signo;
-        if (signal == SIGCHLD) continue;
+        if (signal == SIGCHLD || (signal == SIGHUP && hangups_ignored())) continue;
         if (job->interrupted == SIGINT && signal == SIGINT) {
             cli_note("yoke: ending the ranks");
             order(job, CLI_COMMAND_KILL, -1);
@@ -413,6 +433,7 @@ static void take_news(struct cli_job *job, int fd)
         epoll_ctl(job->ends, EPOLL_CTL_DEL, fd, NULL);
         if (fd == rank->rank_fd) {
             rank->nth_end = ++job->n_told;
+            wake_agent(rank);
             continue;
         }
         look(job);

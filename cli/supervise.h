@@ -82,6 +82,8 @@ const char *cli_start_text(const struct cli_job *job, char *out, size_t bytes);
 void cli_tell_of(const struct cli_job *job, int r);
 /** What it came to: YOKE_OK, or one error that names the rank at fault. */
 yoke_status cli_verdict(const struct cli_job *job);
+/** Of a job that was interrupted and failed: whether that is what the signal did. False: a rank failed by itself meanwhile. */
+bool cli_ended_as_asked(const struct cli_job *job);
 /** The first rank that called MPI_Abort, unless the others went on without it; -1: none, or mpiexec is the launcher and knows. */
 int cli_aborted_rank(const struct cli_job *job);
 /** Whether the rank ended badly by itself, and the others did not go on without it. */

@@ -251,7 +251,7 @@ static yoke_status deserted(const struct cli_job *job, int r)
 {
     bool mark[1024] = { false };
     char name[256], list[512], where[4200];
-    for (int i = 0; i < job->n_ranks && i < (int)YOKE_COUNT(mark); i++) mark[i] = i != r && cli_pmi_waits(job->pmi, i);
+    for (int i = 0; i < job->n_ranks && i < (int)YOKE_COUNT(mark); i++) mark[i] = i != r && (cli_pmi_waits(job->pmi, i) || (cli_pmi_in_mpi(job->pmi, i) && job->ranks[i].killed));
     name_of(job, r, name, sizeof name);
     list_of(mark, YOKE_MIN(job->n_ranks, 1024), list, sizeof list);
     return yoke_fail(YOKE_EDEAD, "%s ended with code 0 %s, where %s waited for it; every rank of a job must call MPI_Init and MPI_Finalize, "
@@ -276,6 +276,13 @@ static bool went_on_well(const struct cli_job *job)
         cli_warn("%s %s; the others went on without it", name, how);
     }
     return any;
+}
+
+bool cli_ended_as_asked(const struct cli_job *job)
+{
+    const int dead = first_silent_death(job), error = first_error(job);
+    if (dead >= 0 && job->ranks[dead].verdict.signal) return job->ranks[dead].verdict.signal == job->interrupted;
+    return error < 0 || is_consequence(status_of(&job->ranks[error]));
 }
 
 static bool all_ended_well(const struct cli_job *job)

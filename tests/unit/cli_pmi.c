@@ -214,6 +214,19 @@ static void test_no_reader(void **state)
     end();
 }
 
+/* A rank that ends between its question and the answer has done no wrong. */
+static void test_gone_before_the_answer(void **state)
+{
+    static const char line[] = "cmd=init pmi_version=1 pmi_subversion=1\n";
+    (void)state;
+    begin(2);
+    assert_int_equal(send(fds[0], line, strlen(line), MSG_NOSIGNAL), (ssize_t)strlen(line));
+    hang_up(0);
+    assert_int_equal(cli_pmi_fd(pmi, 0), -1);
+    assert_null(cli_pmi_fault(pmi, 0));
+    end();
+}
+
 static void test_deserters(void **state)
 {
     (void)state;
@@ -291,7 +304,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_mpich_asks), cmocka_unit_test(test_pieces_of_lines), cmocka_unit_test(test_the_store), cmocka_unit_test(test_room),
-        cmocka_unit_test(test_malformed),       cmocka_unit_test(test_endless_line),    cmocka_unit_test(test_no_reader), cmocka_unit_test(test_deserters),
+        cmocka_unit_test(test_malformed),       cmocka_unit_test(test_endless_line),    cmocka_unit_test(test_no_reader),
+        cmocka_unit_test(test_gone_before_the_answer), cmocka_unit_test(test_deserters),
         cmocka_unit_test(test_abort),           cmocka_unit_test(test_not_here),        cmocka_unit_test(test_noise),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
