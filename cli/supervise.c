@@ -203,7 +203,7 @@ static void look_at_launcher(struct cli_job *job)
  * look before any library's start. The kernel's struct begins with the handler. Sanitizers are not there yet either.
  */
 static uintptr_t hangup_handler[16];
-__attribute__((no_sanitize_address, no_sanitize_undefined, no_sanitize_thread)) static void look_at_hangups(void)
+__attribute__((no_sanitize("address", "undefined", "thread"))) static void look_at_hangups(void)
 {
     syscall(SYS_rt_sigaction, SIGHUP, NULL, hangup_handler, (size_t)8); /* bytes of the kernel's signal set */
 }
