@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 /**
- * Set the variables by which OpenMP's threads spin for 50 microseconds before they sleep, for libraries that are not loaded yet.
+ * Set the variables by which OpenMP's threads spin for 100 microseconds before they sleep, for libraries that are not loaded yet.
  * false: the user has said how threads wait (OMP_WAIT_POLICY, GOMP_SPINCOUNT or KMP_BLOCKTIME), and nothing was set.
  */
 bool cli_set_spin(void);
