@@ -80,13 +80,37 @@ static yoke_status share_options(struct cli_context *context, yoke_status status
     return status;
 }
 
+static bool is_starting_mpi;
+
+/*
+ * MPICH ends the process itself when it cannot start, with a part of its own error number as the exit code. It has printed its error then.
+ * In a job the agent sees that end and names the rank; a process alone says so here.
+ */
+static void say_that_mpi_failed(void)
+{
+    if (!is_starting_mpi) return;
+    cli_error("MPI could not be started; MPICH's own error is printed above. Variables whose names begin with UCX_ or MPIR_CVAR_ "
+              "choose how MPICH sends: unset those that you have set");
+    fflush(NULL);
+    _exit(yoke_status_exit_code(YOKE_EBACKEND));
+}
+
+static yoke_status start_mpi(MPI_Comm *world_out)
+{
+    if (getenv("PMI_RANK") || atexit(say_that_mpi_failed)) return yoke_mpi_start(world_out);
+    is_starting_mpi = true;
+    const yoke_status status = yoke_mpi_start(world_out);
+    is_starting_mpi = false;
+    return status;
+}
+
 yoke_status cli_job_start(uint32_t verb, int argc, char **argv, struct cli_context *context_out,
                           struct cli_options **options_out, bool *heard_out)
 {
     MPI_Comm world;
     /* Under yoke run each says it in its record, of which one is shown: any of them may be the first to leave. */
     *heard_out = number("PMI_RANK") > 0 && !getenv("YOKE_SUPERVISOR");
-    YOKE_TRY(yoke_mpi_start(&world));
+    YOKE_TRY(start_mpi(&world));
     *heard_out = false;
     PMPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
     struct cli_context context = { .size = 1 };
