@@ -266,7 +266,7 @@ static void build_openmpi(void)
         return;
     }
     if (system("mpicc.openmpi -std=c11 -O2 -D_GNU_SOURCE -I" SOURCES "/include -I" SOURCES " -o bench/openmpi_collectives " SOURCES
-               "/bench/openmpi_collectives.c " SOURCES "/cli/bench_data.c " SOURCES "/cli/bench_mpi.c .libs/libyoke.so -Wl,-rpath," BUILD "/.libs -lm 1>&2"))
+               "/bench/openmpi_collectives.c " SOURCES "/cli/bench/collectives_data.c " SOURCES "/cli/bench/collectives_mpi.c .libs/libyoke.so -Wl,-rpath," BUILD "/.libs -lm 1>&2"))
         yokei_text(no_openmpi, sizeof no_openmpi, "no column of Open MPI: bench/openmpi_collectives.c does not compile here");
     /* It refuses to start ranks for root otherwise. */
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);

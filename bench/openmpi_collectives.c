@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/bench_collectives.h"
+#include "cli/bench/collectives.h"
 #include "core/base/base.h"
 
 struct bench {

@@ -4,7 +4,7 @@
 #define BENCH_TRAIN_H
 
 #include "core/base/base.h"
-#include "train/loop.h"
+#include "train/run/loop.h"
 
 enum { BENCH_MOST_ROUNDS = 99 };
 

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 #include <yoke/base.h>
-#include "cli/options.h"
+#include "cli/options/options.h"
 
 /** What a verb is given. */
 struct cli_context {

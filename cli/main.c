@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "cli/job.h"
+#include "cli/launch/job.h"
 #include "cli/threads.h"
 #include "core/base/base.h"
 

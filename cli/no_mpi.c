@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* In place of job.c and of the verbs that need libyoke-comm or libyoke-train, in a command that was built without MPI. */
 #include "cli/cli.h"
-#include "cli/job.h"
+#include "cli/launch/job.h"
 
 const bool cli_has_mpi = false;
 

@@ -7,6 +7,8 @@
 #include "core/base/base.h"
 #include "parallel/schedule.h"
 
+const char *const yokei_recompute_words[] = { "none", "attention", "full", NULL };
+
 static const struct {
     const char *name;
     bool numbered;

@@ -61,6 +61,9 @@ enum yokei_pipeline_kind { YOKEI_PIPELINES(YOKEI_PIPELINE_KIND) YOKEI_N_PIPELINE
 #undef YOKEI_PIPELINE_KIND
 extern const char *const yokei_pipeline_names[YOKEI_N_PIPELINES + 1]; /* ended by NULL */
 
+/** The words that say what of a stage is recomputed (config.recompute of yoke/train.h); the list ends with NULL. */
+extern const char *const yokei_recompute_words[];
+
 /** A pipeline's shape. Chunk c of stage s is virtual stage c * n_stages + s; these are in the order of the model's layers. */
 struct yokei_pipeline {
     enum yokei_pipeline_kind kind;

@@ -1,26 +1,62 @@
 # libyoke-train: layers, models, data, optimizer, checkpoints, loop.
 lib_LTLIBRARIES += libyoke-train.la
 pkgconfig_DATA += train/libyoke-train.pc
+# what models are made of
 libyoke_train_la_SOURCES += \
-	train/layers/layers.h train/layers/tensor.c train/layers/linear.c train/layers/half.c train/layers/embedding.c train/layers/attention.c train/layers/mlp.c \
-	train/layers/norm.c train/layers/head.c train/models/model.h train/models/model.c train/models/gpt2.c \
-	train/trainer.h train/trainer.c train/plan.c train/memory.h train/memory.c train/remedy.c train/forecast.h train/forecast.c train/step.c train/zero.c train/weights.c train/ranks.c train/tied.c train/loss_scale.c \
-	train/loop.h train/loop.c train/rate.c train/place.c train/measure.c train/balance.c train/report.c train/finish.c train/weights_file.c train/zero_run.c \
-	train/checkpoint/checkpoint.h train/checkpoint/manifest.h train/checkpoint/manifest.c train/checkpoint/claim.c train/checkpoint/folder.c \
-	train/checkpoint/shards.h train/checkpoint/save.c train/checkpoint/open.c train/checkpoint/convert.c train/checkpoint/compare.c \
-	train/checkpoint/layout.h train/checkpoint/layout.c train/checkpoint/run.c \
-	train/parity/gates.h train/parity/parity.h train/parity/inside.h train/parity/layout.c train/parity/reference.c train/parity/judge.c train/parity/run.c
-# what a run shows of itself
-libyoke_train_la_SOURCES += train/timing.c train/visible.c train/peak.h train/peak.c train/trace.h train/trace.c train/trace_costs.c train/trace_json.c
-# tokens and text
-libyoke_train_la_SOURCES += train/encode.c train/sample.h train/sample.c train/model_folder.h train/model_folder.c train/companions.h train/companions.c
-libyoke_train_la_SOURCES += train/layers/vocabulary.c train/layers/llama_half.c train/layers/llama_attention.c train/layers/llama_mlp.c \
-	train/layers/rmsnorm.c train/models/llama.c
+	train/layers/embedding.c train/layers/gpt2_attention.c train/layers/gpt2_block.c train/layers/gpt2_mlp.c \
+	train/layers/head.c train/layers/layers.h train/layers/linear.c train/layers/llama_attention.c \
+	train/layers/llama_block.c train/layers/llama_mlp.c train/layers/norm.c train/layers/rmsnorm.c \
+	train/layers/tensor.c train/layers/vocabulary.c
+# GPT-2, Llama
+libyoke_train_la_SOURCES += \
+	train/models/gpt2.c train/models/llama.c train/models/model.c train/models/model.h
+# the public object: a plan, ranks, a step, what replicas divide, memory
+libyoke_train_la_SOURCES += \
+	train/trainer/loss_scale.c train/trainer/memory.c train/trainer/memory.h train/trainer/plan.c \
+	train/trainer/ranks.c train/trainer/remedy.c train/trainer/replicas.c train/trainer/step.c \
+	train/trainer/tied.c train/trainer/timing.c train/trainer/trainer.c train/trainer/trainer.h \
+	train/trainer/weights.c
+# what the command does with a trainer: data, places, shares, steps, checkpoints, validation and a sample
+libyoke_train_la_SOURCES += \
+	train/run/balance.c train/run/checkpoints.c train/run/corpus.c train/run/evaluate.c train/run/forecast.c \
+	train/run/forecast.h train/run/loop.c train/run/loop.h train/run/measure.c train/run/metrics.c \
+	train/run/metrics.h train/run/optimizer_shards.c train/run/peak.c train/run/peak.h train/run/place.c \
+	train/run/rate.c train/run/report.c train/run/sample.c train/run/sample.h train/run/telemetry.c
+# when the instructions of some steps ran, on all ranks
+libyoke_train_la_SOURCES += \
+	train/timeline/costs.c train/timeline/json.c train/timeline/timeline.c train/timeline/timeline.h
+# tokens and tokenizers, and the yardstick for text
+libyoke_train_la_SOURCES += \
+	train/text/baseline.c train/text/baseline.h train/text/bpe.c train/text/bpe.h train/text/bpe_bytes.c \
+	train/text/bpe_inside.h train/text/bpe_json.c train/text/bpe_regex.c train/text/bpe_split.c \
+	train/text/text.c train/text/text.h train/text/tokens.c train/text/tokens.h
+# formats: JSON, plan.json, safetensors, models of Hugging Face
+libyoke_train_la_SOURCES += \
+	train/files/companions.c train/files/companions.h train/files/gpt2_files.c train/files/gpt2_files.h \
+	train/files/gpt2_schema.h train/files/json.c train/files/json.h train/files/json_write.c \
+	train/files/llama_files.c train/files/llama_files.h train/files/map.c train/files/map.h \
+	train/files/model_files.c train/files/model_files.h train/files/plan.c train/files/plan.h \
+	train/files/problems.c train/files/problems.h train/files/safetensors.c train/files/safetensors.h \
+	train/files/safetensors_header.c train/files/safetensors_header.h train/files/safetensors_write.c
+# checkpoints: docs/CHECKPOINTS.md
+libyoke_train_la_SOURCES += \
+	train/checkpoint/checkpoint.h train/checkpoint/claim.c train/checkpoint/compare.c \
+	train/checkpoint/dealing.c train/checkpoint/dealing.h train/checkpoint/folder.c train/checkpoint/manifest.c \
+	train/checkpoint/manifest.h train/checkpoint/open.c train/checkpoint/save.c train/checkpoint/shards.h
+# models from and for other programs
+libyoke_train_la_SOURCES += \
+	train/exchange/companions.c train/exchange/companions.h train/exchange/convert.c train/exchange/convert.h \
+	train/exchange/model_folder.c train/exchange/model_folder.h train/exchange/weights_file.c \
+	train/exchange/weights_file.h
+# the same numbers in every layout
+libyoke_train_la_SOURCES += \
+	train/parity/gates.h train/parity/inside.h train/parity/judge.c train/parity/layout.c train/parity/parity.h \
+	train/parity/reference.c train/parity/run.c
 libyoke_train_la_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS) $(PCRE2_CFLAGS)
 libyoke_train_la_LIBADD = libyoke-comm.la libyoke.la $(JANSSON_LIBS) $(XXHASH_LIBS) $(PCRE2_LIBS)
 libyoke_train_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -Wl,--version-script=train/libyoke-train.map
 libyoke_train_la_DEPENDENCIES = libyoke-comm.la libyoke.la train/libyoke-train.map
-include train/data/local.mk
+include train/files/local.mk
 
 # Tests of training that need neither MPI nor another process.
 train_unit_programs = tests/unit/train_state tests/unit/train_layers tests/unit/train_program tests/unit/train_loop tests/unit/train_mesh tests/unit/train_memory tests/unit/train_schedule \

@@ -5,7 +5,7 @@
  * difference is the right one, its command repeats it, and the JSON says it all.
  */
 #include "backends/gpu/driver.h"
-#include "cli/verify.h"
+#include "cli/devices/verify.h"
 #include "core/backend.h"
 #include "core/base/base.h"
 

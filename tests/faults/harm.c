@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/shared_memory.h"
+#include "cli/launch/shared_memory.h"
 
 #define MAX_RANKS 8
 #define LIMIT_SECONDS 40.0 /* far above what is promised: a loaded machine is no failure, a hang is */

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include "core/base/base.h"
 #include "tests/golden/gates.h"
-#include "train/data/safetensors.h"
-#include "train/loop.h"
+#include "train/files/safetensors.h"
+#include "train/run/loop.h"
 
 enum { L = 2, C = 64, H = 4, T = 64, V = 256, B = 2 };
 enum family { GPT2, LLAMA, N_FAMILIES };

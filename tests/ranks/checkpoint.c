@@ -8,7 +8,7 @@
 #include <ftw.h>
 #include <math.h>
 #include <sys/stat.h>
-#include "train/checkpoint/layout.h"
+#include "train/checkpoint/dealing.h"
 
 enum { BATCH = 4, T = 32, SEED = 5, MOST_RANKS = 4 };
 

@@ -9,7 +9,7 @@
 #include "tests/ranks/ranks.h"
 
 #include <math.h>
-#include "train/memory.h"
+#include "train/trainer/memory.h"
 
 struct job {
     int64_t blocks, channels, heads, words, sequence, batch, micro, pp, tp, precision, recompute, steps;

@@ -6,7 +6,7 @@
  * that what is dropped differs by layout (models_planted), and a K/V head that several ranks hold, whose gradient is not summed over them
  * (models_planted_heads).
  */
-#include "train/data/model_files.h"
+#include "train/files/model_files.h"
 
 static int family;
 static yoke_status choose(struct yokei_model_config *out);
@@ -50,7 +50,7 @@ int main(void)
 }
 #elif defined PLANT_HEADS
 #include <dlfcn.h>
-#include "train/trainer.h"
+#include "train/trainer/trainer.h"
 
 /* Of what all tensor ranks hold: K and V of groups of heads that are split between them are left out. */
 yoke_status yokei_zero_sum(yoke_trainer *t, int parameter, yoke_comm *comm, yoke_stream *stream)

@@ -8,8 +8,8 @@
 #include <yoke/device.h>
 
 #include "core/base/base.h"
-#include "train/loop.h"
-#include "train/trainer.h"
+#include "train/run/loop.h"
+#include "train/trainer/trainer.h"
 
 enum { MOST = 8 };
 

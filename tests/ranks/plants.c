@@ -12,7 +12,7 @@
 #include "core/base/base.h"
 #include "tests/ranks/plants.h"
 #include "train/layers/layers.h"
-#include "train/trainer.h"
+#include "train/trainer/trainer.h"
 
 static enum plant chosen = N_PLANTS;
 

@@ -13,7 +13,7 @@
 #include "parallel/parameters.h"
 #include "tests/golden/gates.h"
 #include "train/layers/layers.h"
-#include "train/trainer.h"
+#include "train/trainer/trainer.h"
 
 enum { B = 2, T = 13, N = B * T, SEED = 20250117, MOST_LAYERS = 16 };
 

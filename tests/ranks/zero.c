@@ -8,7 +8,7 @@
 #include "tests/ranks/ranks.h"
 
 #include <math.h>
-#include "train/trainer.h"
+#include "train/trainer/trainer.h"
 
 enum { BATCH = 6, T = 16, SEED = 3, MOST_RANKS = 6, STEPS = 3, N_KINDS = 4 };
 /* Odd sizes: parameters end anywhere within a unit of the slices. */

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "cli/bench_collectives.h"
+#include "cli/bench/collectives.h"
 #include "core/base/base.h"
 
 enum { RANKS = 4, BYTES = 100000, ROOM = BYTES + RANKS * 8 + BENCH_GUARD };

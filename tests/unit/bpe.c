@@ -10,8 +10,8 @@
 #include <time.h>
 
 #include "core/base/base.h"
-#include "train/data/bpe_inside.h"
-#include "train/data/json.h"
+#include "train/text/bpe_inside.h"
+#include "train/files/json.h"
 
 static json_t *expected, *gpt2, *llama3;
 

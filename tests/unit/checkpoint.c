@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include "core/base/base.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/exchange/convert.h"
 #include "train/checkpoint/shards.h"
 
 enum { MOST = 64 };
@@ -422,8 +423,8 @@ static void compared_and_converted(void **state)
     assert_non_null(strstr(text, "data_next_sample: 4, 8"));
     yokei_checkpoint_close(y);
     snprintf(out, sizeof out, "%s", in_folder("converted"));
-    assert_ok(yokei_checkpoint_convert(a, out, YOKE_BF16, true));
-    assert_fails(YOKE_EINVAL, "is there already", yokei_checkpoint_convert(a, out, YOKE_BF16, true));
+    assert_ok(yokei_model_convert(a, out, YOKE_BF16, true));
+    assert_fails(YOKE_EINVAL, "is there already", yokei_model_convert(a, out, YOKE_BF16, true));
     assert_ok(yokei_gpt2_config_read(out, &model));
     assert_memory_equal(&model, &tiny, sizeof model);
     assert_ok(yokei_safetensors_open(out, 0, &file));
@@ -435,7 +436,7 @@ static void compared_and_converted(void **state)
     for (int i = 0; i < 100; i++)
         assert_true(have[i] == yokei_bf16_to_f32(yokei_f32_to_bf16(value_of(t->name, YOKE_TENSOR_WEIGHT, 50 + i, 1))));
     yokei_safetensors_close(file);
-    assert_ok(yokei_checkpoint_convert(out, in_folder("again"), YOKE_F32, false)); /* and from there on */
+    assert_ok(yokei_model_convert(out, in_folder("again"), YOKE_F32, false)); /* and from there on */
     yokei_checkpoint_close(x);
 }
 
@@ -459,10 +460,10 @@ static void too_large_for_f16(void **state)
     assert_ok(yokei_safetensors_save(path, t, (size_t)yokei_gpt2_n_tensors(&tiny), NULL, 0));
     snprintf(path, sizeof path, "%s/config.json", dir);
     assert_ok(yokei_gpt2_config_write(path, &tiny));
-    assert_fails(YOKE_EDATA, "element 5 of tensor wte.weight is 70000", yokei_checkpoint_convert(dir, in_folder("f16"), YOKE_F16, true));
+    assert_fails(YOKE_EDATA, "element 5 of tensor wte.weight is 70000", yokei_model_convert(dir, in_folder("f16"), YOKE_F16, true));
     assert_int_not_equal(access(in_folder("f16"), F_OK), 0);
     assert_int_not_equal(access(in_folder("f16.tmp"), F_OK), 0);
-    assert_ok(yokei_checkpoint_convert(dir, in_folder("bf16"), YOKE_BF16, true));
+    assert_ok(yokei_model_convert(dir, in_folder("bf16"), YOKE_BF16, true));
 }
 
 /* What a process that was killed left of a folder is taken over; a living one's is left alone, and so is anybody else's. */
@@ -487,18 +488,18 @@ static void folders_are_claimed(void **state)
     }
     assert_int_equal(read(ready[0], &byte, 1), 1);
     assert_true(yokei_folder_is_held(temporary));
-    assert_fails(YOKE_EIO, "another process is writing it now", yokei_checkpoint_convert(dir, out, YOKE_F32, true));
+    assert_fails(YOKE_EIO, "another process is writing it now", yokei_model_convert(dir, out, YOKE_F32, true));
     assert_int_equal(access(in_folder("claimed-out.tmp/half"), F_OK), 0);
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, &code, 0), pid);
     assert_false(yokei_folder_is_held(temporary));
-    assert_ok(yokei_checkpoint_convert(dir, out, YOKE_F32, true));
+    assert_ok(yokei_model_convert(dir, out, YOKE_F32, true));
     assert_int_not_equal(access(temporary, F_OK), 0);
     assert_int_not_equal(access(in_folder("claimed-out/half"), F_OK), 0);
     assert_int_not_equal(access(in_folder("claimed-out/.yoke-lock"), F_OK), 0);
     assert_int_equal(access(in_folder("claimed-out/model.safetensors"), F_OK), 0);
     assert_ok(yokei_make_folder(in_folder("claimed-out2.tmp/mine")));
-    assert_fails(YOKE_EIO, "is in the way", yokei_checkpoint_convert(dir, in_folder("claimed-out2"), YOKE_F32, true));
+    assert_fails(YOKE_EIO, "is in the way", yokei_model_convert(dir, in_folder("claimed-out2"), YOKE_F32, true));
     assert_int_equal(access(in_folder("claimed-out2.tmp/mine"), F_OK), 0);
     /* Two jobs that save into one folder: the second is told so, and the first keeps what it has written. */
     assert_ok(yokei_folder_claim(in_folder("claimed/step-0000002.tmp"), &lock));

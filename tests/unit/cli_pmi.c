@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The launcher's word with the ranks (cli/pmi.c): what MPICH asks, and what nobody should. */
+/* The launcher's word with the ranks (cli/launch/pmi.c): what MPICH asks, and what nobody should. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "cli/pmi.h"
+#include "cli/launch/pmi.h"
 #include "tests/unit/test.h"
 
 #define MOST 4

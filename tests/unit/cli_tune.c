@@ -2,7 +2,7 @@
 /* yoke tune: a variant that is wrong is refused however fast it is, the faster of the right ones is chosen; classes and lines. */
 #include "tests/unit/test.h"
 
-#include "cli/tune.h"
+#include "cli/tune/tune.h"
 #include "core/base/base.h"
 #include "core/tune.h"
 #include <math.h>

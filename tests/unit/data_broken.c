@@ -5,9 +5,9 @@
  */
 #include "tests/unit/data_test.h"
 
-#include "train/data/gpt2_files.h"
-#include "train/data/plan.h"
-#include "train/data/tokens.h"
+#include "train/files/gpt2_files.h"
+#include "train/files/plan.h"
+#include "train/text/tokens.h"
 
 enum kind { SAFETENSORS, TOKENS, CONFIG, PLAN, INDEX };
 

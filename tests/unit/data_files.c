@@ -5,9 +5,9 @@
 #include <jansson.h>
 #include <math.h>
 
-#include "train/data/gpt2_files.h"
-#include "train/data/metrics.h"
-#include "train/data/plan.h"
+#include "train/files/gpt2_files.h"
+#include "train/run/metrics.h"
+#include "train/files/plan.h"
 
 static const struct yoke_gpt2_config tiny = { sizeof tiny, 2, 2, 8, 16, 32, 1e-5, 0.02 };
 

@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 
 #include "core/base/base.h"
-#include "train/data/bpe.h"
-#include "train/data/model_files.h"
+#include "train/text/bpe.h"
+#include "train/files/model_files.h"
 
 #define MISTRAL "\"hidden_size\": 4096, \"num_hidden_layers\": 32, \"num_attention_heads\": 32, \"num_key_value_heads\": 8, \"intermediate_size\": 14336," \
                 "\"vocab_size\": 32000, \"max_position_embeddings\": 32768"

@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 #include "core/base/base.h"
-#include "train/data/model_files.h"
-#include "train/data/plan.h"
+#include "train/files/model_files.h"
+#include "train/files/plan.h"
 
 static const struct yoke_llama_config tiny = { sizeof tiny, 8, 12, 2, 4, 2, 0, 32, 16, 1e-5, 500000, 0.02, false, 0 };
 

@@ -7,10 +7,10 @@
 #include "tests/unit/data_test.h"
 
 #include "train/checkpoint/manifest.h"
-#include "train/data/bpe.h"
-#include "train/data/gpt2_files.h"
-#include "train/data/plan.h"
-#include "train/data/tokens.h"
+#include "train/text/bpe.h"
+#include "train/files/gpt2_files.h"
+#include "train/files/plan.h"
+#include "train/text/tokens.h"
 
 enum { MAX_BYTES = 32768 };
 static uint64_t seed = 20240520;

@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 #include <signal.h>
 
-#include "train/data/safetensors.h"
+#include "train/files/safetensors.h"
 
 static const float floats[6] = { 1, -2, 0.5f, 3e38f, -0.0f, 1e-40f };
 static const uint16_t halves[3] = { 0x3f80, 0x7fc1, 0x0001 };

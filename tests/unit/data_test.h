@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of train/data share: files with given bytes in a folder of their own. */
+/* What the tests of train/files and train/text share: files with given bytes in a folder of their own. */
 #ifndef TESTS_UNIT_DATA_TEST_H
 #define TESTS_UNIT_DATA_TEST_H
 

@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-#include "train/data/baseline.h"
-#include "train/data/text.h"
+#include "train/text/baseline.h"
+#include "train/text/text.h"
 
 static const uint64_t SEED = 11;
 

@@ -2,7 +2,7 @@
 /* Token files: formats, parts, and an order of samples that every layout shares. */
 #include "tests/unit/data_test.h"
 
-#include "train/data/tokens.h"
+#include "train/text/tokens.h"
 
 enum { N_TEXT = 1000 };
 

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 
 #include "core/base/base.h"
-#include "train/data/plan.h"
+#include "train/files/plan.h"
 
 /* What was measured or predicted; the plan of a run that did not measure does without. */
 static const char *const informative[] = { "predicted_seconds", "measured_seconds", "predicted_step_seconds", "measured_step_seconds", "memory" };

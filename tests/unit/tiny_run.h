@@ -4,7 +4,7 @@
 #define TESTS_UNIT_TINY_RUN_H
 
 #include "tests/unit/folder.h"
-#include "train/loop.h"
+#include "train/run/loop.h"
 
 static char text_path[600];
 static const struct yoke_gpt2_config tiny = { sizeof tiny, 1, 2, 16, 16, 256, 1e-5, 0.02 };

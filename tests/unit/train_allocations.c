@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include "core/base/base.h"
-#include "train/loop.h"
+#include "train/run/loop.h"
 
 enum { WARM_UP = 2, COUNTED = 3, BATCH = 6, T = 16, SMALL = 1024 };
 static atomic_int counted; /* of Yoke's, and what is not small */

@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include "core/base/base.h"
 #include "parallel/balance.h"
-#include "train/data/safetensors.h"
-#include "train/trainer.h"
+#include "train/files/safetensors.h"
+#include "train/trainer/trainer.h"
 
 static struct yokei_training training_of(yoke_device *device) { return tiny_training(device, 6); }
 

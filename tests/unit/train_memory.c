@@ -11,7 +11,7 @@
 
 #include "core/base/base.h"
 #include "parallel/simulate.h"
-#include "train/forecast.h"
+#include "train/run/forecast.h"
 
 /* ---- Korthikanti et al. 2022, "Reducing Activation Recomputation in Large Transformer Models", arXiv:2205.05198 ---- */
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include "core/backend.h"
 #include "core/base/base.h"
-#include "train/trainer.h"
+#include "train/trainer/trainer.h"
 
 enum { SEED = 7, BATCH = 4, T = 8, VOCABULARY = 23 };
 static const struct yoke_gpt2_config tiny = { sizeof tiny, 2, 2, 16, T, VOCABULARY, 1e-5, 0.1 };

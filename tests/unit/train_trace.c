@@ -4,8 +4,8 @@
 #include "tests/unit/trace_check.h"
 
 #include "core/base/base.h"
-#include "train/peak.h"
-#include "train/trainer.h"
+#include "train/run/peak.h"
+#include "train/trainer/trainer.h"
 
 #include <sys/resource.h>
 

@@ -10,9 +10,9 @@
 #define TRAIN_CHECKPOINT_CHECKPOINT_H
 
 #include "train/checkpoint/manifest.h"
-#include "train/companions.h"
-#include "train/data/problems.h"
-#include "train/data/safetensors_header.h"
+#include "train/files/companions.h"
+#include "train/files/problems.h"
+#include "train/files/safetensors_header.h"
 
 /* ---- folder.c: the checkpoints of a folder ---- */
 
@@ -116,16 +116,6 @@ void yokei_checkpoint_close(struct yokei_checkpoint *c);
 const struct yokei_tensor *yokei_checkpoint_tensor(const struct yokei_checkpoint *c, const char *name, enum yoke_tensor_kind kind);
 /** Elements [first, first + n) of a tensor, converted as by yokei_tensor_copy. */
 yoke_status yokei_tensor_piece(const struct yokei_tensor *tensor, int64_t first, int64_t n, yoke_dtype dtype, void *out);
-
-/* ---- convert.c ---- */
-
-/**
- * The weights of a checkpoint, or of any folder or file of safetensors beside a config.json, as a folder `out` for Hugging Face's readers:
- * model.safetensors, or as many shards as the source has and an index; config.json, with all that the source's says; generation_config.json and the
- * tokenizer with its files as the source has them. `out` must not exist; it is there whole or
- * not at all. Errors: YOKE_EDATA (the source; or finite numbers that `dtype` cannot hold), YOKE_EINVAL (`out` exists), YOKE_EIO, YOKE_ENOMEM.
- */
-yoke_status yokei_checkpoint_convert(const char *path, const char *out, yoke_dtype dtype, bool single_file);
 
 /* ---- compare.c ---- */
 

@@ -7,7 +7,7 @@
 #define TRAIN_CHECKPOINT_MANIFEST_H
 
 #include <yoke/train.h>
-#include "train/data/plan.h"
+#include "train/files/plan.h"
 
 #define YOKEI_MANIFEST_NAME "checkpoint.json"
 #define YOKEI_MANIFEST_FORMAT "yoke-checkpoint"

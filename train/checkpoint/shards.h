@@ -6,7 +6,7 @@
 #include <endian.h>
 #include <string.h>
 
-#include "train/data/safetensors_header.h"
+#include "train/files/safetensors_header.h"
 
 /** Bytes of a file's header with the 8 before it; 0: they do not fit into the file. */
 static inline size_t yokei_shard_header_bytes(const struct yokei_map *map)

@@ -124,7 +124,7 @@ yoke_status yokei_project_backward_input(const struct yoke_layer_call *call, con
 yoke_status yokei_project_backward_weight(const struct yoke_layer_call *call, const struct yokei_projection *l, const void *x, const void *dy,
                                           int index, void *dweight);
 
-/* ---- llama_half.c: half of a Llama block, y = x + out(body(in(norm(x)))), without biases; the body is the layer's own ---- */
+/* ---- llama_block.c: half of a Llama block, y = x + out(body(in(norm(x)))), without biases; the body is the layer's own ---- */
 enum { YOKEI_LLAMA_MOST_IN = 3 };
 struct yokei_llama_in {
     const char *name;          /* of its weight, without ".weight" */
@@ -162,7 +162,7 @@ yoke_status yokei_llama_backward_leave(const struct yoke_layer_call *call, const
 yoke_status yokei_llama_backward_enter(const struct yoke_layer_call *call, const struct yokei_llama_half *half);
 yoke_status yokei_llama_backward_weight(const struct yoke_layer_call *call, const struct yokei_llama_half *half);
 
-/* ---- half.c: half of a GPT-2 block, y = x + out(body(in(norm(x)))); the body is the layer's own ---- */
+/* ---- gpt2_block.c: half of a GPT-2 block, y = x + out(body(in(norm(x)))); the body is the layer's own ---- */
 enum {
     YOKEI_HALF_GAMMA, YOKEI_HALF_BETA, YOKEI_HALF_IN_WEIGHT, YOKEI_HALF_IN_BIAS, YOKEI_HALF_OUT_WEIGHT, YOKEI_HALF_OUT_BIAS
 };

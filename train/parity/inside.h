@@ -4,7 +4,7 @@
 #define TRAIN_PARITY_INSIDE_H
 
 #include "train/parity/parity.h"
-#include "train/trainer.h"
+#include "train/trainer/trainer.h"
 
 enum { YOKEI_PARITY_CHECKS = 3 };
 extern const int yokei_parity_checks[YOKEI_PARITY_CHECKS]; /* steps at which gradients are compared */

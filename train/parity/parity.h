@@ -10,7 +10,7 @@
 #define TRAIN_PARITY_PARITY_H
 
 #include <yoke/train.h>
-#include "train/data/model_files.h"
+#include "train/files/model_files.h"
 
 enum { YOKEI_PARITY_MOST = 64, YOKEI_PARITY_STEPS = 20, YOKEI_PARITY_TEXT = 256 };
 

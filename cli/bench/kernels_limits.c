@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The limits that ops of a device are measured against. A device in the host's own memory is this CPU: its vector units
+ * without loads and stores, and triads of all threads over as many bytes as the op moves (so that small ones stay in the
+ * caches, as the op's may), with ordinary stores or around the caches, whichever is faster. Elsewhere: the best product of
+ * several sizes, and copies inside the device.
+ */
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/bench/gemm.h"
+#include "cli/bench/kernels.h"
+#include "cli/devices/info.h"
+#include "cli/bench/triad.h"
+#include "core/base/base.h"
+
+static yoke_status measure_flops(struct bench_peaks *p, const bool dtypes[YOKE_N_DTYPES])
+{
+    for (int d = 0; d < YOKE_N_DTYPES; d++) {
+        int size = 0;
+        if (!dtypes[d]) continue;
+        if (p->on_cpu) p->flops[d] = cli_peak((yoke_dtype)d, p->threads);
+        if (p->flops[d] > 0) continue;
+        const yoke_status status = cli_best_product(p->device, p->stream, (yoke_dtype)d, &p->flops[d], &size);
+        if (status && status != YOKE_EUNSUPPORTED) return status;
+    }
+    return YOKE_OK;
+}
+
+/* Beyond the last-level cache. */
+static size_t enough_bytes(void)
+{
+    struct yokei_topology t = { .l3_bytes = 0 };
+    if (yokei_topology(&t)) t.l3_bytes = 0;
+    return (size_t)YOKE_MAX(UINT64_C(64) << 20, YOKE_MIN(4 * t.l3_bytes, UINT64_C(1) << 30));
+}
+
+yoke_status bench_peaks_open(yoke_device *device, yoke_stream *stream, int threads, const bool dtypes[YOKE_N_DTYPES], struct bench_peaks *out)
+{
+    *out = (struct bench_peaks){ .device = device, .stream = stream, .threads = threads, .on_cpu = yoke_device_info(device)->host_visible,
+                                 .bytes = enough_bytes() };
+    yoke_status status = YOKE_OK;
+    if (out->on_cpu) {
+        if (posix_memalign(&out->memory[0], 4096, out->bytes)) status = yoke_fail(YOKE_ENOMEM, "no memory for the triad that is the limit");
+        else memset(out->memory[0], 0x3c, out->bytes); /* not zeros, which some memory writes faster */
+    }
+    for (int i = 0; i < 2 && !status && !out->on_cpu; i++) status = yoke_alloc(device, out->bytes, &out->memory[i]);
+    if (!status) status = measure_flops(out, dtypes);
+    if (status) bench_peaks_close(out);
+    return status;
+}
+
+void bench_peaks_close(struct bench_peaks *p)
+{
+    for (int i = 0; i < 2; i++) {
+        if (p->on_cpu) free(p->memory[i]);
+        else yoke_free(p->device, p->memory[i]);
+        p->memory[i] = NULL;
+    }
+}
+
+/* a = b + 3 c with ordinary stores. */
+static void triad(float *memory, double bytes)
+{
+    const size_t n = (size_t)(bytes / 3 / sizeof(float)) / 16 * 16;
+    float *restrict a = memory;
+    const float *restrict b = memory + n, *restrict c = memory + 2 * n;
+    for (size_t i = 0; i < n; i++) a[i] = b[i] + 3 * c[i];
+}
+
+/* A thread's stretch of the memory, whole pages. */
+static size_t room_of(const struct bench_peaks *p) { return p->bytes / (size_t)p->threads / 4096 * 4096; }
+static double share_of(const struct bench_move *m) { return YOKE_MIN(m->bytes / m->peaks->threads, (double)room_of(m->peaks)); }
+
+double bench_peaks_moved(const struct bench_move *m)
+{
+    return m->peaks->on_cpu ? share_of(m) * m->peaks->threads : 2 * YOKE_MIN(m->bytes / 2, (double)m->peaks->bytes);
+}
+
+static void triads(const struct bench_move *m)
+{
+#pragma omp parallel num_threads(m->peaks->threads)
+    {
+        float *mine = (float *)((char *)m->peaks->memory[0] + (size_t)omp_get_thread_num() * room_of(m->peaks));
+        if (m->around) bench_triad(mine, share_of(m));
+        else triad(mine, share_of(m));
+    }
+}
+
+yoke_status bench_peaks_move(void *move, int n)
+{
+    const struct bench_move *m = move;
+    const struct bench_peaks *p = m->peaks;
+    for (int i = 0; i < n; i++) {
+        if (p->on_cpu) triads(m);
+        else YOKE_TRY(yoke_copy(p->stream, p->memory[0], p->memory[1], (size_t)YOKE_MIN(m->bytes / 2, (double)p->bytes)));
+    }
+    return p->on_cpu ? YOKE_OK : yoke_stream_sync(p->stream);
+}

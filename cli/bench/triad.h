@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_BENCH_TRIAD_H
+#define CLI_BENCH_TRIAD_H
+
+#include <stddef.h>
+
+/** a = b + 3 c with non-temporal stores, touching `bytes` of `memory` in all; what it stores is of no use. */
+void bench_triad(float *memory, double bytes);
+
+#endif

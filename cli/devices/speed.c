@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copy rates and matrix speeds of one device, short measurements in a child process; versions of libraries likewise. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+#include <jansson.h>
+
+#include "cli/devices/child.h"
+#include "cli/devices/info.h"
+#include "core/base/base.h"
+
+#define COPY_BYTES (64u << 20)
+#define REPEATS 5
+#define LIMIT_SECONDS 120.0   /* the first compilation of a device's kernels is part of it */
+#define ENOUGH_SECONDS 0.05   /* a product that takes so long is long enough to be measured */
+#define LARGEST 2048
+
+const yoke_dtype cli_speed_types[CLI_N_SPEED_TYPES] = { YOKE_F32, YOKE_BF16, YOKE_F16 };
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+enum copy_kind { INSIDE, TO_DEVICE, TO_HOST };
+
+static yoke_status time_copy(yoke_stream *stream, enum copy_kind kind, void *a, void *b, void *host, size_t bytes, double *rate_out)
+{
+    double seconds[REPEATS];
+    for (int i = -1; i < REPEATS; i++) { /* one to warm up */
+        uint64_t start = yokei_now_ns();
+        if (kind == INSIDE) YOKE_TRY(yoke_copy(stream, b, a, bytes));
+        if (kind == TO_DEVICE) YOKE_TRY(yoke_copy_to_device(stream, a, host, bytes));
+        if (kind == TO_HOST) YOKE_TRY(yoke_copy_to_host(stream, host, a, bytes));
+        YOKE_TRY(yoke_stream_sync(stream));
+        if (i >= 0) seconds[i] = (double)(yokei_now_ns() - start) * 1e-9;
+    }
+    qsort(seconds, REPEATS, sizeof *seconds, by_value);
+    *rate_out = (double)bytes * (kind == INSIDE ? 2 : 1) / seconds[REPEATS / 2];
+    return YOKE_OK;
+}
+
+static yoke_status measure_copies(yoke_device *device, yoke_stream *stream, struct cli_speed *out)
+{
+    void *a = NULL, *b = NULL, *host = malloc(COPY_BYTES);
+    yoke_status status = host ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "no memory for the measurement");
+    if (!status) memset(host, 1, COPY_BYTES);
+    if (!status) status = yoke_alloc(device, COPY_BYTES, &a);
+    if (!status) status = yoke_alloc(device, COPY_BYTES, &b);
+    if (!status) status = time_copy(stream, TO_DEVICE, a, b, host, COPY_BYTES, &out->to_device);
+    if (!status) status = time_copy(stream, INSIDE, a, b, host, COPY_BYTES, &out->copy);
+    if (!status) status = time_copy(stream, TO_HOST, a, b, host, COPY_BYTES, &out->to_host);
+    yoke_free(device, a);
+    yoke_free(device, b);
+    free(host);
+    return status;
+}
+
+static yoke_status time_product(yoke_stream *stream, const struct yoke_gemm_args *args, double *seconds_out)
+{
+    double seconds[REPEATS];
+    for (int i = -1; i < REPEATS; i++) { /* one to warm up: it compiles what is not compiled yet, and is never the one that counts */
+        uint64_t start = yokei_now_ns();
+        YOKE_TRY(yoke_gemm(stream, args));
+        YOKE_TRY(yoke_stream_sync(stream));
+        double s = (double)(yokei_now_ns() - start) * 1e-9;
+        if (i >= 0) seconds[i] = s;
+        if (i == 0 && s > 20 * ENOUGH_SECONDS) { /* a slow device: once is enough */
+            *seconds_out = s;
+            return YOKE_OK;
+        }
+    }
+    qsort(seconds, REPEATS, sizeof *seconds, by_value);
+    *seconds_out = seconds[REPEATS / 2];
+    return YOKE_OK;
+}
+
+/* Products of growing size until one takes long enough; the best rate. */
+yoke_status cli_best_product(yoke_device *device, yoke_stream *stream, yoke_dtype dtype, double *rate_out, int *size_out)
+{
+    size_t bytes = (size_t)LARGEST * LARGEST * yoke_dtype_bytes(dtype);
+    void *m[3] = { NULL };
+    yoke_status status = YOKE_OK;
+    for (int i = 0; i < 3 && !status; i++) {
+        status = yoke_alloc(device, bytes, &m[i]);
+        if (!status) status = yoke_fill(stream, m[i], 0x3c, bytes); /* small positive numbers in every type */
+    }
+    for (int n = 256; n <= LARGEST && !status; n *= 2) {
+        struct yoke_gemm_args args = YOKE_ARGS(gemm, .dtype = dtype, .out_dtype = dtype, .M = n, .N = n, .K = n, .batch = 1,
+                                               .a = m[0], .lda = n, .b = m[1], .ldb = n, .c = m[2], .ldc = n, .alpha = 1);
+        struct yoke_cost cost = { .size = sizeof cost };
+        double seconds = 0;
+        status = yoke_gemm_can(device, &args, &cost);
+        if (!status) status = yoke_stream_reserve(stream, cost.scratch_bytes);
+        if (!status) status = time_product(stream, &args, &seconds);
+        if (status) break;
+        double rate = 2.0 * n * n * n / seconds;
+        if (rate > *rate_out) *rate_out = rate, *size_out = n;
+        if (seconds > ENOUGH_SECONDS) break;
+    }
+    for (int i = 0; i < 3; i++) yoke_free(device, m[i]);
+    return status;
+}
+
+static void work(const void *argument, void *result)
+{
+    const char *spec = argument;
+    struct cli_speed *out = result;
+    yoke_device *device;
+    yoke_stream *stream;
+    if (yoke_device_open(spec, NULL, &device) || yoke_stream_create(device, &stream) || measure_copies(device, stream, out)) {
+        yokei_text(out->error, sizeof out->error, "%s", yoke_last_error());
+        return;
+    }
+    for (int t = 0; t < CLI_N_SPEED_TYPES; t++)
+        if (cli_best_product(device, stream, cli_speed_types[t], &out->gemm[t], &out->gemm_size[t]))
+            yokei_text(out->reason[t], sizeof out->reason[t], "%s", yoke_last_error());
+}
+
+void cli_measure_device(const char *spec, struct cli_speed *out)
+{
+    char reason[200] = "";
+    memset(out, 0, sizeof *out);
+    if (!cli_in_child(work, spec, out, sizeof *out, LIMIT_SECONDS, reason, sizeof reason))
+        yokei_text(out->error, sizeof out->error, "the measurement %s", reason);
+}
+
+/* ---- versions ---- */
+
+struct libraries {
+    int n, capacity;
+    struct cli_library list[16];
+};
+
+static void add(struct libraries *to, const char *name, const char *format, ...) YOKE_PRINTF(3, 4);
+static void add(struct libraries *to, const char *name, const char *format, ...)
+{
+    if (to->n == (int)YOKE_COUNT(to->list)) return;
+    struct cli_library *l = &to->list[to->n++];
+    va_list args;
+    yokei_text(l->name, sizeof l->name, "%s", name);
+    va_start(args, format);
+    vsnprintf(l->version, sizeof l->version, format, args);
+    va_end(args);
+}
+
+static void ask_mpich(struct libraries *to)
+{
+    int (*version)(char *, int *);
+    char reason[200], text[8192]; /* MPI_MAX_LIBRARY_VERSION_STRING */
+    int length;
+    const struct yokei_symbol symbols[] = { { "MPI_Get_library_version", &version } };
+    if (!yokei_dl_open((const char *const[]){ "libmpich.so.12", "libmpi.so.12", NULL }, symbols, 1, reason, sizeof reason)) {
+        add(to, "MPICH", "not found: %s", reason);
+        return;
+    }
+    version(text, &length);
+    const char *device = strstr(text, "MPICH Device:");
+    const char *number = strstr(text, "MPICH Version:");
+    number = number ? number + strlen("MPICH Version:") : text;
+    number += strspn(number, " \t");
+    device = device ? device + strlen("MPICH Device:") : "";
+    device += strspn(device, " \t");
+    add(to, "MPICH", "%.*s (%.*s)", (int)strcspn(number, "\n"), number, (int)strcspn(device, "\n"), device);
+}
+
+static void ask_onednn(struct libraries *to)
+{
+    struct version { int major, minor, patch; const char *hash; }; /* the head of dnnl_version_t, the same since 1.0 */
+    const struct version *(*version)(void);
+    char reason[200];
+    const struct yokei_symbol symbols[] = { { "dnnl_version", &version } };
+    if (yokei_dl_open((const char *const[]){ "libdnnl.so.2", "libdnnl.so.3", "libdnnl.so", NULL }, symbols, 1, reason, sizeof reason))
+        add(to, "oneDNN", "%d.%d.%d", version()->major, version()->minor, version()->patch);
+    else
+        add(to, "oneDNN", "not found: %s", reason);
+}
+
+static void ask_others(struct libraries *to)
+{
+    unsigned (*hwloc)(void);
+    int (*pcre2)(uint32_t what, void *where);
+    char version[64];
+    char *(*openblas)(void);
+    char reason[200];
+    if (yokei_dl_open((const char *const[]){ "libhwloc.so.15", "libhwloc.so", NULL },
+                      (const struct yokei_symbol[]){ { "hwloc_get_api_version", &hwloc } }, 1, reason, sizeof reason))
+        add(to, "hwloc", "%u.%u.%u", hwloc() >> 16, hwloc() >> 8 & 255, hwloc() & 255);
+    if (yokei_dl_open((const char *const[]){ "libOpenCL.so.1", NULL }, NULL, 0, reason, sizeof reason))
+        add(to, "OpenCL loader", "found");
+    else
+        add(to, "OpenCL loader", "not found: %s", reason);
+    if (yokei_dl_open((const char *const[]){ "libclblast.so.1", NULL }, NULL, 0, reason, sizeof reason))
+        add(to, "CLBlast", "found (used by benchmarks only)");
+    else
+        add(to, "CLBlast", "not found (used by benchmarks only)");
+    if (yokei_dl_open((const char *const[]){ "libopenblas.so.0", NULL },
+                      (const struct yokei_symbol[]){ { "openblas_get_config", &openblas } }, 1, reason, sizeof reason))
+        add(to, "OpenBLAS", "%s (used by benchmarks only)", openblas());
+    else
+        add(to, "OpenBLAS", "not found (used by benchmarks only)");
+    if (yokei_dl_open((const char *const[]){ "libpcre2-8.so.0", NULL },
+                      (const struct yokei_symbol[]){ { "pcre2_config_8", &pcre2 } }, 1, reason, sizeof reason) &&
+        pcre2(11 /* PCRE2_CONFIG_VERSION */, NULL) <= (int)sizeof version && pcre2(11, version) > 0)
+        add(to, "PCRE2", "%s", version);
+    add(to, "jansson", "%s", JANSSON_VERSION);
+    add(to, "libyaml", "%s", yaml_get_version_string());
+}
+
+static void ask_versions(const void *argument, void *result)
+{
+    (void)argument;
+    ask_mpich(result);
+    ask_onednn(result);
+    ask_others(result);
+}
+
+int cli_libraries(struct cli_library *out, int capacity)
+{
+    struct libraries *found = calloc(1, sizeof *found);
+    char reason[200];
+    int n = 0;
+    if (found && !cli_in_child(ask_versions, NULL, found, sizeof *found, 10, reason, sizeof reason))
+        add(found, "libraries", "could not be asked: %s", reason);
+    for (; found && n < found->n && n < capacity; n++) out[n] = found->list[n];
+    free(found);
+    return n;
+}

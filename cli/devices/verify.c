@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* yoke verify: every op of a device against the reference; central differences for the reference itself. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/devices/verify.h"
+#include "core/base/base.h"
+
+struct printer {
+    const struct verify *verify;
+    FILE *to;
+    bool json;
+    json_t *lines;
+    int n;
+};
+
+static void one(void *context, const struct conform_line *line)
+{
+    struct printer *p = context;
+    char text[2048];
+    if (p->json) {
+        json_t *o = verify_line_json(line);
+        if (o) json_array_append_new(p->lines, o);
+    } else if (line->verdict != CONFORM_LEFT_OUT) {
+        conform_text(line, text, sizeof text);
+        cli_progress("%s", ""); /* clears the line of progress */
+        fprintf(p->to, "%s\n", text);
+        fflush(p->to);
+    }
+    cli_progress("verify %s: %d lines, last %s %s", p->verify->spec, ++p->n, line->op, yoke_dtype_name(line->dtype));
+}
+
+/* Each line of a text behind so many spaces. */
+static void print_indented(FILE *to, const char *text)
+{
+    const char *gap = "";
+    for (const char *at = text; *at; gap = "            ") {
+        const size_t n = strcspn(at, "\n");
+        fprintf(to, "%s%.*s\n", gap, (int)n, at);
+        at += n + (at[n] == '\n');
+    }
+}
+
+/* What a porter looks at. */
+static void print_first(FILE *to, const struct verify *v)
+{
+    const struct conform_line *f = &v->first;
+    char command[512];
+    conform_command(f, command, sizeof command);
+    fprintf(to, "\nfirst difference, in the order in which a model uses the ops: %s %s%s%s on %s\n", f->op, yoke_dtype_name(f->dtype),
+            f->variant[0] ? ", variant " : "", f->variant, f->device);
+    if (f->case_number) fprintf(to, "  case      %d%s%s, seed %llu\n", f->case_number, f->worst_case[0] ? ": " : "", f->worst_case, (unsigned long long)f->seed);
+    else if (f->worst_case[0]) fprintf(to, "  case      %s, seed %llu\n", f->worst_case, (unsigned long long)f->seed);
+    if (f->has_element)
+        fprintf(to, "  element   %s[%lld,%lld,%lld] (matrix, row, column): got %.9g, wanted %.9g, bound %.3g, ratio %.4g\n", f->worst_output,
+                (long long)f->worst_index[0], (long long)f->worst_index[1], (long long)f->worst_index[2], f->got, f->wanted, f->bound, f->ratio);
+    fprintf(to, "  why       ");
+    print_indented(to, f->reason);
+    fprintf(to, "  repeat    %s\n", command);
+}
+
+static void print_summary(FILE *to, const struct verify *v)
+{
+    const struct conform_summary *s = &v->summary;
+    if (v->first.op) print_first(to, v);
+    fprintf(to, "%d passed, %d failed, %d skipped, %d cases", s->n_pass, s->n_fail, s->n_skip, s->n_cases);
+    if (s->n_left_out) fprintf(to, "; %d of a variant in one more type left out (--full runs them)", s->n_left_out);
+    fputc('\n', to);
+}
+
+static struct verify request(const struct cli_context *context, struct printer *printer)
+{
+    const struct cli_options *o = context->options;
+    struct verify v = { .spec = cli_text(o, "device"), .options = CONFORM_OPTIONS_INIT, .hang_s = cli_real(o, "hang-seconds"), .callback = one,
+                        .context = printer };
+    v.options.op = cli_text(o, "op");
+    v.options.dtype = cli_text(o, "dtype");
+    v.options.variant = cli_text(o, "variant");
+    v.options.seed = (uint64_t)cli_int(o, "seed");
+    v.options.only_case = (int)cli_int(o, "case");
+    v.options.full = cli_flag(o, "full");
+    return v;
+}
+
+/* What the sweep came to, as a status with its text. */
+static yoke_status judge(const struct verify *v)
+{
+    const struct conform_summary *s = &v->summary;
+    if (s->n_fail)
+        return yoke_fail(YOKE_ENUMERIC, "%s: %d of %d lines fail; look at %s %s%s%s first", v->spec, s->n_fail, s->n_fail + s->n_pass, v->first.op,
+                         yoke_dtype_name(v->first.dtype), v->first.variant[0] ? ", variant " : "", v->first.variant);
+    if (!s->n_pass)
+        return yoke_fail(YOKE_EUNSUPPORTED, "%s: nothing was verified: %s", v->spec,
+                         s->n_skip ? "all lines were skipped, each for the reason that it says" : "there is nothing of what was asked for on this device");
+    return YOKE_OK;
+}
+
+static yoke_status report(const struct verify *v, struct printer *p, yoke_status status)
+{
+    char error[4096];
+    yokei_text(error, sizeof error, "%s", status ? yoke_last_error() : "");
+    if (!p->json) {
+        if (!status || v->summary.n_pass + v->summary.n_fail) print_summary(p->to, v);
+        return YOKE_OK;
+    }
+    json_t *root = verify_json(v, status, error, p->lines);
+    p->lines = NULL;
+    if (!root) return yoke_fail(YOKE_ENOMEM, "yoke verify: no memory for the report");
+    const int failed = json_dumpf(root, p->to, JSON_INDENT(2));
+    fputc('\n', p->to);
+    json_decref(root);
+    return failed ? yoke_fail(YOKE_EIO, "yoke verify: cannot write the report") : YOKE_OK;
+}
+
+static yoke_status verify_to(const struct cli_context *context, FILE *to)
+{
+    struct printer printer = { .to = to, .json = cli_flag(context->options, "json"), .lines = json_array() };
+    struct verify v = request(context, &printer);
+    printer.verify = &v;
+    yoke_status status = verify_sweep(&v);
+    cli_progress("%s", "");
+    if (!status) status = judge(&v);
+    char error[4096];
+    yokei_text(error, sizeof error, "%s", status ? yoke_last_error() : "");
+    const yoke_status printed = report(&v, &printer, status);
+    json_decref(printer.lines);
+    return printed && !status ? printed : status ? yoke_fail(status, "%s", error) : YOKE_OK;
+}
+
+yoke_status cli_verify(const struct cli_context *context)
+{
+    const char *path = cli_text(context->options, "output");
+    char *text = NULL, error[4096];
+    size_t bytes = 0;
+    if (!path) return verify_to(context, stdout);
+    FILE *to = open_memstream(&text, &bytes);
+    if (!to) return yoke_fail(YOKE_ENOMEM, "yoke verify: no memory for its report");
+    yoke_status status = verify_to(context, to);
+    yokei_text(error, sizeof error, "%s", status ? yoke_last_error() : "");
+    yoke_status written = fclose(to) ? yoke_fail(YOKE_ENOMEM, "yoke verify: no memory for its report") : yokei_file_write(path, text, bytes);
+    free(text);
+    return written && !status ? written : status ? yoke_fail(status, "%s", error) : YOKE_OK;
+}

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The agent of one rank: see agent.h. */
+#include "cli/launch/agent.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/inotify.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/launch/job_dir.h"
+#include "cli/launch/shared_memory.h"
+#include "cli/threads.h"
+#include "core/base/base.h"
+
+#define TICK_MS 20
+#define BEAT_MS 500  /* between two signs of life */
+#define ECHO_MS 100  /* from a rank's end by the launcher's to the launcher's own */
+#define ORPHAN_TURNS 200 /* of 10 ms each, for what the rank had started */
+#define DYING_MS 300 /* a rank that was killed may take so long to be gone, with many threads and busy cores */
+
+int cli_agent_variable(const char *name, int otherwise)
+{
+    const char *text = getenv(name);
+    return text && *text ? atoi(text) : otherwise;
+}
+
+static void set_unless_set(const char *name, const char *value) { setenv(name, value, 0); }
+
+/* What must be in place before any library of the rank reads it. Runs in the child. */
+static void prepare_environment(const struct cli_agent *agent)
+{
+    const char *devices = getenv("YOKE_DEVICES"), *bind = getenv("YOKE_BIND");
+    /* A transfer by CMA from a dead peer aborts the process. On one host shared memory alone will do: with more transports
+     * MPI_Finalize was seen to hang, one rank in a flush and the other in the launcher's barrier. */
+    const char *local = getenv("MPI_LOCALNRANKS");
+    set_unless_set("UCX_TLS", local && atoi(local) == agent->size ? "posix,sysv,self" : "^cma");
+    /* UCX writes to stdout that a peer is gone and that messages are left: the ranks' records say it, and say it better. */
+    set_unless_set("UCX_LOG_LEVEL", "fatal");
+    set_unless_set("UCX_LOG_FILE", "stderr");
+    cli_set_spin();
+    if (devices && *devices) {
+        int n = 1;
+        for (const char *c = devices; *c; c++) n += *c == ',';
+        const char *item = devices;
+        for (int i = agent->rank % n; i > 0; i--) item = strchr(item, ',') + 1;
+        char spec[64];
+        yokei_text(spec, sizeof spec, "%.*s", (int)strcspn(item, ","), item);
+        setenv("YOKE_DEVICE", spec, 1);
+    }
+    if (!bind || strcmp(bind, "none")) {
+        int n_cores = 0;
+        char text[16];
+        if (yokei_bind(agent->local_rank, agent->local_size, &n_cores) || n_cores < 1) n_cores = 1;
+        yokei_text(text, sizeof text, "%d", n_cores);
+        set_unless_set("OMP_NUM_THREADS", text);
+        set_unless_set("POCL_MAX_PTHREAD_COUNT", text); /* PoCL ignores the binding */
+    }
+}
+
+static void become_rank(const struct cli_agent *agent, char **words, pid_t agent_pid)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    /* A group of its own, so that whatever it starts can be ended with it. */
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != agent_pid) _exit(127);
+    prepare_environment(agent);
+    if (agent->pmi_fd >= 0) fcntl(agent->pmi_fd, F_SETFD, 0);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGTTOU, SIG_IGN); /* its group is not the terminal's: with `stty tostop` what it prints would stop it */
+    int fd = open("/dev/null", O_RDONLY);
+    if (fd > 0) dup2(fd, 0), close(fd);
+    if (strchr(words[0], '/')) {
+        execv(words[0], words);
+    } else {
+        char self[4096];
+        int n = 0;
+        while (words[n]) n++;
+        char **line = calloc((size_t)n + 2, sizeof *line);
+        ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+        if (line && length > 0) {
+            self[length] = 0;
+            line[0] = self;
+            memcpy(line + 1, words, (size_t)n * sizeof *line);
+            execv(self, line);
+        }
+    }
+    char text[4200];
+    yokei_text(text, sizeof text, "%s: cannot be started: %s", words[0], strerror(errno));
+    yokei_text(agent->record->error, sizeof agent->record->error, "%s", text);
+    atomic_store(&agent->record->status, YOKE_EINVAL);
+    atomic_store(&agent->record->state, YOKEI_RANK_FAILED);
+    _exit(127);
+}
+
+static yoke_status start_rank(struct cli_agent *agent, char **words)
+{
+    pid_t self = getpid();
+    agent->pid = fork();
+    if (agent->pid < 0) return yoke_fail(YOKE_ENOMEM, "no process for the rank: %s", strerror(errno));
+    if (agent->pid == 0) become_rank(agent, words, self);
+    setpgid(agent->pid, agent->pid); /* both sides do it: whoever comes first */
+    if (agent->pmi_fd >= 0) close(agent->pmi_fd); /* so that it ends with the rank */
+    yokei_flight_set_agent(agent->record, YOKEI_AGENT_ALIVE, agent->pid, 0, 0);
+    return YOKE_OK;
+}
+
+/* Have an event of `fd` wake us; -1 is passed over. */
+static void add_to(int events, int fd)
+{
+    struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
+    if (fd >= 0) epoll_ctl(events, EPOLL_CTL_ADD, fd, &event);
+}
+
+/*
+ * Whether the launcher's process on this host was gone before the holder. Its end closes the ranks' connections to it, on
+ * which a rank that starts MPI leaves with a code, and only then ends the holder. Where it outlives the holder it is doing
+ * as a rank asked that aborted inside MPI. Epoll hands the two ends out in the order in which they came.
+ */
+static bool proxy_went_first(const struct cli_agent *agent)
+{
+    struct epoll_event event;
+    return epoll_wait(agent->launcher, &event, 1, ECHO_MS) == 1 && event.data.fd == agent->proxy;
+}
+
+/*
+ * Whether its end was our doing or the launcher's: then it is no cause. Nobody but us kills ranks when the launcher is gone, so
+ * another signal is the rank's own; but it may meet the launcher's closed pipe an instant before we do, and give up. Where yoke run
+ * is the launcher, its end closes our pipe before it closes the ranks' connections, since that was opened first.
+ */
+static bool is_echo(const struct cli_agent *agent, int signal, int code)
+{
+    struct pollfd holder = { .fd = agent->holder };
+    const bool own = agent->pmi_fd >= 0;
+    if (signal) return agent->ending || (signal == SIGPIPE && poll(&holder, 1, own ? 0 : ECHO_MS) == 1);
+    return code && (agent->orphaned || (own ? poll(&holder, 1, 0) == 1 : proxy_went_first(agent)));
+}
+
+/* Say how the rank fares, to other hosts too. */
+static void set_word(struct cli_agent *agent, enum yokei_agent_state state, int signal, int code)
+{
+    yokei_flight_set_agent(agent->record, state, agent->pid, signal, code);
+    if (agent->local_size < agent->size) yokei_flight_publish(agent->record);
+    if (agent->parent && getppid() == agent->parent) kill(agent->parent, SIGCHLD); /* so that it looks at once */
+}
+
+static void record_end(struct cli_agent *agent, int signal, int code)
+{
+    if (agent->abort_code && signal == SIGKILL) { /* by us, on its own word */
+        signal = 0;
+        code = agent->abort_code;
+    }
+    const bool echo = !agent->abort_code && is_echo(agent, signal, code);
+    set_word(agent, echo ? YOKEI_AGENT_ENDED : YOKEI_AGENT_DEAD, signal, code);
+    agent->ended = true;
+    if (signal || code) cli_shared_segments_drop(agent->pid);
+}
+
+/* Record what happened to the rank since the last look. */
+static void reap(struct cli_agent *agent)
+{
+    siginfo_t info = { 0 };
+    while (!agent->ended && !waitid(P_PID, (id_t)agent->pid, &info, WEXITED | WSTOPPED | WCONTINUED | WNOHANG) && info.si_pid) {
+        switch (info.si_code) {
+        case CLD_STOPPED: set_word(agent, YOKEI_AGENT_STOPPED, info.si_status, 0); break;
+        case CLD_CONTINUED: set_word(agent, YOKEI_AGENT_ALIVE, 0, 0); break;
+        case CLD_EXITED: record_end(agent, 0, info.si_status); break;
+        case CLD_KILLED:
+        case CLD_DUMPED: record_end(agent, info.si_status, 0); break;
+        default: break;
+        }
+        info.si_pid = 0;
+    }
+    if (agent->ended) kill(-agent->pid, SIGKILL); /* what the rank had started itself */
+    for (info.si_pid = 0; !waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid && info.si_pid != agent->pid; info.si_pid = 0)
+        waitpid(info.si_pid, NULL, 0); /* an orphan that became ours */
+}
+
+/* Agents of a job that the rank had started end by themselves, and give back what their ranks leave: they are given time. */
+static void kill_children(bool agents_too)
+{
+    DIR *dir = opendir("/proc");
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        char path[64], line[512];
+        int parent = 0;
+        const pid_t pid = atoi(e->d_name);
+        yokei_text(path, sizeof path, "/proc/%d/stat", (int)pid);
+        const int fd = pid > 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+        if (fd < 0) continue;
+        const ssize_t n = read(fd, line, sizeof line - 1);
+        close(fd);
+        line[n > 0 ? n : 0] = '\0';
+        const char *after = strrchr(line, ')'); /* the name may hold anything */
+        if (after && sscanf(after + 1, " %*c %d", &parent) == 1 && parent == getpid() && (agents_too || !strstr(line, "(yoke agent "))) kill(pid, SIGKILL);
+    }
+    if (dir) closedir(dir);
+}
+
+/* What the rank had started in sessions or groups of its own: it became our child when its parent ended, and so does what it leaves. */
+static void end_orphans(const struct cli_agent *agent)
+{
+    for (int turn = 0; turn < ORPHAN_TURNS && agent->ended; turn++) {
+        pid_t got;
+        while ((got = waitpid(-1, NULL, WNOHANG)) > 0) {}
+        if (got < 0) return; /* there is none */
+        kill_children(turn > ORPHAN_TURNS / 2);
+        usleep(10000);
+    }
+}
+
+/* MPICH's files in shared memory that the rank has mapped: it makes them while it starts, and unlinks them when all have come. */
+static void keep_files(const struct cli_agent *agent)
+{
+    if (agent->ended || agent->shared < 0 || atomic_load(&agent->record->state) != YOKEI_RANK_UNBORN) return;
+    cli_shared_files_keep_of(agent->shared_path, agent->pid);
+}
+
+/* A file appeared in /dev/shm: perhaps the rank's. */
+static void look_for_files(struct cli_agent *agent)
+{
+    char words[4096];
+    while (read(agent->new_files, words, sizeof words) > 0) {}
+    keep_files(agent);
+}
+
+/* End the rank. How it had ended before, if it had, is recorded first: that is the cause, and this is not. */
+static void end_rank(struct cli_agent *agent)
+{
+    reap(agent);
+    if (agent->ended) return;
+    keep_files(agent);
+    agent->ending = true;
+    kill(-agent->pid, SIGKILL);
+}
+
+/* Carry out the supervisor's orders; true when it is time to leave. */
+static bool obey(struct cli_agent *agent)
+{
+    enum cli_command command;
+    int argument;
+    while (cli_order_read(agent->folder, agent->order, &command, &argument)) {
+        agent->order++;
+        if (command == CLI_COMMAND_LEAVE) return true;
+        if (agent->ended) continue;
+        if (command == CLI_COMMAND_SIGNAL) kill(agent->pid, argument);
+        if (command == CLI_COMMAND_ABORT && argument >> 8 == agent->rank) {
+            agent->abort_code = argument & 255 ? argument & 255 : 1;
+            keep_files(agent);
+            kill(-agent->pid, SIGKILL);
+        }
+        if (command == CLI_COMMAND_KILL && (argument < 0 || argument == agent->rank)) end_rank(agent);
+    }
+    return false;
+}
+
+/*
+ * Sleep until something happens or the next tick. Where the rank has ended and the launcher is gone, epoll tells what came
+ * first: it hands events out in the order in which they came, however late we wake.
+ */
+static void sleep_until_news(struct cli_agent *agent, int events, int signals, int rank_fd)
+{
+    struct epoll_event event;
+    for (int wait = TICK_MS; epoll_wait(events, &event, 1, wait) == 1; wait = 0) {
+        const int fd = event.data.fd;
+        struct signalfd_siginfo info;
+        /* Drained only: SIGCHLD is why we woke, and orders come from the supervisor, not from the launcher. */
+        while (fd == signals && read(fd, &info, sizeof info) == (ssize_t)sizeof info) {}
+        if (fd == rank_fd || (fd == signals && rank_fd < 0)) reap(agent);
+        if (fd == agent->holder || fd == agent->supervisor) agent->orphaned = true;
+        if (fd == agent->new_files) {
+            look_for_files(agent);
+            continue;
+        }
+        if (fd != signals) epoll_ctl(events, EPOLL_CTL_DEL, fd, NULL);
+    }
+}
+
+static void wait_for_rank(struct cli_agent *agent, int milliseconds)
+{
+    for (int i = 0; i < milliseconds / 5 && !agent->ended; i++) {
+        usleep(5000);
+        reap(agent);
+    }
+}
+
+/*
+ * Whether the rank waits for the launcher's answer: in read() of their connection, where nothing but MPI's start and end keep it. Seen from
+ * outside, because the rank runs none of our code then.
+ */
+static bool is_at_launcher(const struct cli_agent *agent)
+{
+    char path[64], text[64] = "";
+    long call = -1;
+    unsigned long first = 0;
+    yokei_text(path, sizeof path, "/proc/%d/syscall", (int)agent->pid);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    const ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    return n > 0 && sscanf(text, "%ld %lx", &call, &first) == 2 && call == SYS_read && (long)first == cli_agent_variable("PMI_FD", -1);
+}
+
+/* A sign of life, and what only we can see of the rank; to other hosts too. */
+static void beat(struct cli_agent *agent)
+{
+    const uint32_t state = atomic_load(&agent->record->state);
+    const bool may = !agent->ended && (state == YOKEI_RANK_UNBORN || state == YOKEI_RANK_LEFT);
+    atomic_store(&agent->record->at_launcher, may && is_at_launcher(agent));
+    if (agent->local_size == agent->size) return;
+    atomic_fetch_add(&agent->record->agent_beats, 1);
+    yokei_flight_publish(agent->record);
+}
+
+/* Until the supervisor says that all is done, or it or the launcher is gone. */
+static void watch(struct cli_agent *agent, int signals)
+{
+    const int events = epoll_create1(EPOLL_CLOEXEC), rank_fd = (int)syscall(SYS_pidfd_open, agent->pid, 0);
+    add_to(events, rank_fd);
+    add_to(events, signals);
+    add_to(events, agent->holder);
+    add_to(events, agent->supervisor);
+    add_to(events, agent->new_files);
+    for (uint64_t beat_ns = 0;;) {
+        sleep_until_news(agent, events, signals, rank_fd);
+        reap(agent);
+        if (yokei_now_ns() - beat_ns > BEAT_MS * 1000000ull) {
+            beat_ns = yokei_now_ns();
+            beat(agent);
+        }
+        const bool leave = obey(agent);
+        if (!leave && !agent->orphaned) continue;
+        if (!leave) wait_for_rank(agent, DYING_MS);
+        end_rank(agent);
+        wait_for_rank(agent, 1000);
+        return;
+    }
+}
+
+/* Where the rank's shared memory shall be, and what we look out for there. */
+static void prepare_shared_memory(struct cli_agent *agent)
+{
+    char note[512];
+    const bool own = agent->pmi_fd >= 0;
+    agent->new_files = -1;
+    const bool ours = !own && cli_shared_folder_choose(agent->local_size, agent->shared_path, sizeof agent->shared_path, note, sizeof note);
+    if (ours && *note && agent->local_rank == 0) cli_note("%s", note);
+    agent->shared = cli_shared_folder_open(agent->shared_path);
+    if (agent->shared < 0) return;
+    agent->new_files = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (agent->new_files >= 0) inotify_add_watch(agent->new_files, "/dev/shm", IN_CREATE | IN_CLOSE_WRITE);
+}
+
+yoke_status cli_agent_be(struct cli_agent *agent, char **words)
+{
+    sigset_t all;
+    sigfillset(&all);
+    int signals = signalfd(-1, &all, SFD_NONBLOCK | SFD_CLOEXEC);
+    if (signals < 0) return yoke_fail(YOKE_EINTERNAL, "signalfd: %s", strerror(errno));
+    agent->launcher = epoll_create1(EPOLL_CLOEXEC);
+    add_to(agent->launcher, agent->proxy);
+    add_to(agent->launcher, agent->holder);
+    YOKE_TRY(yokei_flight_create(agent->folder, agent->rank, true, &agent->record));
+    if (!agent->parent) YOKE_TRY(cli_agent_write(agent->folder, agent->rank));
+    prepare_shared_memory(agent);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    YOKE_TRY(start_rank(agent, words));
+    watch(agent, signals);
+    end_orphans(agent);
+    cli_shared_folder_close(agent->shared, agent->shared_path);
+    return YOKE_OK;
+}
+
+void cli_agent_lost(struct cli_agent *agent)
+{
+    if (yokei_flight_create(agent->folder, agent->rank, false, &agent->record)) return;
+    const struct yokei_agent_verdict last = yokei_flight_agent(agent->record);
+    agent->pid = last.pid;
+    if (last.pid > 1) kill(-last.pid, SIGKILL); /* the rank ends with its agent, and what it had started does not */
+    if (!yokei_agent_gone(last.state)) set_word(agent, YOKEI_AGENT_LOST, SIGKILL, 0);
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The files of a run directory that a running job needs. */
+#include "cli/launch/job_dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "collectives/flight.h"
+#include "core/base/base.h"
+
+/* Whole or not at all, but not synced: it means nothing after a crash of the machine. */
+static yoke_status put(const char *folder, const char *name, const char *text)
+{
+    char path[4096], temporary[4160];
+    yokei_text(path, sizeof path, "%s/%s", folder, name);
+    yokei_text(temporary, sizeof temporary, "%s.%ld", path, (long)getpid());
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    bool written = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+    int reason = errno;
+    if (fd >= 0) close(fd);
+    if (!written || rename(temporary, path)) {
+        if (written) reason = errno;
+        unlink(temporary);
+        return yoke_fail(YOKE_EIO, "%s: cannot write: %s", path, strerror(reason));
+    }
+    return YOKE_OK;
+}
+
+static bool get(const char *folder, const char *name, char *text_out, size_t bytes)
+{
+    char path[4096];
+    yokei_text(path, sizeof path, "%s/%s", folder, name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    ssize_t n = read(fd, text_out, bytes - 1);
+    close(fd);
+    if (n <= 0) return false;
+    text_out[n] = 0;
+    return true;
+}
+
+yoke_status cli_order_write(const char *folder, int number, enum cli_command command, int argument)
+{
+    char name[32], text[64];
+    yokei_text(name, sizeof name, "order-%d", number);
+    yokei_text(text, sizeof text, "%d %d\n", (int)command, argument);
+    return put(folder, name, text);
+}
+
+bool cli_order_read(const char *folder, int number, enum cli_command *command_out, int *argument_out)
+{
+    char name[32], text[64];
+    int command, argument;
+    yokei_text(name, sizeof name, "order-%d", number + 1);
+    if (!get(folder, name, text, sizeof text) || sscanf(text, "%d %d", &command, &argument) != 2) return false;
+    *command_out = (enum cli_command)command;
+    *argument_out = argument;
+    return true;
+}
+
+void cli_refuse(const char *folder, const char *text)
+{
+    char path[4096], temporary[4160];
+    yokei_text(path, sizeof path, "%s/refused", folder);
+    yokei_text(temporary, sizeof temporary, "refused.%ld", (long)getpid());
+    if (put(folder, temporary, text)) return;
+    yokei_text(temporary, sizeof temporary, "%s.%ld", path, (long)getpid());
+    (void)!link(temporary, path); /* fails where another was first */
+    unlink(temporary);
+}
+
+bool cli_refused(const char *folder, char *text_out, size_t bytes) { return get(folder, "refused", text_out, bytes); }
+
+yoke_status cli_agent_write(const char *folder, int rank)
+{
+    char name[32], host[64] = "", text[128];
+    gethostname(host, sizeof host - 1);
+    yokei_text(name, sizeof name, "agent-%05d", rank);
+    yokei_text(text, sizeof text, "%ld %llx %s\n", (long)getpid(), (unsigned long long)yokei_host_id(), host);
+    return put(folder, name, text);
+}
+
+bool cli_agent_read(const char *folder, int rank, int *pid_out, bool *here_out, char *host_out, size_t bytes)
+{
+    char name[32], host[64], text[128];
+    int pid;
+    unsigned long long id;
+    yokei_text(name, sizeof name, "agent-%05d", rank);
+    if (!get(folder, name, text, sizeof text) || sscanf(text, "%d %llx %63s", &pid, &id, host) != 3) return false;
+    *pid_out = pid;
+    *here_out = id == yokei_host_id();
+    yokei_text(host_out, bytes, "%s", host);
+    return true;
+}
+
+static void drop(const char *folder, const char *name)
+{
+    char path[4096];
+    yokei_text(path, sizeof path, "%s/%s", folder, name);
+    unlink(path);
+}
+
+/* What ranks agreed on that went on without others: collectives/shrink_files.c. */
+static void drop_agreements(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    for (struct dirent *e; dir && (e = readdir(dir));)
+        if (!strncmp(e->d_name, "shrink-", 7)) drop(folder, e->d_name);
+    if (dir) closedir(dir);
+}
+
+void cli_job_dir_clean(const char *folder, int n_ranks, bool records)
+{
+    char name[64];
+    drop(folder, "refused");
+    drop_agreements(folder);
+    for (int i = 1; i < 1000; i++) {
+        char text[64];
+        yokei_text(name, sizeof name, "order-%d", i);
+        if (!get(folder, name, text, sizeof text)) break;
+        drop(folder, name);
+    }
+    for (int r = 0; r < n_ranks; r++) {
+        yokei_text(name, sizeof name, "agent-%05d", r);
+        drop(folder, name);
+        if (!records) continue;
+        yokei_flight_name(r, name, sizeof name);
+        drop(folder, name);
+    }
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * yoke rank: what MPICH's launcher starts for each rank. It kills all that it started within a millisecond when one of them ends
+ * badly, or when a rank aborts inside MPI. So this is a mere holder, which keeps the launcher's PMI descriptor open and waits.
+ * Its child is the agent (agent.c), in a process group of its own, where the launcher does not reach it. Where yoke run starts
+ * the ranks itself there is no holder (spawn.c).
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/launch/agent.h"
+#include "cli/cli.h"
+#include "cli/launch/job_dir.h"
+#include "cli/launch/shared_memory.h"
+#include "core/base/base.h"
+
+/* Whether the launcher is the one that Yoke's MPI understands; an Open MPI launcher starts ranks that cannot meet. */
+static bool launched_well(struct cli_agent *agent, char *why, size_t bytes)
+{
+    int expected = cli_agent_variable("YOKE_EXPECT_SIZE", 0);
+    agent->rank = cli_agent_variable("PMI_RANK", -1);
+    agent->size = cli_agent_variable("PMI_SIZE", 0);
+    agent->local_rank = cli_agent_variable("MPI_LOCALRANKID", agent->rank);
+    agent->local_size = cli_agent_variable("MPI_LOCALNRANKS", agent->size);
+    if (agent->rank >= 0 && agent->size == expected && agent->rank < expected) return true;
+    if (agent->rank < 0)
+        yokei_text(why, bytes, "the launcher did not tell its processes which ranks they are, so each would be rank 0 of 1 instead of one "
+                   "of %d: it is %s; install MPICH's (apt-get install mpich) or unset YOKE_LAUNCHER", expected,
+                   getenv("OMPI_COMM_WORLD_SIZE") ? "Open MPI's" : "not MPICH's");
+    else
+        yokei_text(why, bytes, "the launcher started %d ranks, not %d", agent->size, expected);
+    return false;
+}
+
+/* pidfd of the supervisor when it runs on this host. YOKE_SUPERVISOR is "pid start-time host's-id". */
+static yoke_status find_supervisor(int *fd_out)
+{
+    const char *text = getenv("YOKE_SUPERVISOR");
+    int pid;
+    unsigned long long start, host;
+    uint64_t now = 0;
+    *fd_out = -1;
+    if (!text || sscanf(text, "%d %llu %llx", &pid, &start, &host) != 3)
+        return yoke_fail(YOKE_EINVAL, "yoke rank is started by yoke run and is of no use by itself");
+    if (host != yokei_host_id()) return YOKE_OK;
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (fd < 0 && errno != ESRCH) return YOKE_OK; /* an old kernel: the launcher's end is noticed instead */
+    if (fd < 0 || !yokei_process_state(pid, &now) || now != start) {
+        if (fd >= 0) close(fd);
+        return yoke_fail(YOKE_EDEAD, "yoke run has ended");
+    }
+    *fd_out = fd;
+    return YOKE_OK;
+}
+
+/* Start the agent, and wait for its end: what the launcher started ends in order whatever happens to the rank. */
+static yoke_status hold(struct cli_agent *agent, char **words)
+{
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC)) return yoke_fail(YOKE_EINTERNAL, "pipe: %s", strerror(errno));
+    agent->proxy = (int)syscall(SYS_pidfd_open, getppid(), 0); /* -1 on an old kernel: then only the holder's end tells */
+    fflush(NULL);
+    const pid_t pid = fork();
+    if (pid < 0) return yoke_fail(YOKE_ENOMEM, "no process for the agent: %s", strerror(errno));
+    if (pid == 0) {
+        setpgid(0, 0);
+        close(fds[1]);
+        agent->holder = fds[0];
+        const yoke_status status = cli_agent_be(agent, words);
+        if (status) cli_refuse(agent->folder, yoke_last_error());
+        _exit(0);
+    }
+    close(fds[0]);
+    int code = 0;
+    while (waitpid(pid, &code, 0) < 0 && errno == EINTR) {}
+    if (WIFSIGNALED(code)) { /* nobody else can do it where yoke run is on another host */
+        cli_agent_lost(agent);
+        cli_shared_folder_drop(agent->local_size);
+    }
+    return YOKE_OK; /* the other end of the pipe closes with us */
+}
+
+/*
+ * The launcher's sockets, which all that it starts inherit: the one on which it listens, and those between its own processes. Whoever
+ * holds them keeps its port open when it is gone. Files and pipes stay: they may be the user's.
+ */
+static void close_sockets(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    const int pmi = cli_agent_variable("PMI_FD", -1);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        struct stat st;
+        const int fd = atoi(e->d_name);
+        if (fd > 2 && fd != pmi && fd != dirfd(dir) && !fstat(fd, &st) && S_ISSOCK(st.st_mode)) close(fd);
+    }
+    if (dir) closedir(dir);
+    unsetenv("HYDI_CONTROL_FD");
+}
+
+yoke_status cli_rank(const struct cli_context *context)
+{
+    struct cli_agent agent = { .folder = getenv("YOKE_RUN_DIR"), .supervisor = -1, .holder = -1, .proxy = -1, .pmi_fd = -1 };
+    char why[512];
+    sigset_t all;
+    if (!agent.folder || !context->n_words) return yoke_fail(YOKE_EINVAL, "yoke rank is started by yoke run and is of no use by itself");
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    close_sockets();
+    YOKE_TRY(find_supervisor(&agent.supervisor));
+    if (!launched_well(&agent, why, sizeof why)) {
+        cli_refuse(agent.folder, why);
+        return YOKE_OK; /* said by yoke run, once */
+    }
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, NULL);
+    const yoke_status status = hold(&agent, context->words);
+    if (status) cli_refuse(agent.folder, yoke_last_error());
+    return YOKE_OK;
+}

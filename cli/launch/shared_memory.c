@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What MPI leaves in shared memory: see shared_memory.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "cli/launch/shared_memory.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/shm.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "collectives/flight.h"
+#include "core/base/base.h"
+
+#define PLACE "/dev/shm"
+#define FOLDER "yoke-job-"
+#define MPICH_FILE PLACE "/mpich_shar_tmp"
+
+/* ---- the job's folder ---- */
+
+bool cli_shared_folder_choose(int ranks_on_host, char *path_out, size_t path_bytes, char *note_out, size_t note_bytes)
+{
+    const char *words[] = { getenv("YOKE_SUPERVISOR"), getenv("YOKE_RUN_DIR") }, *place = getenv("UCX_POSIX_DIR");
+    uint64_t hash = 0xcbf29ce484222325ull; /* FNV-1a: one name on all processes of a job on this host, and of no other job */
+    *note_out = path_out[0] = '\0';
+    if (place && *place) return false;
+    /* Where there is too little to start, yoke_mpi_start says so. */
+    if (yokei_make_room(ranks_on_host, note_out, note_bytes)) *note_out = '\0';
+    if (!(place = getenv("UCX_POSIX_DIR"))) place = PLACE;
+    for (size_t i = 0; i < YOKE_COUNT(words); i++)
+        for (const char *c = words[i] ? words[i] : ""; *c; c++) hash = (hash ^ (unsigned char)*c) * 0x100000001b3ull;
+    yokei_text(path_out, path_bytes, "%s/" FOLDER "%016llx", place, (unsigned long long)hash);
+    return true;
+}
+
+/* Whether this descriptor is still what lies there, and ours: whoever was last may have removed it since we opened it. */
+static bool is_there(int fd, const char *path)
+{
+    struct stat mine, there;
+    return !fstat(fd, &mine) && !lstat(path, &there) && mine.st_ino == there.st_ino && mine.st_dev == there.st_dev && mine.st_uid == geteuid();
+}
+
+int cli_shared_folder_open(char *path)
+{
+    for (int turn = 0; turn < 100 && path[0]; turn++) {
+        struct stat st;
+        if (mkdir(path, 0700) && errno != EEXIST) break;
+        const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 && errno == ENOENT) continue;
+        if (fd < 0) break;
+        if (!flock(fd, LOCK_SH) && is_there(fd, path)) {
+            setenv("UCX_POSIX_DIR", path, 1);
+            return fd;
+        }
+        const bool foreign = !fstat(fd, &st) && st.st_uid != geteuid();
+        close(fd);
+        if (foreign) break;
+    }
+    path[0] = '\0';
+    return -1;
+}
+
+/* A link in the folder is called by the number of the file that it names: another file of that name is not ours. */
+static void remove_named(int folder, const char *link)
+{
+    char target[300];
+    struct stat st;
+    const ssize_t n = readlinkat(folder, link, target, sizeof target - 1);
+    if (n <= 0) return;
+    target[n] = '\0';
+    if (strncmp(target, MPICH_FILE, sizeof MPICH_FILE - 1) || lstat(target, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid()) return;
+    if ((unsigned long long)st.st_ino == strtoull(link, NULL, 10)) unlink(target);
+}
+
+static void remove_folder(int fd, const char *path)
+{
+    const int again = dup(fd);
+    DIR *dir = again >= 0 ? fdopendir(again) : NULL;
+    if (!dir && again >= 0) close(again);
+    if (dir) rewinddir(dir);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        if (e->d_name[0] == '.') continue;
+        remove_named(fd, e->d_name);
+        unlinkat(fd, e->d_name, 0);
+    }
+    if (dir) closedir(dir);
+    rmdir(path);
+}
+
+void cli_shared_folder_close(int fd, const char *path)
+{
+    if (fd < 0) return;
+    if (!flock(fd, LOCK_EX | LOCK_NB) && is_there(fd, path)) remove_folder(fd, path);
+    close(fd);
+}
+
+void cli_shared_folder_drop(int ranks_on_host)
+{
+    char path[4096], note[512];
+    if (!cli_shared_folder_choose(ranks_on_host, path, sizeof path, note, sizeof note) || access(path, F_OK)) return;
+    cli_shared_folder_close(cli_shared_folder_open(path), path);
+}
+
+void cli_shared_folders_collect(const char *path)
+{
+    char place[4096];
+    const char *slash = strrchr(path, '/');
+    if (!slash) return;
+    yokei_text(place, sizeof place, "%.*s", (int)(slash - path), path);
+    DIR *dir = opendir(place);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        char name[4400];
+        struct stat st;
+        if (strncmp(e->d_name, FOLDER, sizeof FOLDER - 1)) continue;
+        yokei_text(name, sizeof name, "%s/%s", place, e->d_name);
+        const int fd = open(name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (fd < 0) continue;
+        if (!fstat(fd, &st) && st.st_uid == geteuid()) cli_shared_folder_close(fd, name);
+        else close(fd);
+    }
+    if (dir) closedir(dir);
+}
+
+/* ---- MPICH's files ---- */
+
+static void keep_file(const char *folder, const char *file)
+{
+    char link[4200];
+    struct stat st;
+    if (!folder[0] || lstat(file, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid()) return;
+    yokei_text(link, sizeof link, "%s/%llu", folder, (unsigned long long)st.st_ino);
+    (void)!symlink(file, link); /* it may be there */
+}
+
+/* In a line of a memory map, or as the target of a descriptor's link: one file at most. */
+static void keep_if_named(const char *folder, const char *text)
+{
+    char file[128];
+    const char *at = strstr(text, MPICH_FILE);
+    if (!at) return;
+    yokei_text(file, sizeof file, "%.*s", (int)strcspn(at, " \n"), at);
+    keep_file(folder, file);
+}
+
+void cli_shared_files_keep_of(const char *folder, pid_t pid)
+{
+    char name[64], line[4500];
+    yokei_text(name, sizeof name, "/proc/%d/maps", (int)pid);
+    FILE *maps = fopen(name, "re");
+    while (maps && fgets(line, sizeof line, maps)) keep_if_named(folder, line);
+    if (maps) fclose(maps);
+    yokei_text(name, sizeof name, "/proc/%d/fd", (int)pid);
+    DIR *dir = opendir(name);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        const ssize_t n = readlinkat(dirfd(dir), e->d_name, line, sizeof line - 1);
+        if (n <= 0) continue;
+        line[n] = '\0';
+        keep_if_named(folder, line);
+    }
+    if (dir) closedir(dir);
+}
+
+/* ---- System V ---- */
+
+void cli_shared_segments_drop(pid_t pid)
+{
+    struct shm_info info;
+    const int last = shmctl(0, SHM_INFO, (struct shmid_ds *)(void *)&info);
+    for (int i = 0; i <= last; i++) {
+        struct shmid_ds segment;
+        const int id = shmctl(i, SHM_STAT, &segment);
+        const bool theirs = id >= 0 && segment.shm_cpid == pid && segment.shm_perm.cuid == geteuid();
+        if (theirs && segment.shm_perm.__key == IPC_PRIVATE && !segment.shm_nattch) shmctl(id, IPC_RMID, NULL);
+    }
+}
+
+/* ---- who uses a file ---- */
+
+static bool holds(const char *pid, const char *path)
+{
+    char name[300], line[4500], target[4200];
+    bool found = false;
+    yokei_text(name, sizeof name, "/proc/%s/maps", pid);
+    FILE *maps = fopen(name, "r");
+    while (maps && !found && fgets(line, sizeof line, maps)) found = strstr(line, path) != NULL;
+    if (maps) fclose(maps);
+    yokei_text(name, sizeof name, "/proc/%s/fd", pid);
+    DIR *dir = found ? NULL : opendir(name);
+    for (struct dirent *e; dir && !found && (e = readdir(dir));) {
+        char link[600];
+        yokei_text(link, sizeof link, "%s/%s", name, e->d_name);
+        ssize_t n = readlink(link, target, sizeof target - 1);
+        if (n <= 0) continue;
+        target[n] = 0;
+        found = !strcmp(target, path);
+    }
+    if (dir) closedir(dir);
+    return found;
+}
+
+bool cli_shared_memory_in_use(const char *path)
+{
+    DIR *dir = opendir("/proc");
+    bool found = !dir; /* who cannot look must not remove */
+    for (struct dirent *e; dir && !found && (e = readdir(dir));)
+        if (e->d_name[0] >= '1' && e->d_name[0] <= '9') found = holds(e->d_name, path);
+    if (dir) closedir(dir);
+    return found;
+}

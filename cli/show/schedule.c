@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* yoke schedule show, yoke schedule check: pipeline schedules made or read, checked, simulated, and printed. */
+#include "cli/show/schedule.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "core/base/base.h"
+
+#define LONGEST_FILE ((size_t)1 << 28)
+
+static void schedule_free(struct cli_schedule *s)
+{
+    yokei_schedule_free(&s->schedule);
+    yokei_costs_free(&s->costs);
+    yokei_timeline_free(&s->timeline);
+    free(s->buckets);
+    free(s->recompute);
+}
+
+static yoke_status make_room(struct cli_schedule *s, int n_stages)
+{
+    s->shape.n_stages = n_stages;
+    s->buckets = calloc((size_t)n_stages, sizeof *s->buckets);
+    s->recompute = calloc((size_t)n_stages, sizeof *s->recompute);
+    s->shape.n_buckets = s->buckets;
+    return s->buckets && s->recompute ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "yoke schedule: no memory for %d stages", n_stages);
+}
+
+/* A file's text with a zero behind it. */
+static yoke_status read_text(const char *path, char **text_out)
+{
+    void *data;
+    size_t bytes;
+    YOKE_TRY(yokei_file_read_as(path, YOKE_ECONFIG, LONGEST_FILE, &data, &bytes));
+    char *text = realloc(data, bytes + 1);
+    if (!text) {
+        free(data);
+        return yoke_fail(YOKE_ENOMEM, "%s: no memory for %zu bytes", path, bytes);
+    }
+    text[bytes] = '\0';
+    const size_t length = strlen(text);
+    if (length < bytes) {
+        free(text);
+        return yoke_fail(YOKE_ECONFIG, "%s: byte %zu is 0: this is no text", path, length);
+    }
+    *text_out = text;
+    return YOKE_OK;
+}
+
+/* ---- a schedule from a file ---- */
+
+/* The shape that the actions have, where the options do not say otherwise. */
+static yoke_status shape_of_file(const struct cli_options *o, struct cli_schedule *s)
+{
+    struct yokei_pipeline *shape = &s->shape;
+    YOKE_TRY(make_room(s, s->schedule.n_ranks));
+    shape->n_chunks = 1;
+    for (int stage = 0; stage < shape->n_stages; stage++)
+        for (int i = 0; i < s->schedule.rank[stage].n; i++) {
+            const struct yokei_action *a = &s->schedule.rank[stage].action[i];
+            if (a->kind == YOKEI_ACTION_REDUCE) s->buckets[stage] = YOKE_MAX(s->buckets[stage], a->index + 1);
+            if (a->kind == YOKEI_ACTION_TIED) shape->tied = true;
+            if (!yokei_action_has_micro_batch(a->kind)) continue;
+            shape->n_micro_batches = YOKE_MAX(shape->n_micro_batches, a->index + 1);
+            shape->n_chunks = YOKE_MAX(shape->n_chunks, a->chunk + 1);
+        }
+    if (cli_is_set(o, "stages") && cli_int(o, "stages") != shape->n_stages)
+        return yoke_fail(YOKE_ECONFIG, "%s: it has %d lines, but there are %d stages: one line per stage", s->kind, shape->n_stages, (int)cli_int(o, "stages"));
+    if (cli_is_set(o, "microbatches")) shape->n_micro_batches = (int)cli_int(o, "microbatches");
+    if (cli_is_set(o, "chunks")) shape->n_chunks = (int)cli_int(o, "chunks");
+    if (cli_is_set(o, "tied")) shape->tied = cli_flag(o, "tied");
+    for (int stage = 0; cli_is_set(o, "buckets") && stage < shape->n_stages; stage++) s->buckets[stage] = (int)cli_int(o, "buckets");
+    return YOKE_OK;
+}
+
+static yoke_status read_schedule(const struct cli_options *o, const char *path, struct cli_schedule *s)
+{
+    char *text;
+    s->kind = path;
+    YOKE_TRY(read_text(path, &text));
+    yoke_status status = yokei_schedule_parse(text, path, &s->schedule);
+    free(text);
+    if (!status) status = shape_of_file(o, s);
+    if (!status) status = yokei_schedule_check_pipeline(&s->schedule, &s->shape);
+    if (status == YOKE_ECONFIG && !strstr(yoke_last_error(), path)) return yoke_fail(status, "%s: %s", path, yoke_last_error());
+    return status;
+}
+
+/* ---- a schedule that is made ---- */
+
+/* "none", "full", or "S1,S3". */
+static yoke_status read_recompute(const struct cli_options *o, struct cli_schedule *s)
+{
+    const char *text = cli_text(o, "recompute");
+    const int n = s->shape.n_stages;
+    if (!strcmp(text, "none")) return YOKE_OK;
+    for (int i = 0; i < n && !strcmp(text, "full"); i++) s->recompute[i] = true;
+    for (const char *at = text; strcmp(text, "full");) {
+        char *end = NULL;
+        const long stage = toupper((unsigned char)at[0]) == 'S' && isdigit((unsigned char)at[1]) ? strtol(at + 1, &end, 10) : 0;
+        if (stage < 1 || stage > n || (*end && *end != ','))
+            return yoke_fail(YOKE_EINVAL, "yoke schedule show: --recompute %s: write none, full, or stages such as S1,S%d", text, n);
+        s->recompute[stage - 1] = true;
+        if (!*end) break;
+        at = end + 1;
+    }
+    s->shape.recompute = s->recompute;
+    return YOKE_OK;
+}
+
+static yoke_status make_schedule(const struct cli_options *o, struct cli_schedule *s)
+{
+    s->kind = cli_text(o, "kind");
+    while (strcmp(yokei_pipeline_names[s->shape.kind], s->kind)) s->shape.kind++; /* the table of options lists the same names */
+    YOKE_TRY(make_room(s, cli_is_set(o, "stages") ? (int)cli_int(o, "stages") : 4));
+    s->shape.n_micro_batches = cli_is_set(o, "microbatches") ? (int)cli_int(o, "microbatches") : 8;
+    s->shape.n_chunks = cli_is_set(o, "chunks") ? (int)cli_int(o, "chunks") : s->shape.kind == YOKEI_PIPELINE_INTERLEAVED && s->shape.n_stages > 1 ? 2 : 1;
+    s->shape.tied = cli_flag(o, "tied");
+    for (int stage = 0; stage < s->shape.n_stages; stage++) s->buckets[stage] = (int)cli_int(o, "buckets");
+    YOKE_TRY(read_recompute(o, s));
+    if ((double)s->shape.n_stages * s->shape.n_micro_batches * s->shape.n_chunks > 5e5)
+        return yoke_fail(YOKE_EINVAL, "yoke schedule show: %d stages, %d micro-batches and %d chunks are more than is shown: their product may be 500000",
+                         s->shape.n_stages, s->shape.n_micro_batches, s->shape.n_chunks);
+    return yokei_schedule_pipeline(&s->shape, &s->schedule);
+}
+
+/* ---- costs ---- */
+
+/* Comma-separated numbers that are not negative; how many, or -1. */
+static int numbers(const char *text, double *out, int most)
+{
+    int n = 0;
+    for (;; text++) {
+        char *end;
+        if (n == most) return -1;
+        out[n] = strtod(text, &end);
+        if (end == text || !isfinite(out[n]) || out[n] < 0 || out[n] > 1e12) return -1;
+        n++;
+        text = end + strspn(end, " \t\r");
+        if (!*text) return n;
+        if (*text != ',') return -1;
+    }
+}
+
+/* F,B,W[,HOP[,R]] of one stage. */
+static bool set_costs(struct cli_schedule *s, int stage, const char *text, int most)
+{
+    double x[5] = { 0 };
+    const int n = numbers(text, x, most), v = s->shape.n_chunks;
+    if (n < 3 || x[0] + x[1] + x[2] <= 0) return false;
+    for (int c = 0; c < v; c++) {
+        struct yokei_chunk_costs *costs = &s->costs.chunk[stage * v + c];
+        costs->F = x[0] / v, costs->B = x[1] / v, costs->W = x[2] / v, costs->R = (n == 5 ? x[4] : x[0]) / v;
+    }
+    s->costs.hop[stage].latency = x[3];
+    return true;
+}
+
+static yoke_status read_costs_file(const char *path, struct cli_schedule *s)
+{
+    char *text;
+    yoke_status status = YOKE_OK;
+    int stage = 0, number = 1;
+    YOKE_TRY(read_text(path, &text));
+    for (char *line = text, *next; line && !status; line = next, number++) {
+        next = strchr(line, '\n');
+        if (next) *next++ = '\0';
+        line += strspn(line, " \t\r");
+        if (!*line || *line == '#') continue;
+        if (stage == s->shape.n_stages)
+            status = yoke_fail(YOKE_ECONFIG, "%s:%d: a line more than there are stages (%d)", path, number, stage);
+        else if (!set_costs(s, stage++, line, 5))
+            status = yoke_fail(YOKE_ECONFIG, "%s:%d: \"%.60s\": write F,B,W[,HOP[,R]] of the stage, times that are not all 0, such as 18.5,18,9.3,0.6",
+                               path, number, line);
+    }
+    if (!status && stage < s->shape.n_stages)
+        status = yoke_fail(YOKE_ECONFIG, "%s: %d lines of costs, but there are %d stages: one line per stage", path, stage, s->shape.n_stages);
+    free(text);
+    return status;
+}
+
+static yoke_status read_costs(const struct cli_options *o, struct cli_schedule *s)
+{
+    const char *text = cli_text(o, "costs"), *path = cli_text(o, "costs-file");
+    YOKE_TRY(yokei_costs_equal(s->shape.n_stages, s->shape.n_chunks, 1, 1, 1, 0, &s->costs));
+    if (text && path) return yoke_fail(YOKE_EINVAL, "yoke schedule show: --costs and --costs-file exclude each other");
+    if (path) return read_costs_file(path, s);
+    for (int stage = 0; text && stage < s->shape.n_stages; stage++)
+        if (!set_costs(s, stage, text, 4))
+            return yoke_fail(YOKE_EINVAL, "yoke schedule show: --costs %s: write F,B,W[,HOP], times that are not all 0, such as 18.5,18,9.3,0.6", text);
+    return YOKE_OK;
+}
+
+/* ---- the verbs ---- */
+
+const char *cli_action_label(const struct cli_schedule *s, const struct yokei_action *a, char *out, size_t bytes)
+{
+    struct yokei_action shown = { a->kind, a->index + 1, 0 };
+    yokei_action_text(&shown, out, bytes);
+    const size_t used = strlen(out);
+    if (s->shape.n_chunks > 26) yokei_text(out + used, bytes - used, ".%d", a->chunk + 1);
+    else if (s->shape.n_chunks > 1) yokei_text(out + used, bytes - used, "%c", 'a' + a->chunk);
+    return out;
+}
+
+const char *cli_time_text(double time, char *out, size_t bytes)
+{
+    yokei_text(out, bytes, "%.6g", time);
+    return out;
+}
+
+static yoke_status print(const struct cli_schedule *s, const char *format, FILE *to)
+{
+    if (!strcmp(format, "json")) return cli_schedule_json(s, to);
+    if (!strcmp(format, "svg")) {
+        cli_schedule_svg(s, to);
+    } else if (!strcmp(format, "csv")) {
+        char *text;
+        YOKE_TRY(yokei_schedule_print(&s->schedule, &text));
+        fputs(text, to);
+        free(text);
+    } else {
+        return cli_schedule_ascii(s, to);
+    }
+    return YOKE_OK;
+}
+
+/* Whole or not at all, to a file or to stdout. */
+static yoke_status output(const struct cli_schedule *s, const char *format, const char *path)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *to = open_memstream(&text, &bytes);
+    if (!to) return yoke_fail(YOKE_ENOMEM, "yoke schedule: no memory for its output");
+    yoke_status status = print(s, format, to);
+    if (fclose(to) && !status) status = yoke_fail(YOKE_ENOMEM, "yoke schedule: no memory for its output");
+    if (!status && path) status = yokei_file_write(path, text, bytes);
+    else if (!status && fwrite(text, 1, bytes, stdout) != bytes) status = yoke_fail(YOKE_EIO, "stdout: cannot write the results");
+    free(text);
+    return status;
+}
+
+static yoke_status show(const struct cli_options *o, struct cli_schedule *s)
+{
+    const char *path = cli_text(o, "file"), *when = cli_text(o, "when");
+    static const char *const made[] = { "kind", "recompute" };
+    for (size_t i = 0; path && i < YOKE_COUNT(made); i++)
+        if (cli_is_set(o, made[i]))
+            return yoke_fail(YOKE_EINVAL, "yoke schedule show: --%s says how to make a schedule, and --file gives one: leave one of them out", made[i]);
+    if (when && cli_is_set(o, "at")) return yoke_fail(YOKE_EINVAL, "yoke schedule show: --when and --at exclude each other");
+    YOKE_TRY(path ? read_schedule(o, path, s) : make_schedule(o, s));
+    YOKE_TRY(read_costs(o, s));
+    YOKE_TRY(yokei_simulate(&s->schedule, &s->costs, &s->timeline));
+    s->width = (int)cli_int(o, "width");
+    s->has_moment = when || cli_is_set(o, "at");
+    s->moment = cli_real(o, "at");
+    if (when) YOKE_TRY(cli_schedule_parse_when(s, when));
+    return output(s, cli_flag(o, "json") ? "json" : cli_text(o, "format"), cli_text(o, "output"));
+}
+
+yoke_status cli_schedule_show(const struct cli_context *context)
+{
+    struct cli_schedule s = { 0 };
+    const yoke_status status = show(context->options, &s);
+    schedule_free(&s);
+    return status;
+}
+
+yoke_status cli_schedule_check(const struct cli_context *context)
+{
+    struct cli_schedule s = { 0 };
+    if (context->n_words != 1) return yoke_fail(YOKE_EINVAL, "yoke schedule check: which schedule? Give its file: yoke schedule check mine.csv");
+    const yoke_status status = read_schedule(context->options, context->words[0], &s);
+    if (!status)
+        printf("%s: sound: stages %d, chunks of each %d, micro-batches %d\n", s.kind, s.shape.n_stages, s.shape.n_chunks, s.shape.n_micro_batches);
+    schedule_free(&s);
+    return status;
+}

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* yoke train: options to a training run, and what a person sees of it. */
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <yoke/comm.h>
+
+#include "cli/cli.h"
+#include "cli/launch/hold.h"
+#include "cli/train/plan_source.h"
+#include "core/base/base.h"
+#include "train/trainer/trainer.h"
+
+static void show_progress(void *context, const struct yokei_training_progress *p)
+{
+    char ranks[256] = "";
+    size_t at = 0;
+    (void)context;
+    for (int64_t r = 0; r < p->n_ranks && at + 64 < sizeof ranks; r++) {
+        yokei_text(ranks + at, sizeof ranks - at, "%s%s %.0f%% %.1fk/s", r ? ", " : "", p->ranks[r].device, 100 * p->ranks[r].share,
+                   p->ranks[r].tokens_per_second * 1e-3);
+        at = strlen(ranks);
+    }
+    int64_t left = isfinite(p->seconds_left) ? (int64_t)(p->seconds_left + 0.5) : 0;
+    if (cli_on_terminal())
+        cli_progress("step %lld  loss %.3f  %.1fk tokens/s  [%s]  %lld:%02lld left", (long long)p->step, p->loss,
+                     p->tokens_per_second * 1e-3, ranks, (long long)(left / 60), (long long)(left % 60));
+    else if (p->step == 1)
+        cli_note("step 1  loss %.3f  %.1fk tokens/s  [%s]", p->loss, p->tokens_per_second * 1e-3, ranks);
+}
+
+static void show_busy(void *context, const char *text)
+{
+    (void)context;
+    cli_progress("%s", text);
+}
+
+static void show_note(void *context, const char *text)
+{
+    (void)context;
+    cli_note("%s", text);
+}
+
+/* What this process writes to, and no other job: the folder of the run, and that of its checkpoints. */
+static struct cli_hold run_dir_hold, save_hold;
+
+/* Two jobs would mix their metrics, overwrite each other's plan, and clean up each other's unfinished checkpoints. */
+static yoke_status hold_folders(const struct cli_context *context, const struct yokei_training *t, const char *run_dir)
+{
+    if (context->rank != 0) return YOKE_OK;
+    YOKE_TRY(cli_hold(run_dir, "train", "run directory", "--run-dir", &run_dir_hold));
+    if (!t->save) return YOKE_OK;
+    YOKE_TRY(yokei_make_folder(t->save));
+    return cli_hold(t->save, "save", "folder of checkpoints", "--save", &save_hold);
+}
+
+/* On rank 0. Where `yoke run` has made none, a dated one, which no other job has. */
+static yoke_status choose_run_dir(const struct cli_context *context, char *dir, size_t bytes)
+{
+    const char *given = cli_text(context->options, "run-dir"); /* the command line, or YOKE_RUN_DIR */
+    char stamp[32];
+    time_t now = time(NULL);
+    struct tm local;
+    if (!given) given = context->run_dir;
+    if (given) {
+        yokei_text(dir, bytes, "%s", given);
+        return yokei_make_folder(dir);
+    }
+    strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", localtime_r(&now, &local));
+    yokei_text(dir, bytes, "runs/train-%s", stamp);
+    YOKE_TRY(yokei_make_folder("runs"));
+    for (int i = 2; mkdir(dir, 0777); i++) {
+        if (errno != EEXIST) return yoke_fail(YOKE_EIO, "%s: cannot make the run directory: %s", dir, strerror(errno));
+        yokei_text(dir, bytes, "runs/train-%s-%d", stamp, i);
+    }
+    return YOKE_OK;
+}
+
+/* The rank that will write there need not be rank 0. */
+static yoke_status agree_on_run_dir(const struct cli_context *context, struct yokei_training *t, char *dir, size_t bytes)
+{
+    const struct yoke_trainer_config ranks = { .comm = t->comm, .control = t->control };
+    yoke_status status = context->rank == 0 ? choose_run_dir(context, dir, bytes) : YOKE_OK;
+    if (!status) status = hold_folders(context, t, dir);
+    YOKE_TRY(yokei_ranks_all_well(&ranks, status));
+    if (t->control) YOKE_TRY(yoke_broadcast(dir, dir, bytes, YOKE_U8, 0, t->control, NULL));
+    t->run_dir = dir;
+    return YOKE_OK;
+}
+
+static json_t *number_or_null(double x) { return isfinite(x) ? json_real(x) : json_null(); }
+
+/* What the trace says of a step, beside the simulator. */
+static json_t *trace_json(const struct yokei_training *t, const struct yokei_trace_summary *s)
+{
+    if (!s->n_steps) return json_null();
+    return json_pack("{s:s,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "file", t->trace, "steps", s->n_steps, "measured_seconds", s->measured,
+                     "simulated_seconds", s->simulated, "bubble_measured", s->bubble_measured, "bubble_simulated", s->bubble_simulated,
+                     "compute_seconds", s->compute, "communication_seconds", s->communication, "clock_error_seconds", s->clock_error);
+}
+
+static void show_trace(const struct yokei_training *t, const struct yokei_trace_summary *s)
+{
+    if (!s->n_steps) return;
+    printf("traced step      %.3f ms measured (median of %d), %.3f ms simulated (%+.1f %%)\n", 1e3 * s->measured, s->n_steps, 1e3 * s->simulated,
+           s->measured > 0 ? 100 * (s->simulated / s->measured - 1) : 0.0);
+    printf("bubble           %.1f %% measured, %.1f %% simulated\n", 100 * s->bubble_measured, 100 * s->bubble_simulated);
+    printf("trace            %s\n", t->trace);
+}
+
+static json_t *seconds_or_null(double x) { return x > 0 ? json_real(x) : json_null(); }
+
+static json_t *rank_json(const struct yokei_plan_rank *rank)
+{
+    return json_pack("{s:s,s:I,s:I,s:o,s:o}", "device", rank->device, "job_rank", (json_int_t)rank->job_rank, "samples", (json_int_t)rank->samples,
+                     "predicted_seconds", seconds_or_null(rank->predicted_seconds), "measured_seconds", seconds_or_null(rank->measured_seconds));
+}
+
+/* Nats per byte of what the tokens stand for; NaN where that is not known. */
+static double loss_per_byte(const struct yokei_training_result *r)
+{
+    if (r->bytes) return r->validation_loss;
+    return r->validation_bytes > 0 ? r->validation_loss * (double)r->validation_tokens / (double)r->validation_bytes : NAN;
+}
+
+static yoke_status show_json(const struct yokei_training *t, const struct yokei_training_result *r)
+{
+    json_t *root = json_pack("{s:I,s:I,s:f,s:o,s:o,s:o,s:o,s:I,s:b,s:s,s:I,s:o}", "steps", (json_int_t)r->steps, "tokens",
+                             (json_int_t)r->tokens, "seconds", r->seconds, "first_loss", number_or_null(r->first_loss), "loss",
+                             number_or_null(r->loss), "validation_loss", number_or_null(r->validation_loss), "baseline_loss",
+                             number_or_null(r->baseline_loss), "validation_tokens", (json_int_t)r->validation_tokens,
+                             "losses_are_nats_per_byte", (int)r->bytes, "run_dir", t->run_dir, "memory_bytes",
+                             (json_int_t)r->memory.total, "ranks", json_array());
+    json_t *ranks = json_object_get(root, "ranks");
+    for (int64_t i = 0; i < t->plan.n_ranks; i++)
+        json_array_append_new(ranks, rank_json(&t->plan.ranks[i]));
+    json_object_set_new(root, "balance", json_string(t->plan.balance));
+    json_object_set_new(root, "layers", json_string(t->plan.layers));
+    json_object_set_new(root, "tensor_shares", json_string(t->plan.tensor_shares));
+    json_object_set_new(root, "predicted_step_seconds", seconds_or_null(t->plan.predicted_step_seconds));
+    json_object_set_new(root, "measured_step_seconds", seconds_or_null(t->plan.measured_step_seconds));
+    json_t *memory = json_array();
+    for (int64_t i = 0; i < t->plan.n_memory; i++) json_array_append_new(memory, cli_memory_json(&t->plan.memory[i]));
+    json_object_set_new(root, "memory", memory);
+    json_object_set_new(root, "validation_loss_per_byte", number_or_null(loss_per_byte(r)));
+    json_object_set_new(root, "saved_step", r->saved_step >= 0 ? json_integer((json_int_t)r->saved_step) : json_null());
+    json_object_set_new(root, "trace", trace_json(t, &r->trace));
+    if (r->sample) {
+        /* The sample may hold any bytes; JSON only text. */
+        json_t *text = json_stringn(r->sample, r->sample_bytes);
+        json_object_set_new(root, "sample", text ? text : json_null());
+        json_object_set_new(root, "word_share", json_real(r->word_share));
+        json_object_set_new(root, "words", json_integer((json_int_t)r->n_words));
+    }
+    char *line = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+    json_decref(root);
+    if (!line) return yoke_fail(YOKE_ENOMEM, "train: no host memory for the results");
+    puts(line);
+    free(line);
+    return YOKE_OK;
+}
+
+/* What the ranks were given, and how that came out: computing time beside what was predicted and beside the mean of all that work. */
+static void show_ranks(const struct yokei_training *t, const struct yokei_training_result *result)
+{
+    const struct yokei_plan *p = &t->plan;
+    double mean = 0, most = 0;
+    int n = 0;
+    for (int64_t i = 0; i < p->n_ranks; i++) {
+        mean += p->ranks[i].measured_seconds;
+        most = fmax(most, p->ranks[i].measured_seconds);
+        n += p->ranks[i].samples > 0;
+    }
+    mean /= n;
+    for (int64_t i = 0; i < p->n_ranks; i++) {
+        const struct yokei_plan_rank *r = &p->ranks[i];
+        printf("rank %-2lld %-9s %lld of %lld sequences a step", (long long)r->job_rank, r->device, (long long)r->samples, (long long)p->batch);
+        if (!r->samples) printf(" (%s)", result->chose_shares ? "too slow to help with this batch, summing with it included: it is left out" : "left out");
+        else if (r->measured_seconds > 0 && n > 1) printf("; computes %.3g s of a step, %.2f of the mean", r->measured_seconds, r->measured_seconds / mean);
+        if (r->samples && r->predicted_seconds > 0 && n > 1) printf(", %.3g s predicted", r->predicted_seconds);
+        printf("\n");
+    }
+    if (n > 1 && p->layers[0]) printf("blocks           %s in the stages\n", p->layers);
+    if (n > 1 && p->tensor_shares[0]) printf("tensors          %s\n", p->tensor_shares);
+    if (n > 1 && most > 0) {
+        printf("balance          %.2f (the mean of the ranks' computing over the slowest's); a step took %.3g s", mean / most, p->measured_step_seconds);
+        if (p->predicted_step_seconds > 0) printf(", %.3g s predicted", p->predicted_step_seconds);
+        printf("\n");
+    }
+}
+
+static void show_text(const struct yokei_training *t, const struct yokei_training_result *r)
+{
+    const char *unit = r->bytes ? "nats per byte" : "nats per token";
+    if (r->sample) {
+        printf("--- sample (%zu bytes", r->sample_bytes);
+        if (r->n_words) printf("; %.0f %% of its %lld words of three or more letters occur in the text", 100 * r->word_share, (long long)r->n_words);
+        printf(") ---\n");
+        cli_put_text(&(struct cli_printer){ .n = 0 }, r->sample, r->sample_bytes, true);
+        printf("\n---\n");
+    }
+    printf("steps            %lld (%lld tokens in %.1f s, %.1f k tokens/s)\n", (long long)r->steps, (long long)r->tokens, r->seconds,
+           r->seconds > 0 ? (double)r->tokens / r->seconds * 1e-3 : 0.0);
+    show_ranks(t, r);
+    printf("memory           %.1f MiB on rank 0\n", (double)r->memory.total / 1048576.0);
+    if (r->tokens > 0) printf("training loss    %.4f (at the start %.4f)\n", r->loss, r->first_loss);
+    else printf("training loss    none: the run was at its end, so there was nothing to train\n");
+    if (isfinite(r->validation_loss))
+        printf("validation loss  %.4f %s on %lld held-out tokens\n", r->validation_loss, unit, (long long)r->validation_tokens);
+    if (!r->bytes && isfinite(loss_per_byte(r)))
+        printf("                 %.4f nats per byte of these tokens' %lld bytes\n", loss_per_byte(r), (long long)r->validation_bytes);
+    if (isfinite(r->baseline_loss))
+        printf("yardstick        %.4f nats per byte by an order-3 byte-count model of the same text, on the same bytes\n", r->baseline_loss);
+    if (r->saved_step >= 0) printf("checkpoint       step %lld in %s\n", (long long)r->saved_step, t->save);
+    show_trace(t, &r->trace);
+    printf("run directory    %s\n", t->run_dir);
+}
+
+/* What is measured and shown beside the loss. */
+static yoke_status what_is_seen(const struct cli_context *context, struct yokei_training *t)
+{
+    const struct cli_options *o = context->options;
+    const char *peak = cli_text(o, "peak"), *overlap = cli_text(o, "overlap");
+    char *end = NULL;
+    t->overlap = !strcmp(overlap, "on") ? YOKE_OVERLAP_ON : !strcmp(overlap, "off") ? YOKE_OVERLAP_OFF : YOKE_OVERLAP_AUTO;
+    t->trace = cli_text(o, "trace");
+    t->trace_steps = cli_int(o, "trace-steps");
+    if (!strcmp(peak, "off") || (!strcmp(peak, "auto") && cli_text(o, "plan"))) return YOKE_OK;
+    t->peak = YOKEI_PEAK_MEASURED;
+    if (!strcmp(peak, "auto")) return YOKE_OK;
+    t->peak = YOKEI_PEAK_GIVEN;
+    t->peak_flops = strtod(peak, &end);
+    if (end == peak || *end || !isfinite(t->peak_flops) || t->peak_flops <= 0)
+        return yoke_fail(YOKE_EINVAL, "--peak %s: give auto, off, or a device's operations per second, such as 1.5e12", peak);
+    return YOKE_OK;
+}
+
+static yoke_status files_and_sample(const struct cli_context *context, struct yokei_training *t)
+{
+    const struct cli_options *o = context->options;
+    const char *text = cli_text(o, "text"), *tokens = cli_text(o, "tokens");
+    if (!text == !tokens)
+        return yoke_fail(YOKE_EINVAL, "train: give either --text FILE (bytes, or tokens of --tokenizer) or --tokens FILE.bin (as llm.c writes them)");
+    t->tokens = text ? text : tokens;
+    t->tokens_are_llmc = tokens != NULL;
+    t->tokenizer = cli_text(o, "tokenizer");
+    t->validation_share = cli_real(o, "validation-share");
+    t->validation_tokens = cli_int(o, "validation-tokens");
+    t->evaluate_every = cli_int(o, "evaluate-every");
+    t->memory_limit = cli_bytes(o, "memory-limit");
+    t->init = cli_text(o, "init");
+    t->export_to = cli_text(o, "export");
+    t->save = cli_text(o, "save");
+    t->save_every = cli_int(o, "save-every");
+    t->save_every_seconds = cli_real(o, "save-every-seconds");
+    t->keep = cli_int(o, "keep");
+    if (!t->save && (t->save_every || t->save_every_seconds > 0))
+        return yoke_fail(YOKE_EINVAL, "train: --save-every needs a folder to save to: give --save DIR");
+    t->dump_gradients = cli_text(o, "dump-grads");
+    t->prompt = cli_text(o, "prompt");
+    t->sample_tokens = cli_int(o, "sample");
+    t->temperature = cli_real(o, "temperature");
+    t->top_k = cli_int(o, "top-k");
+    t->verbose = cli_flag(o, "verbose");
+    t->progress = show_progress;
+    t->note = show_note;
+    t->busy = show_busy;
+    return YOKE_OK;
+}
+
+/* YOKE_ALGORITHM chooses where no plan does, and goes into the plan: its replay sums alike. What is no algorithm is refused with the communicator. */
+static void note_algorithm(struct yokei_training *t)
+{
+    const char *name = getenv("YOKE_ALGORITHM");
+    if (!t->plan_path && name && *name) yokei_text(t->plan.all_reduce, sizeof t->plan.all_reduce, "%s", name);
+}
+
+static yoke_status open_communicators(const struct cli_context *context, struct yokei_training *t)
+{
+    struct yoke_comm_config gradients = YOKE_COMM_CONFIG_INIT, control = YOKE_COMM_CONFIG_INIT;
+    if (context->size == 1) return YOKE_OK;
+    gradients.name = "gradients";
+    control.name = "control";
+    note_algorithm(t);
+    gradients.algorithm = t->plan.all_reduce;
+    gradients.chunk_bytes = (size_t)t->plan.chunk_bytes;
+    if (t->plan.comm_costs[0]) gradients.costs = control.costs = t->plan.comm_costs;
+    /* YOKE_SHARES is --shares here, and deals the batch. */
+    gradients.shares = control.shares = t->plan.comm_shares[0] ? t->plan.comm_shares : "auto";
+    const yoke_status status = yoke_comm_create(MPI_COMM_WORLD, t->device, &gradients, &t->comm);
+    if ((status == YOKE_ECONFIG || status == YOKE_EINVAL) && t->plan_path)
+        return yoke_fail_context(YOKE_ECONFIG, "%s: all_reduce, chunk_bytes, comm_costs or comm_shares", t->plan_path);
+    YOKE_TRY(status);
+    YOKE_TRY(yoke_comm_error(t->comm)); /* a rank may have failed in the last steps of making it */
+    YOKE_TRY(yoke_comm_create(MPI_COMM_WORLD, NULL, &control, &t->control));
+    struct yoke_comm_plan explained;
+    YOKE_TRY(yoke_comm_explain(t->comm, "all_reduce", 1, YOKE_F32, YOKE_SUM, &explained));
+    yokei_text(t->plan.comm_costs, sizeof t->plan.comm_costs, "%s", explained.costs);
+    yokei_text(t->plan.comm_shares, sizeof t->plan.comm_shares, "%s", explained.shares);
+    return YOKE_OK;
+}
+
+static volatile sig_atomic_t stop_asked;
+
+static void ask_to_stop(int signal)
+{
+    (void)signal;
+    stop_asked = 1;
+}
+
+/* With a folder to save to, being asked to stop means: save, then stop. A second SIGINT ends the process at once. */
+static void take_signals(const struct cli_context *context, struct yokei_training *t)
+{
+    struct sigaction action = { .sa_handler = ask_to_stop, .sa_flags = SA_RESTART };
+    if (!t->save) return;
+    t->stop = &stop_asked;
+    sigaction(SIGTERM, &action, NULL);
+    if (context->size == 1) sigaction(SIGUSR1, &action, NULL); /* among ranks MPICH takes it for itself; yoke run passes it on as SIGTERM */
+    action.sa_flags |= (int)SA_RESETHAND;
+    sigaction(SIGINT, &action, NULL);
+}
+
+static yoke_status train(const struct cli_context *context, struct yokei_training *t)
+{
+    const struct cli_options *o = context->options;
+    struct yokei_training_result result = { 0 };
+    char run_dir[4096] = "", resume[4096];
+    YOKE_TRY(files_and_sample(context, t));
+    YOKE_TRY(what_is_seen(context, t));
+    take_signals(context, t);
+    if (cli_text(o, "resume")) YOKE_TRY(cli_plan_from_checkpoint(context, cli_text(o, "resume"), resume, sizeof resume, t));
+    else if (cli_text(o, "plan")) YOKE_TRY(cli_plan_from_file(context, cli_text(o, "plan"), t));
+    else {
+        YOKE_TRY(cli_plan_from_options(context, t));
+        cli_plan_choices(context, &t->plan);
+    }
+    YOKE_TRY(yoke_device_open(context->device ? context->device : cli_text(o, "device"), NULL, &t->device));
+    YOKE_TRY(open_communicators(context, t));
+    YOKE_TRY(agree_on_run_dir(context, t, run_dir, sizeof run_dir));
+    YOKE_TRY(yokei_training_run(t, &result));
+    yoke_status status = YOKE_OK;
+    cli_progress_end();
+    if (result.leads && cli_flag(o, "json")) status = show_json(t, &result);
+    else if (result.leads) show_text(t, &result);
+    free(result.sample);
+    t->run_dir = t->resume = t->plan_path = NULL;
+    return status;
+}
+
+yoke_status cli_train(const struct cli_context *context)
+{
+    struct yokei_training t = { .plan = YOKEI_PLAN_INIT };
+    yoke_status status = train(context, &t);
+    cli_let_go(&save_hold);
+    cli_let_go(&run_dir_hold);
+    /* After a fault the other ranks may be gone: nothing that waits for them is called, the process ends anyway. */
+    yoke_status end = status == YOKE_EPREEMPTED ? YOKE_OK : status;
+    if (!end && t.control) end = yoke_comm_destroy(t.control);
+    if (!end && t.comm) end = yoke_comm_destroy(t.comm);
+    if (!end) end = yoke_device_close(t.device);
+    yokei_plan_free(&t.plan);
+    return end ? end : status;
+}

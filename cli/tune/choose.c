@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From measurements to lines of a tuning file. Shapes that the device measures alike (a layer's products forward and
+ * backward, say) are one class. Of ops that sum rows up, where another variant gives other bits, the class is not told by how
+ * many rows there are: what a rank computes of a batch must not depend on how the batch is cut.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "cli/tune/tune.h"
+#include "core/base/base.h"
+#include "core/tune.h"
+
+const char *tune_verdict_name(enum tune_verdict verdict)
+{
+    static const char *const names[] = { [TUNE_DEFAULT] = "default", [TUNE_CHOSEN] = "chosen",   [TUNE_KEPT_OUT] = "not faster",
+                                         [TUNE_SLOW] = "slow",       [TUNE_REFUSED] = "refused", [TUNE_ABSENT] = "not offered" };
+    return names[verdict];
+}
+
+/* The measures by which a size's class is told from others. */
+static double class_size(const struct tune_matrix *m, int s) { return conform_sizes_of(m->op)->sums ? 0 : m->point[s].size; }
+static double class_edge(const struct tune_matrix *m, int s) { return m->point[s].edge; }
+static bool same_class(const struct tune_matrix *m, int a, int b)
+{
+    return class_edge(m, a) == class_edge(m, b) && class_size(m, a) == class_size(m, b);
+}
+
+/* The factor by which variant v is faster over the class of size s; 0: not at all of its sizes, at some too slow, or not for sure. */
+static double gain(const struct tune_matrix *m, int s, int v)
+{
+    double product = 1, best = 1;
+    int n = 0;
+    for (int i = 0; i < m->n_sizes; i++) {
+        if (!m->point[i].offered || !same_class(m, s, i)) continue;
+        const struct tune_row *row = &m->cell[i][v];
+        const double ratio = row->verdict == TUNE_DEFAULT || row->verdict == TUNE_KEPT_OUT || row->verdict == TUNE_CHOSEN ? row->ratio : 0;
+        if (!(ratio >= TUNE_LOSS)) return 0;
+        product *= ratio;
+        best *= row->best;
+        n++;
+    }
+    return n && pow(best, 1.0 / n) >= TUNE_BEST ? pow(product, 1.0 / n) : 0;
+}
+
+void tune_choose(struct tune_matrix *m)
+{
+    for (int s = 0; s < m->n_sizes; s++) {
+        double best = TUNE_MARGIN;
+        m->chosen[s] = YOKEI_BY_RULE;
+        for (int v = 0; v < m->n_variants && m->point[s].offered; v++) {
+            const double g = gain(m, s, v);
+            if (g < best) continue;
+            best = g;
+            m->chosen[s] = v;
+        }
+    }
+    for (int s = 0; s < m->n_sizes; s++)
+        if (m->chosen[s] >= 0 && m->cell[s][m->chosen[s]].verdict == TUNE_KEPT_OUT) m->cell[s][m->chosen[s]].verdict = TUNE_CHOSEN;
+}
+
+/* ---- writing ---- */
+
+/* The classes in ascending order: edge, then size. */
+struct steps {
+    int n, at[CONFORM_MAX_SIZES]; /* a size of each class */
+};
+
+static struct steps steps_of(const struct tune_matrix *m)
+{
+    struct steps steps = { 0 };
+    for (int s = 0; s < m->n_sizes; s++) {
+        int place = 0;
+        bool known = !m->point[s].offered;
+        for (int i = 0; i < steps.n; i++) known |= same_class(m, s, steps.at[i]);
+        if (known) continue;
+        while (place < steps.n && (class_edge(m, steps.at[place]) < class_edge(m, s) ||
+                                   (class_edge(m, steps.at[place]) == class_edge(m, s) && class_size(m, steps.at[place]) < class_size(m, s))))
+            place++;
+        memmove(&steps.at[place + 1], &steps.at[place], (size_t)(steps.n - place) * sizeof steps.at[0]);
+        steps.at[place] = s;
+        steps.n++;
+    }
+    return steps;
+}
+
+/* Between two measured classes the choice changes in the middle, in the logarithm. */
+static double between(double below, double above) { return below > 0 ? sqrt(below * above) : above; }
+
+static void comment(const struct tune_matrix *m, int s, FILE *to)
+{
+    char dims[128], time[32];
+    conform_dims_text(m->op, m->sizes[s].dim, dims, sizeof dims);
+    fprintf(to, "# %s %s %s, %s:", yokei_op_names[m->op], yoke_dtype_name(m->dtype), m->sizes[s].name, dims);
+    const char *comma = "";
+    for (int v = 0; v < m->n_variants; v++) {
+        const struct tune_row *row = &m->cell[s][v];
+        if (row->verdict == TUNE_ABSENT || (row->verdict == TUNE_SLOW && row->seconds == 0)) continue;
+        kernels_time_text(row->seconds, time, sizeof time);
+        if (row->verdict == TUNE_REFUSED) fprintf(to, "%s %s refused", comma, row->variant);
+        else if (row->verdict == TUNE_DEFAULT) fprintf(to, "%s %s %s (default)", comma, row->variant, time);
+        else if (row->verdict == TUNE_SLOW) fprintf(to, "%s %s %s", comma, row->variant, time);
+        else fprintf(to, "%s %s %s %.2fx", comma, row->variant, time, row->ratio);
+        comma = ",";
+    }
+    fputc('\n', to);
+}
+
+int tune_write(const struct tune_matrix *m, FILE *to)
+{
+    const struct steps steps = steps_of(m);
+    int n = 0, before = YOKEI_BY_RULE;   /* what holds just below the class, in its edge */
+    int first = YOKEI_BY_RULE;           /* what holds for the least size of the edge below */
+    bool uniform = true;                 /* one choice for all sizes of the edge below */
+    for (int s = 0; s < m->n_sizes; s++)
+        if (m->point[s].offered) comment(m, s, to);
+    for (int i = 0; i < steps.n; i++) {
+        const int s = steps.at[i], below = i ? steps.at[i - 1] : -1, chosen = m->chosen[s];
+        const bool new_edge = below >= 0 && class_edge(m, below) != class_edge(m, s);
+        double edge = 0, size = 0;
+        for (int j = i; j > 0 && edge == 0; j--) /* the next lower edge that was measured */
+            if (class_edge(m, steps.at[j - 1]) != class_edge(m, s)) edge = between(class_edge(m, steps.at[j - 1]), class_edge(m, s));
+        if (below >= 0 && !new_edge) size = between(class_size(m, below), class_size(m, s));
+        /* A new edge begins at size 0; nothing need be said where all below it runs alike. */
+        const bool silent = new_edge ? uniform && first == chosen : before == chosen;
+        if (!silent) {
+            char measure[64];
+            if (edge > 0) yokei_text(measure, sizeof measure, "%.4g,%.4g", size, edge);
+            else yokei_text(measure, sizeof measure, "%.4g", size);
+            fprintf(to, "%s %s %s %s\n", yokei_op_names[m->op], yoke_dtype_name(m->dtype), measure, chosen < 0 ? "default" : m->variants[chosen]);
+            n++;
+        }
+        if (i == 0 || new_edge) first = chosen, uniform = true;
+        else uniform &= chosen == first;
+        before = chosen;
+    }
+    return n;
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A training run from its data to its files. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/base/base.h"
+#include "train/run/loop.h"
+#include "train/trainer/trainer.h"
+
+static double seconds_since(uint64_t begun_ns) { return (double)(yokei_now_ns() - begun_ns) * 1e-9; }
+
+static yoke_status open_data(struct yokei_run_state *s)
+{
+    struct yokei_training *t = s->t;
+    struct yokei_tokens_config c = YOKEI_TOKENS_CONFIG_INIT;
+    c.format = t->tokens_are_llmc ? YOKEI_TOKENS_LLMC : YOKEI_TOKENS_AUTO;
+    c.vocab = yokei_model_vocabulary(yokei_plan_model(&t->plan));
+    c.validation_share = t->validation_share;
+    YOKE_TRY(yokei_run_open_tokens(s, &c));
+    YOKE_TRY(yokei_tokens_check_length(s->tokens, t->plan.sequence));
+    char hash[24];
+    yokei_text(hash, sizeof hash, "%016" PRIx64, yokei_tokens_hash(s->tokens));
+    if ((t->replay || t->resume) && strcmp(t->plan.data_hash, YOKEI_ANY_DATA) != 0 && strcmp(hash, t->plan.data_hash) != 0)
+        return yoke_fail(YOKE_ECONFIG, "%s was made for other data (hash %s) than %s (%s): give the plan's own data", t->plan_path,
+                         t->plan.data_hash, t->tokens, hash);
+    yokei_text(t->plan.data_hash, sizeof t->plan.data_hash, "%s", hash);
+    return YOKE_OK;
+}
+
+/* Kernels are compiled outside the run's clock; then everything is as it was. */
+static yoke_status warm_up(struct yokei_run_state *s)
+{
+    struct yoke_step_result result;
+    YOKE_TRY(yoke_trainer_backward(s->trainer, s->inputs, s->targets, 0, &result));
+    YOKE_TRY(yoke_trainer_apply(s->trainer, 0, &result));
+    return YOKE_OK;
+}
+
+static yoke_status read_batch(struct yokei_run_state *s)
+{
+    const struct yokei_plan *p = &s->t->plan;
+    int64_t first, count, T = p->sequence;
+    yoke_trainer_range(s->trainer, &first, &count);
+    for (int64_t i = 0; i < count; i++)
+        YOKE_TRY(yokei_tokens_sample(s->tokens, p->seed, s->next_sample + first + i, T, s->inputs + i * T, s->targets + i * T));
+    return YOKE_OK;
+}
+
+static void path_in(const struct yokei_run_state *s, const char *name, char *out, size_t bytes)
+{
+    yokei_text(out, bytes, "%s/%s", s->t->run_dir, name);
+}
+
+static yoke_status write_plan(const struct yokei_run_state *s)
+{
+    char path[4096];
+    if (s->rank != 0 || !s->t->run_dir) return YOKE_OK;
+    path_in(s, "plan.json", path, sizeof path);
+    return yokei_plan_write(path, &s->t->plan);
+}
+
+static yoke_status allocate(struct yokei_run_state *s)
+{
+    size_t n = (size_t)s->n_ranks;
+    s->ranks = calloc(n, sizeof *s->ranks);
+    s->shares = calloc(n, sizeof *s->shares);
+    s->threads = calloc(n, sizeof *s->threads);
+    s->peaks = calloc(n, sizeof *s->peaks);
+    s->flops = calloc(n, sizeof *s->flops);
+    s->compute_sum = calloc(n, sizeof *s->compute_sum);
+    if (!s->ranks || !s->shares || !s->threads || !s->peaks || !s->flops || !s->compute_sum)
+        return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
+    return YOKE_OK;
+}
+
+static yoke_status open_metrics(struct yokei_run_state *s)
+{
+    char path[4096];
+    if (s->rank != 0 || !s->t->run_dir) return YOKE_OK;
+    path_in(s, "metrics.jsonl", path, sizeof path);
+    return yokei_metrics_open(path, s->t->resume ? s->first_step : -1, &s->metrics);
+}
+
+static yoke_status set_up(struct yokei_run_state *s)
+{
+    struct yokei_training *t = s->t;
+    const struct yoke_trainer_config ranks = { .comm = t->comm, .control = t->control };
+    yokei_run_begin_ranks(s);
+    s->validation_loss = NAN;
+    s->saved_step = -1;
+    YOKE_TRY(allocate(s));
+    YOKE_TRY(open_data(s));
+    YOKE_TRY(yokei_ranks_agree(&ranks, yokei_tokens_hash(s->tokens), NULL, "read different data: give all hosts the same files"));
+    YOKE_TRY(yokei_model_create(yokei_plan_model(&t->plan), &s->model));
+    YOKE_TRY(yokei_run_balance(s));
+    if (s->rank < 0) return YOKE_OK;
+    s->config = yokei_run_trainer_config(s);
+    YOKE_TRY(yoke_trainer_create(s->model, t->device, &s->config, &s->trainer));
+    YOKE_TRY(yokei_run_memory(s));
+    YOKE_TRY(yokei_run_note_zero(s));
+    size_t n = (size_t)(s->shares[s->rank] * t->plan.sequence) * sizeof(int32_t);
+    s->inputs = malloc(n + 4);
+    s->targets = malloc(n + 4);
+    if (!s->inputs || !s->targets) return yoke_fail(YOKE_ENOMEM, "train: no host memory for a batch");
+    YOKE_TRY(read_batch(s));
+    yokei_ranks_busy(&s->config, "compiling kernels");
+    YOKE_TRY(warm_up(s));
+    YOKE_TRY(yokei_run_look(s));
+    YOKE_TRY(yoke_trainer_draw(s->trainer, t->plan.seed));
+    if (t->resume) YOKE_TRY(yokei_run_restore(s));
+    else if (t->init) YOKE_TRY(yokei_weights_load(s->trainer, yokei_plan_model(&t->plan), t->init));
+    if (s->n_ranks > 1) YOKE_TRY(yokei_weights_compare(s->trainer));
+    YOKE_TRY(yokei_run_check_save(s));
+    YOKE_TRY(yokei_run_begin_trace(s));
+    YOKE_TRY(yokei_run_find_companions(s));
+    YOKE_TRY(write_plan(s));
+    return open_metrics(s);
+}
+
+/* The step from which on so much of the budget was spent: a replay of the plan goes by it. */
+static yoke_status note_progress(struct yokei_run_state *s, int64_t step, int64_t permille)
+{
+    struct yokei_plan *p = &s->t->plan;
+    if (p->budget_seconds <= 0 || s->t->replay) return YOKE_OK;
+    if (p->n_progress && p->progress[p->n_progress - 1].permille == permille) return YOKE_OK;
+    struct yokei_plan_progress *list = realloc(p->progress, (size_t)(p->n_progress + 1) * sizeof *list);
+    if (!list) return yoke_fail(YOKE_ENOMEM, "train: no host memory for the plan");
+    p->progress = list;
+    list[p->n_progress++] = (struct yokei_plan_progress){ step, permille };
+    return YOKE_OK;
+}
+
+static bool is_over(const struct yokei_plan *p, bool replay, int64_t step, int64_t permille)
+{
+    if (p->budget_seconds <= 0) return step >= p->steps;
+    return replay && p->n_progress ? step >= p->steps : permille >= 1000;
+}
+
+/* A checkpoint of a run's last step has nothing to go on to. */
+static bool was_over(const struct yokei_run_state *s)
+{
+    const struct yokei_plan *p = &s->t->plan;
+    return s->first_step > 0 && is_over(p, s->t->replay, s->first_step, yokei_rate_permille(p, s->t->replay, s->first_step + 1, s->seconds_before));
+}
+
+static yoke_status preempted(const struct yokei_run_state *s, int64_t step)
+{
+    if (!s->t->save) return yoke_fail(YOKE_EABORTED, "asked to stop: the run ended behind step %lld; nothing was saved, as --save was not given", (long long)step);
+    return yoke_fail(YOKE_EPREEMPTED, "asked to stop: the run was saved behind step %lld; go on with --resume %s", (long long)step, s->t->save);
+}
+
+/* For the balance at the end: all steps but the first, where there are more. */
+static void count_step(struct yokei_run_state *s, const struct yoke_step_result *step, bool is_second)
+{
+    if (is_second) {
+        memset(s->compute_sum, 0, (size_t)s->n_ranks * sizeof *s->compute_sum);
+        s->step_sum = 0;
+        s->n_counted = 0;
+    }
+    for (int r = 0; r < s->n_ranks; r++) s->compute_sum[r] += step->ranks[r].busy_seconds;
+    s->step_sum += step->seconds;
+    s->n_counted++;
+}
+
+/* One step, and what is due behind it. */
+static yoke_status run_step(struct yokei_run_state *s, int64_t n, struct yokei_training_result *result, bool *over_out)
+{
+    struct yokei_training *t = s->t;
+    struct yokei_plan *p = &t->plan;
+    struct yoke_step_result step;
+    bool stop = false;
+    YOKE_TRY(read_batch(s));
+    if (t->stop && *t->stop) yoke_trainer_ask_to_stop(s->trainer);
+    if (s->tracer) yokei_tracer_before(s->tracer, n);
+    YOKE_TRY(yoke_trainer_backward(s->trainer, s->inputs, s->targets, s->seconds_before + seconds_since(s->begun_ns), &step));
+    if (n == s->first_step + 1 && t->dump_gradients && (s->rank == 0 || yokei_run_is_spread(s)))
+        YOKE_TRY(yokei_weights_dump(s->trainer, YOKE_TENSOR_GRADIENT, s->rank == 0 ? t->dump_gradients : NULL));
+    double clock = step.ranks[0].clock;
+    int64_t permille = yokei_rate_permille(p, t->replay, n, clock);
+    double rate = yokei_rate(p, n, permille);
+    YOKE_TRY(note_progress(s, n, permille));
+    YOKE_TRY(yoke_trainer_apply(s->trainer, rate, &step));
+    if (s->tracer) YOKE_TRY(yokei_tracer_behind(s->tracer, n));
+    count_step(s, &step, n == s->first_step + 2);
+    *over_out = is_over(p, t->replay, n, permille);
+    for (int r = 0; r < s->n_ranks; r++) stop = stop || step.ranks[r].asked_to_stop;
+    s->tokens_seen += p->batch * p->sequence;
+    s->next_sample += p->batch;
+    result->steps = n;
+    result->tokens += p->batch * p->sequence;
+    result->loss = step.loss;
+    if (n == s->first_step + 1) result->first_loss = step.loss;
+    if (t->evaluate_every > 0 && n % t->evaluate_every == 0)
+        YOKE_TRY(yokei_run_validate(s, &s->validation_loss, &result->validation_tokens));
+    YOKE_TRY(yokei_run_report(s, &step, rate, s->seconds_before + seconds_since(s->begun_ns)));
+    stop = stop && !*over_out;
+    if (t->save && (stop || *over_out || yokei_run_save_is_due(s, n, clock))) YOKE_TRY(yokei_run_save(s, n, clock, stop || *over_out));
+    YOKE_TRY(yokei_run_trace(s, stop || *over_out));
+    return stop ? preempted(s, n) : YOKE_OK;
+}
+
+static yoke_status run_steps(struct yokei_run_state *s, struct yokei_training_result *result)
+{
+    struct yokei_training *t = s->t;
+    bool over = was_over(s);
+    s->begun_ns = yokei_now_ns();
+    result->steps = s->first_step;
+    yokei_run_busy(s, "taking the first step");
+    for (int64_t n = s->first_step + 1; !over; n++) YOKE_TRY(run_step(s, n, result, &over));
+    result->seconds = seconds_since(s->begun_ns);
+    result->saved_step = s->saved_step;
+    if (t->plan.budget_seconds > 0 && !t->replay) t->plan.steps = result->steps;
+    yokei_run_note_balance(s);
+    return write_plan(s);
+}
+
+static yoke_status run(struct yokei_run_state *s, struct yokei_training_result *result)
+{
+    YOKE_TRY(set_up(s));
+    if (s->rank < 0) return YOKE_OK;
+    YOKE_TRY(yoke_trainer_memory(s->trainer, &result->memory));
+    YOKE_TRY(run_steps(s, result));
+    yokei_run_busy(s, "measuring the validation loss");
+    result->bytes = yokei_tokens_are_bytes(s->tokens);
+    YOKE_TRY(yokei_run_validate(s, &result->validation_loss, &result->validation_tokens));
+    YOKE_TRY(yokei_run_validation_bytes(s, result->validation_tokens, &result->validation_bytes));
+    YOKE_TRY(yokei_run_finish(s, result));
+    struct yokei_metrics *metrics = s->metrics;
+    s->metrics = NULL;
+    YOKE_TRY(yokei_metrics_close(metrics));
+    if (!s->tracer) return YOKE_OK;
+    if (yokei_tracer_summary(s->tracer)) result->trace = *yokei_tracer_summary(s->tracer);
+    return yokei_tracer_status(s->tracer);
+}
+
+yoke_status yokei_training_run(struct yokei_training *t, struct yokei_training_result *result_out)
+{
+    struct yokei_training_result result = { .loss = NAN, .validation_loss = NAN, .baseline_loss = NAN, .first_loss = NAN, .saved_step = -1 };
+    struct yokei_run_state s = { .t = t };
+    yoke_status status = run(&s, &result);
+    yokei_tracer_free(s.tracer);
+    result.leads = s.rank == 0;
+    result.chose_shares = s.chose_shares;
+    yoke_trainer_destroy(s.trainer);
+    status = yokei_run_meet(&s, status);
+    /* After a fault nothing is called that waits for the others. */
+    if (!status || status == YOKE_EPREEMPTED) yokei_run_end_ranks(&s);
+    yoke_model_destroy(s.model);
+    yokei_tokens_close(s.tokens);
+    yokei_bpe_close(s.bpe);
+    yokei_companions_free(&s.companions);
+    yokei_metrics_close(s.metrics);
+    free(s.ranks);
+    free(s.shares);
+    free(s.replica_shares);
+    free(s.widths);
+    free(s.stage_blocks);
+    free(s.tensor_shares);
+    free(s.zero_shares);
+    free(s.threads);
+    free(s.peaks);
+    free(s.flops);
+    free(s.compute_sum);
+    free(s.placed);
+    free(s.job.rank_of);
+    free(s.job.host_of);
+    free(s.inputs);
+    free(s.targets);
+    if (status) free(result.sample);
+    else *result_out = result;
+    return status;
+}

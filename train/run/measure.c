@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What devices take: for the model's own layers and for sums of gradients before a run, and in the run itself. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yoke/comm.h>
+#include "core/base/base.h"
+#include "train/run/loop.h"
+#include "train/trainer/trainer.h"
+
+enum { MOST_SAMPLES = 1024, LEAST_SAMPLES = 2, PROBE_BLOCKS = 2 };
+static const double MEASURE_SECONDS = 1.2, MOST_SECONDS = 3;
+static const int64_t MOST_SUMMED = (int64_t)4 << 20; /* elements; longer sums take in proportion longer */
+
+enum part { BEFORE, BLOCKS, AFTER, NORMS, STEP, N_PARTS };
+
+/* A trainer of a few of the model's layers, alone on its device. */
+struct probe {
+    yoke_model *model;
+    yoke_trainer *trainer;
+    int before, blocks_end, n_blocks; /* layers [before, blocks_end) are blocks */
+    int64_t B;
+    int32_t *inputs, *targets;
+    double now[N_PARTS];              /* of the step that is timed op by op */
+    double plain[MOST_SAMPLES], part[N_PARTS][MOST_SAMPLES];
+    int n;
+};
+
+static yoke_status add_layers(const yoke_model *from, int first, int end, yoke_model *to)
+{
+    for (int l = first; l < end; l++) {
+        const yoke_layer *layer = yoke_model_layer(from, l);
+        YOKE_TRY(yoke_model_add(to, layer->type, layer->name, layer->in, layer->out, layer->config));
+    }
+    return YOKE_OK;
+}
+
+static yoke_status take_layers(const yoke_model *model, struct probe *p)
+{
+    const int per_block = YOKE_MAX(model->per_block, 1), n = model->n_layers;
+    p->n_blocks = YOKE_MIN((n - model->before - model->after) / per_block, PROBE_BLOCKS);
+    p->before = model->before;
+    p->blocks_end = model->before + p->n_blocks * per_block;
+    YOKE_TRY(yoke_model_create(&p->model));
+    YOKE_TRY(add_layers(model, 0, p->blocks_end, p->model));
+    return add_layers(model, n - model->after, n, p->model);
+}
+
+/* "none", "attention" or "full": what this rank's stage is told. */
+static void own_recompute(const struct yokei_run_state *s, char *out, size_t bytes)
+{
+    const char *at = s->t->plan.recompute;
+    for (int stage = 0; stage < s->mesh.pipeline && strchr(at, ','); stage++) {
+        if (stage == s->mesh.s) break;
+        at = strchr(at, ',') + 1;
+    }
+    yokei_text(out, bytes, "%.*s", (int)strcspn(at, ","), at);
+}
+
+static yoke_status create_trainer(const struct yokei_run_state *s, struct probe *p)
+{
+    struct yoke_trainer_config c = yokei_run_trainer_config(s);
+    char recompute[sizeof s->t->plan.recompute];
+    own_recompute(s, recompute, sizeof recompute);
+    c.comm = c.control = NULL;
+    c.shares = c.stage_blocks = c.tensor_shares = c.zero_shares = NULL;
+    c.zero = 0;
+    c.stage_tensor = NULL;
+    c.data = c.pipeline = c.tensor = c.chunks = 0;
+    c.pipeline_kind = c.schedule = NULL;
+    c.sequence_parallel = false;
+    c.recompute = recompute[0] ? recompute : NULL;
+    c.batch = c.micro_batch = p->B;
+    return yoke_trainer_create(p->model, s->t->device, &c, &p->trainer);
+}
+
+static yoke_status open_probe(const struct yokei_run_state *s, int64_t micro_batch, struct probe *p)
+{
+    const int64_t T = s->t->plan.sequence;
+    YOKE_TRY(take_layers(s->model, p));
+    p->B = YOKE_MAX(micro_batch, 1);
+    yoke_status status = create_trainer(s, p);
+    while (status == YOKE_ENOMEM && p->B > 1) { /* less at a time takes about as long for each sequence */
+        p->B /= 2;
+        status = create_trainer(s, p);
+    }
+    YOKE_TRY(status);
+    p->inputs = malloc((size_t)(p->B * T) * sizeof *p->inputs);
+    p->targets = malloc((size_t)(p->B * T) * sizeof *p->targets);
+    if (!p->inputs || !p->targets) return yoke_fail(YOKE_ENOMEM, "train: no host memory for a batch");
+    for (int64_t i = 0; i < p->B; i++)
+        YOKE_TRY(yokei_tokens_sample(s->tokens, s->t->plan.seed, i, T, p->inputs + i * T, p->targets + i * T));
+    return YOKE_OK;
+}
+
+static void close_probe(struct probe *p)
+{
+    yoke_trainer_destroy(p->trainer);
+    yoke_model_destroy(p->model);
+    free(p->inputs);
+    free(p->targets);
+}
+
+static void note_op(void *context, const char *layer, const char *call, const char *op, const struct yoke_cost *cost, double seconds)
+{
+    struct probe *p = context;
+    (void)op, (void)cost;
+    const bool gradients = !strcmp(call, yokei_instruction_names[YOKEI_NORMS]) || !strcmp(call, yokei_instruction_names[YOKEI_ZERO]);
+    enum part part = gradients ? NORMS : STEP;
+    for (int l = 0; *layer && l < p->model->n_layers; l++)
+        if (strcmp(layer, p->model->layer[l]->name) == 0) part = l < p->before ? BEFORE : l < p->blocks_end ? BLOCKS : AFTER;
+    p->now[part] += seconds;
+}
+
+/* A step as it runs, and one op by op: the former says how long, the latter how that is divided. */
+static yoke_status sample(struct probe *p)
+{
+    struct yoke_step_result result;
+    YOKE_TRY(yoke_trainer_backward(p->trainer, p->inputs, p->targets, 0, &result));
+    p->plain[p->n] = result.seconds;
+    memset(p->now, 0, sizeof p->now);
+    yoke_trainer_profile(p->trainer, note_op, p);
+    yoke_status status = yoke_trainer_backward(p->trainer, p->inputs, p->targets, 0, &result);
+    if (!status) status = yoke_trainer_apply(p->trainer, 0, &result);
+    yoke_trainer_profile(p->trainer, NULL, NULL);
+    for (int k = 0; k < N_PARTS; k++) p->part[k][p->n] = p->now[k];
+    p->n++;
+    return status;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static double median(const double *values, int n)
+{
+    double sorted[MOST_SAMPLES];
+    memcpy(sorted, values, (size_t)n * sizeof *values);
+    qsort(sorted, (size_t)n, sizeof *sorted, by_value);
+    return n ? n % 2 ? sorted[n / 2] : 0.5 * (sorted[n / 2 - 1] + sorted[n / 2]) : 0;
+}
+
+/* The median step, divided as all that were timed op by op are: a pause that comes into one op is then as good as lost among them. */
+static struct yokei_speed speed_of(const struct probe *p)
+{
+    double part[N_PARTS] = { 0 }, ops = 0;
+    for (int i = 0; i < p->n; i++)
+        for (int k = 0; k < N_PARTS; k++) part[k] += p->part[k][i];
+    for (int k = 0; k < STEP; k++) ops += part[k];
+    const double of_step = median(p->plain, p->n) / ops, each = of_step / (double)p->B;
+    return (struct yokei_speed){ each * part[BEFORE], each * part[BLOCKS] / YOKE_MAX(p->n_blocks, 1), each * part[AFTER],
+                                 of_step * (part[NORMS] + part[STEP]) / (double)yoke_model_n_elements(p->model) };
+}
+
+/* All ranks work at the same time, as in the run: they share memory and caches. */
+static yoke_status time_steps(const struct yokei_run_state *s, struct probe *p, struct yokei_speed *speed_out)
+{
+    const struct yoke_trainer_config c = yokei_run_trainer_config(s);
+    struct yoke_step_result result;
+    /* The first step compiles kernels; its learning rate is zero. */
+    yoke_status status = yoke_trainer_backward(p->trainer, p->inputs, p->targets, 0, &result);
+    if (!status) status = yoke_trainer_apply(p->trainer, 0, &result);
+    YOKE_TRY(yokei_ranks_all_well(&c, status));
+    const uint64_t begun = yokei_now_ns();
+    double seconds = 0;
+    while (p->n < MOST_SAMPLES && seconds < (p->n < LEAST_SAMPLES ? MOST_SECONDS : MEASURE_SECONDS)) {
+        YOKE_TRY(sample(p));
+        seconds = (double)(yokei_now_ns() - begun) * 1e-9;
+    }
+    *speed_out = speed_of(p);
+    return YOKE_OK;
+}
+
+yoke_status yokei_run_measure(struct yokei_run_state *s, int64_t micro_batch, struct yokei_speed *speeds_out)
+{
+    enum { WORDS = sizeof *speeds_out / sizeof(double) };
+    const struct yoke_trainer_config c = yokei_run_trainer_config(s);
+    struct probe *p = calloc(1, sizeof *p);
+    struct yokei_speed mine = { 0 };
+    double said[WORDS];
+    yokei_ranks_busy(&c, "compiling kernels");
+    yoke_status status = p ? open_probe(s, micro_batch, p) : yoke_fail(YOKE_ENOMEM, "train: no host memory to measure this device");
+    status = yokei_ranks_all_well(&c, status);
+    if (!status) yokei_ranks_busy(&c, "compiling kernels");
+    if (!status) status = time_steps(s, p, &mine);
+    memcpy(said, &mine, sizeof mine);
+    double *all = calloc((size_t)s->n_ranks * WORDS, sizeof *all);
+    if (!status && !all) status = yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
+    if (!status) status = yokei_ranks_gather(&c, said, WORDS, all);
+    for (int r = 0; r < s->n_ranks && !status; r++) memcpy(&speeds_out[r], all + (size_t)r * WORDS, sizeof *speeds_out);
+    free(all);
+    if (p) close_probe(p);
+    free(p);
+    return status;
+}
+
+/* Short ones more often: among ranks that share cores each may come to wait for its turn. The same on all ranks. */
+static int times_to_sum(int64_t n) { return n < 1 << 18 ? 20 : 4; }
+
+/* The shortest of a few, after one that nobody times. */
+static yoke_status time_sums(const struct yokei_run_state *s, yoke_comm *comm, int64_t n, double *seconds_out)
+{
+    yoke_stream *stream = NULL;
+    void *data = NULL;
+    const size_t bytes = (size_t)n * sizeof(float);
+    *seconds_out = INFINITY;
+    yoke_status status = yoke_stream_create(s->t->device, &stream);
+    if (!status) status = yoke_alloc(s->t->device, bytes, &data);
+    if (!status) status = yoke_fill(stream, data, 0, bytes);
+    for (int i = 0; i <= times_to_sum(n) && !status; i++) {
+        const uint64_t begun = yokei_now_ns();
+        status = yokei_ranks_sum(comm, data, n, YOKE_F32, stream);
+        if (!status) status = yoke_stream_sync(stream);
+        if (i > 0) *seconds_out = fmin(*seconds_out, (double)(yokei_now_ns() - begun) * 1e-9);
+    }
+    if (data) yoke_free(s->t->device, data);
+    if (stream) yoke_stream_destroy(stream);
+    return status;
+}
+
+yoke_status yokei_run_measure_sums(const struct yokei_run_state *s, const bool *used, int64_t n, double *seconds_out)
+{
+    const struct yoke_trainer_config c = yokei_run_trainer_config(s);
+    const struct yokei_mesh *m = &s->mesh;
+    struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
+    const int64_t some = YOKE_MIN(n, MOST_SUMMED);
+    double mine = 0, *all = calloc((size_t)s->n_ranks, sizeof *all);
+    yoke_comm *comm = NULL;
+    if (!all) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
+    config.name = "measuring sums";
+    yoke_status status = yoke_comm_split(s->comm, used[m->d] ? yokei_mesh_rank(m, 0, m->s, m->t) : YOKE_NO_COLOR, m->d, &config, &comm);
+    if (!status && comm) status = time_sums(s, comm, some, &mine);
+    if (!status) status = yokei_ranks_gather(&c, &mine, 1, all);
+    *seconds_out = 0;
+    for (int r = 0; r < s->n_ranks; r++) *seconds_out = fmax(*seconds_out, all[r] * (double)n / (double)some);
+    free(all);
+    if (comm && !status) status = yoke_comm_destroy(comm);
+    return status;
+}
+
+void yokei_run_note_balance(struct yokei_run_state *s)
+{
+    struct yokei_plan *p = &s->t->plan;
+    if (!s->n_counted) return;
+    for (int r = 0; r < s->n_ranks; r++) p->ranks[s->placed[r]].measured_seconds = s->compute_sum[r] / (double)s->n_counted;
+    p->measured_step_seconds = s->step_sum / (double)s->n_counted;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train/run/peak.h"
+
+#include <math.h>
+
+#include "core/base/base.h"
+
+enum { SMALLEST = 256, LARGEST = 16384, SOME = 3 };
+static const double LONG_ENOUGH = 0.01, A_SIZE = 0.1; /* seconds */
+
+/* A product, with its memory; nothing is freed while it runs. */
+struct product {
+    yoke_device *device;
+    yoke_stream *stream;
+    struct yoke_gemm_args args;
+    void *memory[3];
+};
+
+static void drop(struct product *p)
+{
+    yoke_stream_sync(p->stream);
+    for (int i = 0; i < 3; i++) {
+        yoke_free(p->device, p->memory[i]);
+        p->memory[i] = NULL;
+    }
+}
+
+/* Run for so long, at least some times; the shortest counts: what else the machine does only makes it longer. */
+static yoke_status run(struct product *p, double budget, double *seconds_out)
+{
+    const uint64_t start = yokei_now_ns();
+    double least = INFINITY, spent = 0;
+    for (int i = 0; i < SOME || spent < budget; i++) {
+        const uint64_t begun = yokei_now_ns();
+        YOKE_TRY(yoke_gemm(p->stream, &p->args));
+        YOKE_TRY(yoke_stream_sync(p->stream));
+        const uint64_t now = yokei_now_ns();
+        least = fmin(least, (double)(now - begun) * 1e-9);
+        spent = (double)(now - start) * 1e-9;
+    }
+    *seconds_out = least;
+    return YOKE_OK;
+}
+
+/* The byte 0x3c everywhere is 0.01 in f32 and bf16 and 1.06 in f16: no sum of it overflows, none is subnormal. */
+static yoke_status prepare(struct product *p, yoke_dtype dtype, int64_t N)
+{
+    struct yoke_cost cost = { .size = sizeof cost };
+    const size_t bytes = (size_t)(N * N) * yoke_dtype_bytes(dtype);
+    for (int i = 0; i < 3; i++) {
+        YOKE_TRY(yoke_alloc(p->device, bytes, &p->memory[i]));
+        YOKE_TRY(yoke_fill(p->stream, p->memory[i], 0x3c, bytes));
+    }
+    p->args = YOKE_ARGS(gemm, .dtype = dtype, .out_dtype = dtype, .M = N, .N = N, .K = N, .batch = 1, .a = p->memory[0], .lda = N,
+                        .b = p->memory[1], .ldb = N, .c = p->memory[2], .ldc = N, .alpha = 1);
+    YOKE_TRY(yoke_gemm_can(p->device, &p->args, &cost));
+    YOKE_TRY(yoke_stream_reserve(p->stream, cost.scratch_bytes));
+    YOKE_TRY(yoke_gemm(p->stream, &p->args)); /* kernels are compiled in it */
+    return yoke_stream_sync(p->stream);
+}
+
+/* Larger and larger ones; the best of all sizes counts. */
+static yoke_status measure(struct product *p, yoke_dtype dtype, double *rate_out)
+{
+    uint64_t available, total;
+    double seconds = 0, best = 0;
+    YOKE_TRY(yoke_device_memory(p->device, &available, &total));
+    for (int64_t N = SMALLEST;; N *= 2) {
+        const double n = (double)N;
+        YOKE_TRY(prepare(p, dtype, N));
+        YOKE_TRY(run(p, A_SIZE, &seconds));
+        best = fmax(best, 2 * n * n * n / seconds);
+        if (seconds >= LONG_ENOUGH || N == LARGEST || 12 * (uint64_t)(N * N) * yoke_dtype_bytes(dtype) > available / 8) break;
+        drop(p);
+    }
+    *rate_out = best;
+    return YOKE_OK;
+}
+
+yoke_status yokei_peak_measure(yoke_device *device, yoke_dtype dtype, double *flops_per_second_out)
+{
+    struct product p = { .device = device };
+    YOKE_TRY(yoke_stream_create(device, &p.stream));
+    yoke_status status = measure(&p, dtype, flops_per_second_out);
+    drop(&p);
+    const yoke_status ended = yoke_stream_destroy(p.stream);
+    return status ? status : ended;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a run shows of itself beside its loss: every device's peak and work, and a trace. */
+#include <math.h>
+#include <stdlib.h>
+#include "core/base/base.h"
+#include "train/run/loop.h"
+#include "train/run/peak.h"
+#include "train/trainer/trainer.h"
+
+enum { FIRST_TRACED = 3 }; /* the steps before it warm up caches and the network's windows */
+
+/* All ranks measure at once: those of one host share its memory and, on a CPU, its clock rate. */
+static double own_peak(struct yokei_run_state *s)
+{
+    double peak = NAN;
+    if (s->t->peak == YOKEI_PEAK_GIVEN) return s->t->peak_flops;
+    if (s->t->peak == YOKEI_PEAK_OFF) return NAN;
+    return yokei_peak_measure(s->t->device, s->config.precision, &peak) ? NAN : peak;
+}
+
+/*
+ * Where streams are queued, one more step is synchronised around everything that computes: steps after it are held against the time that
+ * the passes took in it.
+ */
+static yoke_status look_at_step(struct yokei_run_state *s, bool some_queue)
+{
+    struct yoke_step_result result;
+    if (!some_queue) return YOKE_OK;
+    yokei_trainer_exact(s->trainer, true);
+    YOKE_TRY(yoke_trainer_backward(s->trainer, s->inputs, s->targets, 0, &result));
+    yokei_trainer_exact(s->trainer, false);
+    return yoke_trainer_apply(s->trainer, 0, &result);
+}
+
+yoke_status yokei_run_look(struct yokei_run_state *s)
+{
+    enum { QUEUES, FLOPS, PEAK, SAID };
+    double mine[SAID] = { !yokei_is_eager(s->t->device), yokei_trainer_flops(s->trainer), NAN };
+    bool some_queue = false;
+    double *all = calloc((size_t)s->n_ranks * SAID, sizeof *all);
+    if (!all) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
+    /* Nobody measures before the others have come. */
+    yoke_status status = yokei_ranks_gather(&s->config, mine, SAID, all);
+    for (int r = 0; r < s->n_ranks; r++) some_queue |= all[r * SAID + QUEUES] != 0;
+    yokei_run_busy(s, "measuring each device's peak");
+    mine[PEAK] = own_peak(s);
+    if (!status) status = yokei_ranks_gather(&s->config, mine, SAID, all);
+    for (int r = 0; r < s->n_ranks && !status; r++) {
+        s->flops[r] = all[r * SAID + FLOPS];
+        s->peaks[r] = all[r * SAID + PEAK];
+        if (s->t->peak == YOKEI_PEAK_MEASURED && isnan(s->peaks[r]))
+            yokei_run_note(s, "rank %d: the peak of %s could not be measured, so there is no mfu: %s", r, s->ranks[r].device,
+                           r == s->rank ? yoke_last_error() : "it says why with --log");
+    }
+    free(all);
+    if (!status) status = look_at_step(s, some_queue);
+    return status;
+}
+
+yoke_status yokei_run_begin_trace(struct yokei_run_state *s)
+{
+    const struct yokei_plan *p = &s->t->plan;
+    const int64_t wanted = YOKE_MAX(s->t->trace_steps, 1);
+    int64_t first = s->first_step + FIRST_TRACED;
+    if (!s->t->trace) return YOKE_OK;
+    /* A short run is traced at its end. */
+    if (p->budget_seconds <= 0) first = YOKE_MAX(YOKE_MIN(first, p->steps - wanted + 1), s->first_step + 1);
+    return yokei_tracer_create(s->t->trace, first, (int)wanted, s->trainer, &s->tracer);
+}
+
+yoke_status yokei_run_trace(struct yokei_run_state *s, bool is_end)
+{
+    if (!s->tracer || (!is_end && !yokei_tracer_is_full(s->tracer))) return YOKE_OK;
+    return yokei_tracer_finish(s->tracer);
+}

@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Planning a trainer: shares, parameters, programs and memory, before anything is allocated. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/base/base.h"
+#include "train/trainer/memory.h"
+
+enum { DEFAULT_BATCH = 8, DEFAULT_BUCKET = 25 << 20 };
+
+static yoke_status check_config(const yoke_model *model, struct yoke_trainer_config *c)
+{
+    if (c->size != sizeof *c)
+        return yoke_fail(YOKE_EINVAL, "trainer: the configuration's size is %zu, not %zu: use YOKE_TRAINER_CONFIG_INIT", c->size,
+                         sizeof *c);
+    if (model->n_layers < 1) return yoke_fail(YOKE_ECONFIG, "trainer: the model has no layers");
+    if (c->precision != YOKE_F32 && c->precision != YOKE_F16 && c->precision != YOKE_BF16 && c->precision != YOKE_F64)
+        return yoke_fail(YOKE_ECONFIG, "trainer: precision %s is none of f32, bf16, f16", yoke_dtype_name(c->precision));
+    if (c->batch == 0) c->batch = DEFAULT_BATCH;
+    if (c->bucket_bytes == 0) c->bucket_bytes = DEFAULT_BUCKET;
+    if (c->beta1 == 0) c->beta1 = 0.9;
+    if (c->beta2 == 0) c->beta2 = 0.95;
+    if (c->eps == 0) c->eps = 1e-8;
+    if (c->batch < 1 || c->micro_batch < 0 || c->micro_batch > c->batch)
+        return yoke_fail(YOKE_ECONFIG, "batch %lld and micro-batch %lld: the batch must be at least 1 and the micro-batch at most the batch",
+                         (long long)c->batch, (long long)c->micro_batch);
+    if (c->sequence < 1)
+        return yoke_fail(YOKE_ECONFIG, "sequence %lld: tokens per sequence must be at least 1", (long long)c->sequence);
+    if ((double)c->batch * (double)c->sequence > 2e9)
+        return yoke_fail(YOKE_ECONFIG, "batch %lld of sequences of %lld tokens: more than 2e9 tokens a step; lower one of them",
+                         (long long)c->batch, (long long)c->sequence);
+    const struct {
+        const char *name;
+        double value, least, below;
+    } reals[] = { { "beta1", c->beta1, 0, 1 }, { "beta2", c->beta2, 0, 1 }, { "eps", c->eps, 0, 1 },
+                  { "weight_decay", c->weight_decay, 0, 1e3 }, { "clip", c->clip, 0, 1e30 },
+                  { "loss_scale", c->loss_scale, 0, 1e30 } };
+    for (size_t i = 0; i < YOKE_COUNT(reals); i++)
+        if (!(reals[i].value >= reals[i].least && reals[i].value < reals[i].below))
+            return yoke_fail(YOKE_ECONFIG, "%s is %g; it must lie in [%g, %g)", reals[i].name, reals[i].value, reals[i].least,
+                             reals[i].below);
+    return YOKE_OK;
+}
+
+/* A layer with learnt positions bounds the sequence: its parameter "wpe.weight" says by how much. */
+static yoke_status check_sequence(const struct yokei_parameters *ps, int64_t sequence)
+{
+    for (int i = 0; i < ps->n; i++)
+        if (strcmp(ps->item[i].name, "wpe.weight") == 0 && ps->item[i].shape[0] < sequence)
+            return yoke_fail(YOKE_ECONFIG, "sequence %lld is longer than the model's %lld positions: lower --sequence, or raise n_positions",
+                             (long long)sequence, (long long)ps->item[i].shape[0]);
+    return YOKE_OK;
+}
+
+static yoke_status share_out(const struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
+{
+    const int n = p->mesh.data;
+    const char *who = p->mesh.data == p->n_ranks ? "rank" : "replica";
+    p->shares = calloc((size_t)n, sizeof *p->shares);
+    p->first = calloc((size_t)n, sizeof *p->first);
+    p->n_micro_batches = calloc((size_t)n, sizeof *p->n_micro_batches);
+    if (!p->shares || !p->first || !p->n_micro_batches)
+        return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d replicas", n);
+    int64_t sum = 0;
+    for (int r = 0; r < n; r++) {
+        p->shares[r] = c->shares ? c->shares[r] : c->batch / n + (r < c->batch % n);
+        if (p->shares[r] < 0)
+            return yoke_fail(YOKE_ECONFIG, "the share of %s %d is %lld sequences: give 0 or more", who, r, (long long)p->shares[r]);
+        p->first[r] = sum;
+        sum += p->shares[r];
+    }
+    if (sum != c->batch)
+        return yoke_fail(YOKE_ECONFIG, "the shares of %d %ss add up to %lld sequences, but the batch is %lld: make them equal", n, who,
+                         (long long)sum, (long long)c->batch);
+    p->micro_batch = yokei_mesh_micro_batch(&p->mesh, p->shares[p->mesh.d], c->micro_batch);
+    return YOKE_OK;
+}
+
+static uint64_t hash_mesh(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *p, uint64_t hash)
+{
+    const struct yokei_mesh *m = &p->mesh;
+    const int facts[] = { m->data, m->pipeline, m->widths ? 0 : m->tensor, m->chunks, c->sequence_parallel, c->zero, c->zero_shares != NULL };
+    hash = yokei_hash(facts, sizeof facts, hash);
+    hash = yokei_hash(p->zero_shares, (size_t)m->data * sizeof *p->zero_shares, hash);
+    if (m->widths) hash = yokei_hash(m->widths, (size_t)m->pipeline * sizeof *m->widths, hash);
+    if (c->stage_blocks) hash = yokei_hash(c->stage_blocks, (size_t)(m->pipeline * m->chunks) * sizeof *c->stage_blocks, hash);
+    if (p->tensor_shares) hash = yokei_hash(p->tensor_shares, (size_t)p->n_tensor_shares * sizeof *p->tensor_shares, hash);
+    if (c->pipeline_kind) hash = yokei_hash(c->pipeline_kind, strlen(c->pipeline_kind), hash);
+    return c->recompute ? yokei_hash(c->recompute, strlen(c->recompute), hash) : hash;
+}
+
+enum { SAID_FACTS, SAID_MICRO_BATCH, SAID_BUCKETS, SAID };
+
+/* What rank r said; the ranks of a replica pass each other's micro-batches on. */
+static yoke_status note_micro_batch(struct yokei_trainer_plan *p, int r, const double *all)
+{
+    const int d = yokei_mesh_at(&p->mesh, r).d, first = yokei_mesh_rank(&p->mesh, d, 0, 0);
+    const double own = all[r * SAID + SAID_MICRO_BATCH], its = all[first * SAID + SAID_MICRO_BATCH];
+    if (own != its)
+        return yoke_fail(YOKE_EMISMATCH, "trainer: ranks %d and %d of one replica have micro-batches of %.0f and %.0f sequences: give them the same",
+                         first, r, its, own);
+    p->n_micro_batches[d] = yokei_n_micro_batches(p->shares[d], (int64_t)own);
+    const struct yokei_mesh at = yokei_mesh_at(&p->mesh, r); /* shards of different sizes may have different buckets */
+    if (at.t <= p->mesh.t) p->n_buckets[at.s] = p->mesh.data > 1 ? (int)all[r * SAID + SAID_BUCKETS] : 0;
+    return YOKE_OK;
+}
+
+/* What must be equal on all ranks, and what each one tells the others. */
+static yoke_status compare_ranks(const struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
+{
+    uint64_t facts[12] = { (uint64_t)c->precision, (uint64_t)c->batch, (uint64_t)c->sequence, c->bucket_bytes, c->seed };
+    memcpy(&facts[5], (double[]){ c->beta1, c->beta2, c->eps, c->weight_decay, c->clip, c->loss_scale }, 6 * sizeof(double));
+    uint64_t hash = yokei_hash(facts, sizeof facts, (uint64_t)c->scale_interval);
+    hash = yokei_hash(p->shares, (size_t)p->mesh.data * sizeof *p->shares, hash);
+    hash = hash_mesh(c, p, hash);
+    for (int i = 0; i < p->logical.n; i++) {
+        hash = yokei_hash(p->logical.item[i].name, strlen(p->logical.item[i].name), hash);
+        hash = yokei_hash(p->logical.item[i].shape, sizeof p->logical.item[i].shape, hash);
+    }
+    if (c->schedule) hash = yokei_hash(c->schedule, strlen(c->schedule), hash);
+    double mine[SAID] = { (double)(hash >> 12), (double)p->micro_batch, (double)p->state.n_buckets };
+    double *all = calloc((size_t)p->n_ranks * SAID, sizeof *all);
+    if (!all) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d ranks", p->n_ranks);
+    yoke_status status = c->comm ? yokei_ranks_gather(c, mine, SAID, all) : YOKE_OK;
+    for (int r = 0; r < p->n_ranks && !c->comm; r++) memcpy(all + r * SAID, mine, sizeof mine); /* planned without the others: as if they were like this one */
+    for (int r = 0; r < p->n_ranks && !status; r++) {
+        if (all[r * SAID] != all[0])
+            status = yoke_fail(YOKE_EMISMATCH,
+                               "trainer: ranks 0 and %d are set up differently (model, precision, batch, sequence, shares, seed or optimizer): "
+                               "give all ranks the same", r);
+        else if (!status) status = note_micro_batch(p, r, all);
+    }
+    free(all);
+    return status;
+}
+
+static yoke_status kind_of(const char *name, enum yokei_pipeline_kind *kind_out)
+{
+    for (int k = 0; k < YOKEI_N_PIPELINES; k++) {
+        *kind_out = (enum yokei_pipeline_kind)k;
+        if (!strcmp(yokei_pipeline_names[k], name)) return YOKE_OK;
+    }
+    return yoke_fail(YOKE_ECONFIG, "pipeline schedule \"%s\" is none of naive, gpipe, 1f1b, interleaved, zb-h1", name);
+}
+
+/* Where replica d's lines begin in the user's schedule, which has those of one replica for all, or those of all one after the other. */
+static int users_lines(const struct yokei_pipeline *shape, const struct yokei_schedule *users, int d)
+{
+    return users->n_ranks == shape->n_stages ? 0 : d * shape->n_stages;
+}
+
+/* Replica d's lines: generated, or those of the user's schedule. Checked. */
+static yoke_status replica_schedule(const struct yokei_pipeline *shape, const struct yokei_schedule *users, int d, struct yokei_schedule *made_out)
+{
+    if (users->n_ranks)
+        return yokei_schedule_check_pipeline(&(struct yokei_schedule){ shape->n_stages, users->rank + users_lines(shape, users, d) }, shape);
+    YOKE_TRY(yokei_schedule_pipeline(shape, made_out));
+    const yoke_status status = yokei_schedule_check_pipeline(made_out, shape);
+    if (status) yokei_schedule_free(made_out);
+    return status;
+}
+
+/* The schedule, and which of its lines is this rank's stage. Every rank looks at all replicas: what is wrong in one, all refuse. */
+static yoke_status make_schedule(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *p, struct yokei_schedule *out, int *own_out)
+{
+    const struct yokei_mesh *m = &p->mesh;
+    struct yokei_pipeline shape = { .n_stages = m->pipeline, .n_chunks = m->chunks, .n_buckets = p->n_buckets,
+                                    .recompute = p->stage_recomputes, .tied = p->has_tied };
+    struct yokei_schedule users = { 0, NULL };
+    YOKE_TRY(kind_of(c->pipeline_kind ? c->pipeline_kind : m->chunks > 1 ? "interleaved" : "1f1b", &shape.kind));
+    if (c->schedule) YOKE_TRY(yokei_schedule_parse(c->schedule, "schedule", &users));
+    yoke_status status = YOKE_OK;
+    if (c->schedule && users.n_ranks != m->pipeline * m->data && users.n_ranks != m->pipeline)
+        status = yoke_fail(YOKE_ECONFIG, "the schedule has %d lines for %d stages in %d replicas: give one line per stage, or one per stage of each "
+                                         "replica, replica after replica", users.n_ranks, m->pipeline, m->data);
+    for (int d = 0; d < m->data && !status; d++) {
+        struct yokei_schedule made = { 0, NULL };
+        shape.n_micro_batches = p->n_micro_batches[d];
+        status = replica_schedule(&shape, &users, d, &made);
+        if (!status && d == m->d) *out = made;
+        else yokei_schedule_free(&made);
+    }
+    *own_out = c->schedule ? users_lines(&shape, &users, m->d) + m->s : m->s;
+    if (c->schedule && !status) *out = users;
+    else yokei_schedule_free(&users);
+    return status;
+}
+
+/*
+ * What a step's buffers take with the job's segments, on the rank of this one's tensor group that needs most: uneven shares make them
+ * differ, and ranks that chose different lengths would take the sums of their F and B in different orders.
+ */
+static yoke_status most_of_group(const struct yoke_trainer_config *c, const struct yokei_actions *actions, const struct yokei_trainer_plan *p, size_t *bytes_out)
+{
+    struct yokei_job job = p->train_job;
+    *bytes_out = 0;
+    for (int t = 0; t < p->mesh.tensor; t++) {
+        struct yokei_program program;
+        job.place = yokei_plan_place(c, p, p->mesh.s, t);
+        YOKE_TRY(yokei_program_train(&job, actions, &program));
+        *bytes_out = YOKE_MAX(*bytes_out, program.bytes);
+        yokei_program_free(&program);
+    }
+    return YOKE_OK;
+}
+
+/*
+ * The training step. Of the lengths of segments that are recomputed together, the one that takes the least memory: short ones keep more
+ * inputs, of every micro-batch that is alive, and long ones more of one micro-batch's stash. None changes a bit.
+ */
+static yoke_status lower_train(const struct yoke_trainer_config *c, const struct yokei_actions *actions, struct yokei_trainer_plan *p)
+{
+    int longest = 0;
+    bool any = false;
+    for (int l = 0; l < p->train_job.n_layers; l++) any = any || p->recomputed[l];
+    for (int k = 0; k < p->mesh.chunks && any; k++) longest = YOKE_MAX(longest, p->chunk[k].end - p->chunk[k].first);
+    if (!longest) return yokei_program_train(&p->train_job, actions, &p->train);
+    int best = 0;
+    size_t least = 0, bytes;
+    for (int n = 1; n < 2 * longest; n *= 2) {
+        p->train_job.segment = YOKE_MIN(n, longest);
+        YOKE_TRY(most_of_group(c, actions, p, &bytes));
+        if (!best || bytes <= least) best = p->train_job.segment, least = bytes;
+    }
+    p->train_job.segment = best;
+    return yokei_program_train(&p->train_job, actions, &p->train);
+}
+
+static yoke_status lower(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *c,
+                         struct yokei_trainer_plan *p)
+{
+    yoke_status status = YOKE_OK;
+    struct yokei_schedule schedule = { 0, NULL };
+    int own = 0;
+    YOKE_TRY_GOTO(make_schedule(c, p, &schedule, &own), free_schedule);
+    p->train_job = (struct yokei_job){ .layers = (const yoke_layer *const *)model->layer, .n_layers = model->n_layers,
+                                       .n_chunks = p->mesh.chunks, .chunk = p->chunk, .recomputed = p->recomputed,
+                                       .parameters = &p->parameters, .state = &p->state, .device = device, .place = p->place,
+                                       .T = c->sequence, .n_sequences = p->shares[p->mesh.d],
+                                       .micro_batch = p->micro_batch };
+    p->evaluate_job = p->logits_job = p->train_job;
+    p->evaluate_job.n_sequences = p->micro_batch;
+    p->logits_job.n_sequences = p->logits_job.micro_batch = 1;
+    YOKE_TRY_GOTO(lower_train(c, &schedule.rank[own], p), free_schedule);
+    YOKE_TRY_GOTO(yokei_program_evaluate(&p->evaluate_job, &p->evaluate), free_schedule);
+    YOKE_TRY_GOTO(yokei_program_evaluate(&p->logits_job, &p->logits), free_schedule);
+free_schedule:
+    yokei_schedule_free(&schedule);
+    return status;
+}
+
+static yoke_status add_up(const struct yoke_trainer_config *c, const yoke_device *device, struct yokei_trainer_plan *p)
+{
+    const struct yokei_program *all[] = { &p->train, &p->evaluate, &p->logits }, *most = all[0];
+    struct yokei_program_parts parts;
+    for (size_t i = 0; i < YOKE_COUNT(all); i++) {
+        if (all[i]->bytes > most->bytes) most = all[i];
+        p->scratch_bytes = YOKE_MAX(p->scratch_bytes, all[i]->planner.scratch_bytes);
+    }
+    YOKE_TRY(yokei_program_parts(most, &parts));
+    p->arena_bytes = p->state.bytes + most->bytes;
+    p->report = p->state.report;
+    p->report.activations = most->bytes;
+    p->report.scratch = p->scratch_bytes;
+    p->report.total = p->arena_bytes + p->scratch_bytes;
+    p->report.stash = parts.of[YOKEI_BUFFER_STASH];
+    p->report.boundaries = parts.of[YOKEI_BUFFER_BOUNDARY];
+    p->report.layer_workspace = parts.of[YOKEI_BUFFER_WORKSPACE];
+    p->report.received = parts.received;
+    p->report.unused = parts.unused;
+    p->report.host = yokei_memory_of_host(c, p);
+    return yokei_groups_footprint(c, p, !yoke_device_info(device)->host_visible, &p->report.staging_shared, &p->report.staging);
+}
+
+/* Which layers the ranks of a stage forget the stash of: those that pass an input on; of "attention" the attention's own. */
+static bool forgets(const yoke_layer *layer, const char *what)
+{
+    if (!layer->in || !layer->type->backward_input || layer->type->gradient_until == YOKE_UNTIL_F) return false;
+    return !strcmp(what, "full") || (!strcmp(what, "attention") && !strcmp(layer->type->name, "attention"));
+}
+
+/* "none", "attention", "full", once for all stages or for each by commas. */
+static yoke_status choose_recomputed(const yoke_model *model, const struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
+{
+    const char *at = c->recompute ? c->recompute : "none";
+    const bool for_each = strchr(at, ',') != NULL;
+    for (int s = 0; s < p->mesh.pipeline; s++) {
+        const size_t length = strcspn(at, ",");
+        char what[16];
+        yokei_text(what, sizeof what, "%.*s", (int)YOKE_MIN(length, sizeof what - 1), at);
+        const char *const *word = yokei_recompute_words;
+        while (*word && strcmp(*word, what) != 0) word++;
+        if (!*word)
+            return yoke_fail(YOKE_ECONFIG, "recompute \"%s\": \"%s\" is none of none, attention, full (once, or for each of %d stages by commas)",
+                             c->recompute, what, p->mesh.pipeline);
+        p->stage_recomputes[s] = strcmp(what, "none") != 0;
+        for (int l = 0; l < model->n_layers && s == p->mesh.s; l++) p->recomputed[l] = p->held[l] && forgets(model->layer[l], what);
+        if (!for_each) continue;
+        at += length;
+        if ((*at == ',') != (s + 1 < p->mesh.pipeline))
+            return yoke_fail(YOKE_ECONFIG, "recompute \"%s\": give one word, or one for each of %d stages", c->recompute, p->mesh.pipeline);
+        at += *at == ',';
+    }
+    return YOKE_OK;
+}
+
+/* The layers of every stage, and of this rank. */
+static yoke_status cut(const yoke_model *model, const struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
+{
+    const int per_block = YOKE_MAX(model->per_block, 1);
+    const struct yokei_blocks blocks = { model->before, per_block, (model->n_layers - model->before - model->after) / per_block };
+    p->chunk = calloc((size_t)p->mesh.chunks, sizeof *p->chunk);
+    p->held = calloc((size_t)model->n_layers, sizeof *p->held);
+    p->recomputed = calloc((size_t)model->n_layers, sizeof *p->recomputed);
+    p->stage_of = calloc((size_t)model->n_layers, sizeof *p->stage_of);
+    p->n_buckets = calloc((size_t)p->mesh.pipeline, sizeof *p->n_buckets);
+    p->stage_recomputes = calloc((size_t)p->mesh.pipeline, sizeof *p->stage_recomputes);
+    if (!p->chunk || !p->held || !p->recomputed || !p->stage_of || !p->n_buckets || !p->stage_recomputes)
+        return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d layers", model->n_layers);
+    for (int turn = 1; turn <= p->mesh.pipeline; turn++) { /* this rank's own stage last */
+        struct yokei_mesh at = p->mesh;
+        at.s = (p->mesh.s + turn) % p->mesh.pipeline;
+        if (at.pipeline == 1) p->chunk[0] = (struct yokei_chunk){ 0, model->n_layers };
+        else YOKE_TRY(yokei_mesh_chunks(&at, &blocks, model->n_layers, c->stage_blocks, p->chunk));
+        for (int k = 0; k < at.chunks; k++)
+            for (int l = p->chunk[k].first; l < p->chunk[k].end; l++) p->stage_of[l] = at.s;
+    }
+    for (int l = 0; l < model->n_layers; l++) {
+        const struct yoke_place place = yokei_plan_place(c, p, p->stage_of[l], 0);
+        p->held[l] = p->stage_of[l] == p->mesh.s;
+        YOKE_TRY(yoke_layer_check(model->layer[l], &place)); /* alike on all ranks */
+    }
+    return choose_recomputed(model, c, p);
+}
+
+/* Where the shares of a stage's ranks begin among those of all stages. */
+static int shares_before(const struct yokei_mesh *m, int stage)
+{
+    int n = 0;
+    for (int s = 0; s < stage && m->widths; s++) n += m->widths[s];
+    return n;
+}
+
+static yoke_status copy_shares(const struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
+{
+    p->n_tensor_shares = c->stage_tensor ? yokei_mesh_replica(&p->mesh) : p->mesh.tensor;
+    p->tensor_shares = calloc((size_t)p->n_tensor_shares, sizeof *p->tensor_shares);
+    if (!p->tensor_shares) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d shares", p->n_tensor_shares);
+    for (int t = 0; t < p->n_tensor_shares; t++) {
+        p->tensor_shares[t] = c->tensor_shares[t];
+        if (c->tensor_shares[t] < 1)
+            return yoke_fail(YOKE_ECONFIG, "the tensor share of rank %d of its group is %lld: give at least 1", t, (long long)c->tensor_shares[t]);
+    }
+    return YOKE_OK;
+}
+
+struct yoke_place yokei_plan_place(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *p, int s, int t)
+{
+    const int width = yokei_mesh_width(&p->mesh, s);
+    return (struct yoke_place){ .size = sizeof(struct yoke_place), .tensor_rank = t, .tensor_size = width,
+                                .tensor_shares = p->tensor_shares ? p->tensor_shares + shares_before(&p->mesh, s) : NULL,
+                                .sequence_parallel = c->sequence_parallel && width > 1 };
+}
+
+static yoke_status place_rank(const struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
+{
+    if (c->stage_tensor) {
+        p->widths = calloc((size_t)YOKE_MAX(c->pipeline, 1), sizeof *p->widths);
+        if (!p->widths) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d stages", c->pipeline);
+        memcpy(p->widths, c->stage_tensor, (size_t)YOKE_MAX(c->pipeline, 1) * sizeof *p->widths);
+    }
+    YOKE_TRY(yokei_mesh_create(p->n_ranks, p->rank, c->data, c->pipeline, c->tensor, p->widths, c->chunks, &p->mesh));
+    if (c->tensor_shares) YOKE_TRY(copy_shares(c, p));
+    p->place = yokei_plan_place(c, p, p->mesh.s, p->mesh.t);
+    return YOKE_OK;
+}
+
+/* The stages that use a parameter: the lowest and the highest. */
+static void stages_of(const struct yokei_trainer_plan *p, int parameter, int *least_out, int *most_out)
+{
+    *least_out = p->mesh.pipeline, *most_out = -1;
+    for (int l = 0; l < p->logical.n_layers; l++)
+        for (int i = 0; i < p->logical.n_of_layer[l]; i++) {
+            if (p->logical.of_layer[l][i] != parameter) continue;
+            *least_out = YOKE_MIN(*least_out, p->stage_of[l]);
+            *most_out = YOKE_MAX(*most_out, p->stage_of[l]);
+        }
+}
+
+/* Of a parameter that several ranks hold, one adds its norm; of one that the last stage shares with the first, the first. */
+static yoke_status choose_counted(struct yokei_trainer_plan *p)
+{
+    const struct yokei_parameters *own = &p->parameters;
+    p->counted = calloc((size_t)own->n + 1, sizeof *p->counted);
+    p->tied = calloc((size_t)own->n + 1, sizeof *p->tied);
+    if (!p->counted || !p->tied) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d parameters", own->n);
+    for (int i = 0; i < p->logical.n; i++) {
+        int least, most;
+        stages_of(p, i, &least, &most);
+        const int mine = yokei_parameter_find(own, p->logical.item[i].name);
+        const bool tied = least != most;
+        if (tied && (least != 0 || most != p->mesh.pipeline - 1))
+            return yoke_fail(YOKE_ECONFIG, "parameter %s is used by stages %d and %d of %d: only the first and the last stage can share one; cut the "
+                                           "model elsewhere (--layers)", p->logical.item[i].name, least, most, p->mesh.pipeline);
+        p->has_tied |= tied;
+        if (mine < 0) continue;
+        p->tied[mine] = tied;
+        p->counted[mine] = !(tied && p->mesh.s > 0) && !(own->item[mine].replicated_axes & YOKE_AXIS_TENSOR && p->mesh.t > 0);
+    }
+    return YOKE_OK;
+}
+
+/* Everything but what the other ranks say. */
+static yoke_status plan_alone(const yoke_model *model, const struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
+{
+    const struct yoke_place whole = { .size = sizeof whole, .tensor_size = 1 };
+    const yoke_layer *const *layers = (const yoke_layer *const *)model->layer;
+    YOKE_TRY(place_rank(c, p));
+    YOKE_TRY(share_out(c, p));
+    YOKE_TRY(cut(model, c, p));
+    YOKE_TRY(yokei_parameters_create(layers, model->n_layers, NULL, &whole, &p->logical));
+    YOKE_TRY(check_sequence(&p->logical, c->sequence));
+    YOKE_TRY(yokei_parameters_create(layers, model->n_layers, p->held, &p->place, &p->parameters));
+    YOKE_TRY(choose_counted(p));
+    YOKE_TRY(yokei_plan_ties(model, c, p));
+    YOKE_TRY(yokei_zero_check(c, p));
+    const struct yokei_replicas replicas = { .n = p->mesh.data, .d = p->mesh.d, .shares = p->zero_shares, .divides = c->zero == 1,
+                                             .is_tensor = p->mesh.tensor > 1, .tied = p->tied, .has_ties = p->n_ties > 0 };
+    return yokei_state_create(&p->parameters, &replicas, c->precision, YOKE_MAX(p->shares[p->mesh.d], p->micro_batch) * c->sequence,
+                              c->bucket_bytes, &p->state);
+}
+
+yoke_status yokei_trainer_plan_as(const yoke_model *model, yoke_device *device, struct yoke_trainer_config *c, int rank, int n_ranks,
+                                  struct yokei_trainer_plan *p)
+{
+    yoke_status status = YOKE_OK;
+    memset(p, 0, sizeof *p);
+    p->rank = rank;
+    p->n_ranks = n_ranks;
+    YOKE_TRY(check_config(model, c));
+    YOKE_TRY_GOTO(plan_alone(model, c, p), free_plan);
+    YOKE_TRY_GOTO(compare_ranks(c, p), free_plan);
+    status = lower(model, device, c, p); /* one device may lack an op, one line of a schedule have too few buckets: all refuse */
+    YOKE_TRY_GOTO(c->comm ? yokei_ranks_all_well(c, status) : status, free_plan);
+    YOKE_TRY_GOTO(add_up(c, device, p), free_plan);
+    return YOKE_OK;
+free_plan:
+    yokei_trainer_plan_free(p);
+    return status;
+}
+
+/* Once more, where equal slices are too much for a device, and others have room. */
+static yoke_status plan_by_memory(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *config, struct yokei_trainer_plan *p)
+{
+    struct yoke_trainer_config c = *config;
+    const int rank = p->rank, n_ranks = p->n_ranks;
+    bool uneven = false;
+    int64_t *shares = calloc((size_t)p->mesh.data, sizeof *shares);
+    yoke_status status = shares ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d replicas", p->mesh.data);
+    if (!status) status = yokei_zero_shares(&c, device, p, shares, &uneven);
+    if (status || uneven) yokei_trainer_plan_free(p);
+    c.zero_shares = shares;
+    if (!status && uneven) status = yokei_trainer_plan_as(model, device, &c, rank, n_ranks, p);
+    free(shares);
+    return status;
+}
+
+yoke_status yokei_trainer_plan(const yoke_model *model, yoke_device *device, struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
+{
+    int rank, n_ranks;
+    yokei_ranks(c, &rank, &n_ranks);
+    YOKE_TRY(yokei_trainer_plan_as(model, device, c, rank, n_ranks, p));
+    return c->comm && !c->zero_shares && p->state.is_divided ? plan_by_memory(model, device, c, p) : YOKE_OK;
+}
+
+void yokei_trainer_plan_free(struct yokei_trainer_plan *p)
+{
+    yokei_program_free(&p->train);
+    yokei_program_free(&p->evaluate);
+    yokei_program_free(&p->logits);
+    yokei_state_free(&p->state);
+    yokei_parameters_free(&p->parameters);
+    yokei_parameters_free(&p->logical);
+    void *const lists[] = { p->widths, p->tensor_shares, p->chunk, p->held, p->recomputed, p->stage_of, p->n_buckets, p->stage_recomputes,
+                            p->shares, p->first, p->n_micro_batches, p->counted, p->tied, p->ties, p->tied_piece, p->zero_shares };
+    for (size_t i = 0; i < YOKE_COUNT(lists); i++) free(lists[i]);
+    memset(p, 0, sizeof *p);
+}
+
+yoke_status yoke_trainer_plan_memory(const yoke_model *model, yoke_device *device,
+                                     const struct yoke_trainer_config *config, struct yoke_memory_report *report_out)
+{
+    struct yokei_trainer_plan plan;
+    if (!model || !device || !config || !report_out) return yoke_fail(YOKE_EINVAL, "yoke_trainer_plan_memory: a pointer is null");
+    struct yoke_trainer_config c = *config;
+    YOKE_TRY(yokei_trainer_plan(model, device, &c, &plan));
+    *report_out = plan.report;
+    yokei_trainer_plan_free(&plan);
+    return YOKE_OK;
+}

@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a trainer asks of the other ranks. A rank without communicators is alone. */
+#include <stdlib.h>
+#include <string.h>
+#include <yoke/comm.h>
+#include "core/base/base.h"
+#include "train/trainer/trainer.h"
+
+void yokei_ranks(const struct yoke_trainer_config *config, int *rank_out, int *n_ranks_out)
+{
+    *rank_out = config->comm ? yoke_comm_rank(config->comm) : 0;
+    *n_ranks_out = config->comm ? yoke_comm_size(config->comm) : 1;
+}
+
+yoke_status yokei_ranks_gather(const struct yoke_trainer_config *config, const double *mine, int n, double *all)
+{
+    if (!config->comm) {
+        memcpy(all, mine, (size_t)n * sizeof *mine);
+        return YOKE_OK;
+    }
+    if (!config->control)
+        return yoke_fail(YOKE_EINVAL, "trainer: a communicator over the device needs one over host memory beside it (control)");
+    return yoke_all_gather(mine, all, (size_t)n, YOKE_F64, config->control, NULL);
+}
+
+yoke_status yokei_ranks_agree(const struct yoke_trainer_config *config, uint64_t hash, const struct yokei_mesh *mesh, const char *what)
+{
+    int rank, n_ranks;
+    yokei_ranks(config, &rank, &n_ranks);
+    double mine = (double)(hash >> 12), *all = calloc((size_t)n_ranks, sizeof *all); /* 52 bits: exact */
+    if (!all) return yoke_fail(YOKE_ENOMEM, "comparing ranks: no host memory");
+    yoke_status status = yokei_ranks_gather(config, &mine, 1, all);
+    for (int r = 0; r < n_ranks && !status; r++) {
+        const struct yokei_mesh at = mesh ? yokei_mesh_at(mesh, r) : (struct yokei_mesh){ 0 };
+        const int like = mesh ? yokei_mesh_rank(mesh, 0, at.s, at.t) : 0;
+        if (all[r] != all[like]) status = yoke_fail(YOKE_EMISMATCH, "ranks %d and %d %s", like, r, what);
+    }
+    free(all);
+    return status;
+}
+
+yoke_status yokei_ranks_all_well(const struct yoke_trainer_config *config, yoke_status mine)
+{
+    enum { TEXT = 512 / sizeof(double), WORDS = TEXT + 1 };
+    int rank, n_ranks;
+    yokei_ranks(config, &rank, &n_ranks);
+    if (n_ranks == 1) return mine;
+    double said[WORDS] = { 0 }, *all = calloc((size_t)n_ranks * WORDS, sizeof *all);
+    if (!all) return yoke_fail(YOKE_ENOMEM, "no host memory for %d ranks", n_ranks);
+    said[0] = (double)mine;
+    char text[TEXT * sizeof(double)] = "";
+    if (mine) yokei_text(text, sizeof text, "%s", yoke_last_error());
+    memcpy(said + 1, text, sizeof text);
+    yoke_status status = yokei_ranks_gather(config, said, WORDS, all);
+    for (int r = 0; r < n_ranks && !status; r++) {
+        const double *his = all + (size_t)r * WORDS;
+        memcpy(text, his + 1, sizeof text);
+        text[sizeof text - 1] = 0;
+        if (his[0] > 0) status = yoke_fail((yoke_status)his[0], "rank %d: %s", r, text);
+    }
+    free(all);
+    return status;
+}
+
+/* Where each element is one rank's and 0 on the others: bits are added as integers, which leaves those of -0 and NaN alone, too. */
+yoke_status yokei_ranks_join(const struct yoke_trainer_config *config, const float *mine, int64_t n, int root, float *out)
+{
+    return yoke_reduce(mine, out, (size_t)n, YOKE_I32, YOKE_SUM, root, config->control, NULL);
+}
+
+yoke_status yokei_ranks_sum(yoke_comm *comm, void *gradients, int64_t n, yoke_dtype dtype, yoke_stream *stream)
+{
+    return yoke_all_reduce(gradients, gradients, (size_t)n, dtype, YOKE_SUM, comm, stream);
+}
+
+/* ---- slices of the replicas ---- */
+
+yoke_status yokei_ranks_sum_slices(yoke_comm *comm, void *all, void *own, const size_t counts[], yoke_dtype dtype, yoke_stream *stream)
+{
+    return yoke_reduce_scatter_v(all, own, counts, dtype, YOKE_SUM, comm, stream);
+}
+
+yoke_status yokei_ranks_gather_slices(yoke_comm *comm, void *all, void *own, const size_t counts[], yoke_dtype dtype, yoke_stream *stream)
+{
+    return yoke_all_gather_v(own, all, counts, dtype, comm, stream);
+}
+
+/* These add in the order of the ranks; of the others each has its own order, by slices that are not the same in both calls. */
+static bool adds_in_order(const char *algorithm)
+{
+    static const char *const names[] = { "oneshot", "slices", "direct", "exchange", "chain" };
+    for (size_t i = 0; i < YOKE_COUNT(names); i++)
+        if (!strcmp(algorithm, names[i])) return true;
+    return false;
+}
+
+yoke_status yokei_ranks_sums_in_order(yoke_comm *comm, int64_t n, int64_t longest, yoke_dtype dtype, bool *in_order_out)
+{
+    struct yoke_comm_plan whole, slices;
+    YOKE_TRY(yoke_comm_explain(comm, "all_reduce", (size_t)n, dtype, YOKE_SUM, &whole));
+    YOKE_TRY(yoke_comm_explain(comm, "reduce_scatter", (size_t)longest, dtype, YOKE_SUM, &slices));
+    *in_order_out = adds_in_order(whole.algorithm) && adds_in_order(slices.algorithm);
+    return YOKE_OK;
+}
+
+/* ---- sums beside the passes, and clocks ---- */
+
+yoke_status yokei_ranks_sum_beside(yoke_comm *comm, void *gradients, int64_t n, yoke_dtype dtype, yoke_event *done)
+{
+    return yoke_iall_reduce(gradients, gradients, (size_t)n, dtype, YOKE_SUM, comm, done);
+}
+
+yoke_status yokei_ranks_sum_slices_beside(yoke_comm *comm, void *all, void *own, const size_t counts[], yoke_dtype dtype, yoke_event *done)
+{
+    return yoke_ireduce_scatter_v(all, own, counts, dtype, YOKE_SUM, comm, done);
+}
+
+yoke_status yokei_ranks_gather_slices_beside(yoke_comm *comm, void *all, void *own, const size_t counts[], yoke_dtype dtype, yoke_event *done)
+{
+    return yoke_iall_gather_v(own, all, counts, dtype, comm, done);
+}
+
+yoke_status yokei_ranks_stay_on_host(yoke_comm *comm, bool *stay_out)
+{
+    static const char *const in_memory[] = { "oneshot", "slices", "direct" };
+    struct yoke_comm_plan plan;
+    YOKE_TRY(yoke_comm_explain(comm, "all_reduce", 1 << 20, YOKE_F32, YOKE_SUM, &plan));
+    *stay_out = false;
+    for (size_t i = 0; i < YOKE_COUNT(in_memory); i++) *stay_out |= strcmp(plan.algorithm, in_memory[i]) == 0;
+    return YOKE_OK;
+}
+
+yoke_status yokei_ranks_hand_over(const struct yoke_trainer_config *config, int from, const double *mine, size_t n, double *his)
+{
+    enum { PIECE = 32768 };
+    int rank, n_ranks;
+    yokei_ranks(config, &rank, &n_ranks);
+    for (size_t at = 0; at < n && (rank == 0 || rank == from); at += PIECE) {
+        const size_t some = YOKE_MIN(n - at, (size_t)PIECE);
+        if (rank == from) YOKE_TRY(yoke_send(mine + at, some, YOKE_F64, 0, config->control, NULL));
+        else YOKE_TRY(yoke_recv(his + at, some, YOKE_F64, from, config->control, NULL));
+    }
+    return YOKE_OK;
+}
+
+/* Clocks are sent as they are: 64 bits of a double would not hold them. */
+static yoke_status exchange_clock(yoke_comm *control, bool sends, int peer, uint64_t *ns)
+{
+    return sends ? yoke_send(ns, sizeof *ns, YOKE_U8, peer, control, NULL) : yoke_recv(ns, sizeof *ns, YOKE_U8, peer, control, NULL);
+}
+
+/*
+ * Rank 0 asks for the other's clock some times. The answer was read between question and answer, so of the shortest exchange the middle
+ * is right to half its length. The first message carries rank 0's origin, the last one the other's.
+ */
+yoke_status yokei_ranks_clock(const struct yoke_trainer_config *config, int peer, uint64_t origin_ns, bool is_shared, double *offset_out, double *error_out)
+{
+    enum { ROUNDS = 20 };
+    int rank, n_ranks;
+    yokei_ranks(config, &rank, &n_ranks);
+    uint64_t shortest = UINT64_MAX, his_origin = origin_ns;
+    int64_t ahead = 0; /* his clock, before mine */
+    for (int i = 0; i < (is_shared ? 0 : ROUNDS); i++) {
+        uint64_t asked = yokei_now_ns(), his = 0;
+        if (rank != 0) {
+            YOKE_TRY(exchange_clock(config->control, false, 0, &asked));
+            his = yokei_now_ns();
+            YOKE_TRY(exchange_clock(config->control, true, 0, &his));
+            continue;
+        }
+        YOKE_TRY(exchange_clock(config->control, true, peer, &asked));
+        YOKE_TRY(exchange_clock(config->control, false, peer, &his));
+        const uint64_t took = yokei_now_ns() - asked;
+        if (took >= shortest) continue;
+        shortest = took;
+        ahead = (int64_t)(his - (asked + took / 2));
+    }
+    YOKE_TRY(exchange_clock(config->control, rank != 0, rank ? 0 : peer, &his_origin));
+    /* his time since his origin, plus this, is mine since mine */
+    *offset_out = (double)((int64_t)(his_origin - origin_ns) - ahead) * 1e-9;
+    *error_out = is_shared ? 0 : (double)(shortest / 2) * 1e-9;
+    return YOKE_OK;
+}
+
+yoke_status yokei_ranks_join_all(const struct yoke_trainer_config *config, float *values, int64_t n)
+{
+    return config->control ? yoke_all_reduce(values, values, (size_t)n, YOKE_I32, YOKE_SUM, config->control, NULL) : YOKE_OK;
+}
+
+yoke_status yokei_ranks_group(bool begin) { return begin ? yoke_group_start() : yoke_group_end(); }
+
+/* ---- the ranks that share a layer's tensors ---- */
+
+static yoke_status tensor_sum(void *comm, void *x, int64_t n, yoke_dtype dtype, yoke_stream *stream)
+{
+    return yoke_all_reduce(x, x, (size_t)n, dtype, YOKE_SUM, comm, stream);
+}
+
+/* The collectives count in size_t; all ranks pass the same. */
+static const size_t *unsigned_counts(const yoke_comm *comm, const int64_t counts[], size_t out[YOKE_MAX_TENSOR])
+{
+    for (int r = 0; r < yoke_comm_size(comm) && r < YOKE_MAX_TENSOR; r++) out[r] = (size_t)counts[r];
+    return out;
+}
+
+static yoke_status tensor_gather(void *comm, const void *mine, void *all, const int64_t counts[], yoke_dtype dtype, yoke_stream *stream)
+{
+    size_t elements[YOKE_MAX_TENSOR];
+    return yoke_all_gather_v(mine, all, unsigned_counts(comm, counts, elements), dtype, comm, stream);
+}
+
+static yoke_status tensor_scatter_sum(void *comm, const void *all, void *mine, const int64_t counts[], yoke_dtype dtype, yoke_stream *stream)
+{
+    size_t elements[YOKE_MAX_TENSOR];
+    return yoke_reduce_scatter_v(all, mine, unsigned_counts(comm, counts, elements), dtype, YOKE_SUM, comm, stream);
+}
+
+struct yoke_tensor_group yokei_ranks_tensor(yoke_comm *comm)
+{
+    return (struct yoke_tensor_group){ sizeof(struct yoke_tensor_group), comm, tensor_sum, tensor_gather, tensor_scatter_sum };
+}
+
+void yokei_ranks_busy(const struct yoke_trainer_config *config, const char *what)
+{
+    if (config->comm) yoke_comm_busy(config->comm, what);
+    if (config->control) yoke_comm_busy(config->control, what);
+}
+
+/* ---- the groups of a mesh ---- */
+
+/* The ranks that give the same colour; a colour below 0 takes part in the call only. */
+static yoke_status split(yoke_comm *from, int color, int key, const char *name, enum yoke_reproducible sums, yoke_comm **comm_out)
+{
+    struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
+    config.name = name;
+    config.reproducible = sums;
+    return yoke_comm_split(from, color, key, &config, comm_out);
+}
+
+/*
+ * Between stages `b` and b + 1 (the first one behind the last) a communicator for each direction, so that a message that waits for its
+ * receiver holds up no other: of two ranks, or, where the stages have different widths, of all ranks of both.
+ */
+static yoke_status connect_stages(yoke_comm *from, const struct yokei_mesh *m, int b, struct yokei_groups *g)
+{
+    const int after = (b + 1) % m->pipeline;
+    const bool is_member = m->s == b || m->s == after, pairs = yokei_mesh_pairs(m, b, after);
+    const int color = pairs ? m->d * m->tensor + m->t : m->d;
+    const int key = pairs ? m->s != b : m->s == b ? m->t : yokei_mesh_width(m, b) + m->t;
+    for (int way = 0; way < 2; way++) {
+        yoke_comm *comm = NULL;
+        YOKE_TRY(split(from, is_member ? color : -1, key, way ? "gradients" : "activations", YOKE_REPRODUCIBLE_RUN, &comm));
+        if (m->s == b) g->next[way] = comm;
+        else if (is_member) g->previous[way] = comm;
+    }
+    return YOKE_OK;
+}
+
+/* What sums the gradients of tied parameters: a pair of counterparts, or the pairs whose rows overlap. */
+static yoke_status connect_tied(yoke_comm *from, const struct yokei_trainer_plan *p, struct yokei_groups *g)
+{
+    const struct yokei_mesh *m = &p->mesh;
+    const int last = m->pipeline - 1, column = m->d * m->tensor + m->t;
+    if (!p->n_ties) return split(from, m->s == 0 || m->s == last ? column : -1, m->s, "tied", YOKE_REPRODUCIBLE_RUN, &g->tied);
+    g->ties = calloc((size_t)p->n_ties, sizeof *g->ties);
+    if (!g->ties) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d communicators", p->n_ties);
+    for (g->n_ties = 0; g->n_ties < p->n_ties; g->n_ties++) {
+        const struct yokei_tie *tie = &p->ties[g->n_ties];
+        const bool is_member = (m->s == 0 && m->t == tie->first) || (m->s == last && m->t == tie->last);
+        YOKE_TRY(split(from, is_member ? m->d : -1, m->s, "tied", YOKE_REPRODUCIBLE_RUN, &g->ties[g->n_ties]));
+    }
+    return YOKE_OK;
+}
+
+yoke_status yokei_groups_create(const struct yoke_trainer_config *config, const struct yokei_trainer_plan *p, struct yokei_groups *g)
+{
+    yoke_comm *all = config->comm;
+    const struct yokei_mesh *m = &p->mesh;
+    const int n_borders = m->pipeline == 1 ? 0 : m->pipeline - (m->chunks == 1);
+    int widest = 0;
+    memset(g, 0, sizeof *g);
+    g->earlier_is_next = m->s == 0; /* its border with the second stage is the first one, that with the last stage the last */
+    if (!all) return YOKE_OK;
+    for (int s = 0; s < m->pipeline; s++) widest = YOKE_MAX(widest, yokei_mesh_width(m, s));
+    if (m->data > 1 && m->data < yokei_mesh_size(m)) YOKE_TRY(split(all, yokei_mesh_rank(m, 0, m->s, m->t), m->d, "data", YOKE_REPRODUCIBLE_RUN, &g->data));
+    if (widest > 1) {
+        YOKE_TRY(split(all, m->tensor > 1 ? yokei_mesh_rank(m, m->d, m->s, 0) : -1, m->t, "tensor", YOKE_REPRODUCIBLE_SHAPE, &g->tensor));
+        if (g->tensor) g->tensor_group = yokei_ranks_tensor(g->tensor);
+    }
+    for (int b = 0; b < n_borders; b++) YOKE_TRY(connect_stages(all, m, b, g));
+    return p->has_tied ? connect_tied(all, p, g) : YOKE_OK;
+}
+
+enum { N_GROUPS = 7 };
+
+/* In one order on all ranks, border after border; ties come last. */
+static void list_groups(const struct yokei_groups *g, yoke_comm *list[N_GROUPS])
+{
+    yoke_comm *const *const first = g->earlier_is_next ? g->next : g->previous, *const *const second = g->earlier_is_next ? g->previous : g->next;
+    yoke_comm *const all[N_GROUPS] = { g->data, g->tensor, first[0], first[1], second[0], second[1], g->tied };
+    memcpy(list, all, sizeof all);
+}
+
+/* Destroying is collective. */
+void yokei_groups_destroy(struct yokei_groups *g)
+{
+    yoke_comm *all[N_GROUPS];
+    list_groups(g, all);
+    for (int i = 0; i < N_GROUPS; i++)
+        if (all[i]) yoke_comm_destroy(all[i]);
+    for (int i = 0; i < g->n_ties; i++)
+        if (g->ties[i]) yoke_comm_destroy(g->ties[i]);
+    free(g->ties);
+    memset(g, 0, sizeof *g);
+}
+
+yoke_status yokei_groups_error(const struct yokei_groups *g, const struct yoke_trainer_config *config)
+{
+    yoke_comm *all[N_GROUPS];
+    list_groups(g, all);
+    for (int i = 0; i < N_GROUPS; i++)
+        if (all[i]) YOKE_TRY(yoke_comm_error(all[i]));
+    for (int i = 0; i < g->n_ties; i++)
+        if (g->ties[i]) YOKE_TRY(yoke_comm_error(g->ties[i]));
+    return config->comm ? yoke_comm_error(config->comm) : YOKE_OK;
+}
+
+/* ---- messages between stages ---- */
+
+static yoke_status exchange(bool sends, void *data, int64_t n, yoke_dtype dtype, int peer, yoke_comm *comm, yoke_stream *stream, yoke_event *done)
+{
+    if (sends) return stream ? yoke_send(data, (size_t)n, dtype, peer, comm, stream) : yoke_isend(data, (size_t)n, dtype, peer, comm, done);
+    return stream ? yoke_recv(data, (size_t)n, dtype, peer, comm, stream) : yoke_irecv(data, (size_t)n, dtype, peer, comm, done);
+}
+
+/* A rank may have nothing to send to a narrower stage: then the message is over at once. */
+static yoke_status exchange_pieces(bool sends, const struct yoke_piece *pieces, int n, yoke_dtype dtype, yoke_comm *comm, yoke_stream *stream, yoke_event *done)
+{
+    if (!n) return YOKE_OK;
+    if (!stream) return sends ? yoke_isend_pieces(pieces, n, dtype, comm, done) : yoke_irecv_pieces(pieces, n, dtype, comm, done);
+    YOKE_TRY(yokei_ranks_group(true));
+    yoke_status status = YOKE_OK;
+    for (int i = 0; i < n && !status; i++) status = exchange(sends, pieces[i].data, (int64_t)pieces[i].count, dtype, pieces[i].peer, comm, stream, NULL);
+    const yoke_status ended = yokei_ranks_group(false);
+    return status ? status : ended;
+}
+
+/* The rows that place t of a stage holds of what goes over its border. */
+static struct yoke_range rows_at(const struct yokei_mesh *m, const struct yokei_message *x, int s, int t)
+{
+    const int width = yokei_mesh_width(m, s);
+    const struct yoke_place place = { .size = sizeof place, .tensor_rank = t, .tensor_size = width, .sequence_parallel = x->is_cut && width > 1 };
+    return yoke_place_rows(&place, x->n_rows);
+}
+
+/*
+ * What `sender` of stage `from` has for `receiver` of stage `to`: of what all senders hold, one sends it; of rows of their own, each
+ * sends those that the receiver is to hold.
+ */
+static struct yoke_range rows_between(const struct yokei_mesh *m, const struct yokei_message *x, int from, int sender, int to, int receiver)
+{
+    const int n_from = yokei_mesh_width(m, from), n_to = yokei_mesh_width(m, to);
+    const struct yoke_range has = rows_at(m, x, from, sender), wants = rows_at(m, x, to, receiver);
+    struct yoke_range both = { YOKE_MAX(has.begin, wants.begin), YOKE_MIN(has.end, wants.end) };
+    const bool is_its = (x->is_cut && n_from > 1) || receiver * n_from / n_to == sender;
+    if (!is_its || both.end < both.begin) both.end = both.begin;
+    return both;
+}
+
+yoke_status yokei_groups_message(const struct yokei_groups *g, const struct yokei_mesh *m, const struct yokei_message *x, yoke_stream *stream,
+                                 yoke_event *done)
+{
+    const bool forward = x->kind == YOKEI_SEND_ACTIVATION || x->kind == YOKEI_RECEIVE_ACTIVATION;
+    const bool sends = x->kind == YOKEI_SEND_ACTIVATION || x->kind == YOKEI_SEND_GRADIENT;
+    const bool to_next = forward == sends; /* activations go to the next stage, gradients come from there */
+    const int other = (m->s + (to_next ? 1 : m->pipeline - 1)) % m->pipeline;
+    const struct yoke_range own = rows_at(m, x, m->s, m->t);
+    yoke_comm *comm = (to_next ? g->next : g->previous)[!forward];
+    if (yokei_mesh_pairs(m, m->s, other))
+        return exchange(sends, x->data, (own.end - own.begin) * x->columns, x->dtype, to_next, comm, stream, done);
+    struct yoke_piece pieces[YOKE_MAX_TENSOR];
+    int n = 0;
+    for (int t = 0; t < yokei_mesh_width(m, other) && n < YOKE_MAX_TENSOR; t++) {
+        const struct yoke_range rows = sends ? rows_between(m, x, m->s, m->t, other, t) : rows_between(m, x, other, t, m->s, m->t);
+        if (rows.begin < rows.end)
+            pieces[n++] = (struct yoke_piece){ yoke_at(x->data, (size_t)((rows.begin - own.begin) * x->columns) * yoke_dtype_bytes(x->dtype)),
+                                             (size_t)((rows.end - rows.begin) * x->columns), to_next ? yokei_mesh_width(m, m->s) + t : t };
+    }
+    return exchange_pieces(sends, pieces, n, x->dtype, comm, stream, done);
+}
+
+/* ---- what all of it takes of the host ---- */
+
+/* What one communicator comes to. */
+static yoke_status add_footprint(const struct yoke_comm_shape *like, int n_ranks, int n_sends, int n_receives, bool is_staged, size_t sum[2])
+{
+    struct yoke_comm_shape shape = *like;
+    struct yoke_comm_memory memory;
+    shape.n_ranks = n_ranks, shape.n_sends = n_sends, shape.n_receives = n_receives;
+    shape.is_staged = is_staged;
+    YOKE_TRY(yoke_comm_memory_plan(&shape, &memory));
+    sum[0] += memory.shared;
+    sum[1] += memory.private_bytes;
+    return YOKE_OK;
+}
+
+/* The two communicators over a border with a neighbour: who of its ranks is sent to, and who is received from. */
+static yoke_status add_border(const struct yoke_comm_shape *like, const struct yokei_mesh *m, const struct yokei_message *x, int other, bool is_staged,
+                              size_t sum[2])
+{
+    const bool pairs = yokei_mesh_pairs(m, m->s, other);
+    int n_sends = pairs, n_receives = pairs;
+    for (int t = 0; t < yokei_mesh_width(m, other) && !pairs; t++) {
+        const struct yoke_range out = rows_between(m, x, m->s, m->t, other, t), in = rows_between(m, x, other, t, m->s, m->t);
+        n_sends += out.begin < out.end;
+        n_receives += in.begin < in.end;
+    }
+    const int n = pairs ? 2 : yokei_mesh_width(m, m->s) + yokei_mesh_width(m, other);
+    YOKE_TRY(add_footprint(like, n, n_sends, 0, is_staged, sum)); /* activations one way, gradients the other */
+    return add_footprint(like, n, 0, n_receives, is_staged, sum);
+}
+
+/* As yokei_groups_create makes them. */
+static yoke_status add_groups(const struct yoke_comm_shape *like, const struct yoke_trainer_config *config, const struct yokei_trainer_plan *p, bool is_staged,
+                              size_t sum[2])
+{
+    const struct yokei_mesh *m = &p->mesh;
+    const struct yokei_message x = { .n_rows = p->micro_batch * config->sequence, .is_cut = config->sequence_parallel };
+    const int n_borders = m->pipeline == 1 ? 0 : m->pipeline - (m->chunks == 1), last = m->pipeline - 1;
+    int n_ties = p->has_tied && !p->n_ties && (m->s == 0 || m->s == last);
+    if (m->data > 1 && m->data < yokei_mesh_size(m)) YOKE_TRY(add_footprint(like, m->data, 0, 0, is_staged, sum));
+    if (m->tensor > 1) YOKE_TRY(add_footprint(like, m->tensor, 0, 0, is_staged, sum));
+    for (int b = 0; b < n_borders; b++) {
+        const int after = (b + 1) % m->pipeline;
+        if (m->s == b || m->s == after) YOKE_TRY(add_border(like, m, &x, m->s == b ? after : b, is_staged, sum));
+    }
+    for (int i = 0; i < p->n_ties; i++) n_ties += (m->s == 0 && m->t == p->ties[i].first) || (m->s == last && m->t == p->ties[i].last);
+    for (int i = 0; i < n_ties; i++) YOKE_TRY(add_footprint(like, 2, 0, 0, is_staged, sum));
+    return YOKE_OK;
+}
+
+yoke_status yokei_groups_footprint(const struct yoke_trainer_config *config, const struct yokei_trainer_plan *p, bool is_staged, size_t *shared_out,
+                                   size_t *private_out)
+{
+    const int n = yokei_mesh_size(&p->mesh);
+    struct yoke_comm_shape like = YOKE_COMM_SHAPE_INIT;
+    struct yoke_comm_memory made;
+    size_t sum[2] = { 0, 0 };
+    *shared_out = *private_out = 0;
+    if (n == 1) return YOKE_OK;
+    if (config->comm) {
+        YOKE_TRY(yoke_comm_memory(config->comm, &made));
+        like.is_far = made.is_far;
+        like.no_shared = made.shared == 0;
+    }
+    YOKE_TRY(add_footprint(&like, n, 0, 0, is_staged && p->mesh.data == n, sum)); /* the gradients' */
+    YOKE_TRY(add_footprint(&like, n, 0, 0, false, sum));                          /* control */
+    YOKE_TRY(add_groups(&like, config, p, is_staged, sum));
+    *shared_out = sum[0];
+    *private_out = sum[1];
+    return YOKE_OK;
+}
+
+size_t yokei_ranks_taken(const struct yoke_trainer_config *config)
+{
+    const yoke_comm *const given[] = { config->comm, config->control };
+    size_t sum = 0;
+    for (size_t i = 0; i < YOKE_COUNT(given); i++) {
+        struct yoke_comm_memory memory;
+        if (given[i] && !yoke_comm_memory(given[i], &memory)) sum += memory.shared + memory.private_bytes;
+    }
+    return sum;
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What would make a run fit that does not. Each row of a table below is a change of the configuration, of growing strength from step to
+ * step; rows stand in the order of what they cost. A change counts when it was planned for all ranks, and all fit: nothing is guessed.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/base/base.h"
+#include "train/trainer/memory.h"
+
+static double mib(double bytes) { return bytes / 1048576.0; }
+
+enum { MOST_WORDS = 1024 };
+
+/* The search. */
+struct remedy {
+    const struct yokei_memory_run *run;
+    struct yoke_trainer_config c; /* of the step in hand */
+    int n_planned;                /* ranks that it is for */
+    double *need;                 /* [n_ranks] by the step before; at step 1 as the run is */
+    bool *is_short;               /* [mesh.pipeline] stages with a rank that lacks memory */
+    int64_t *blocks, n_blocks;    /* [mesh.pipeline * chunks] of virtual stages; room for the steps */
+    char recompute[MOST_WORDS];   /* likewise */
+    char what[MOST_WORDS + 256];  /* in words, with the options */
+};
+
+static const char *kind_of(const struct yoke_trainer_config *c)
+{
+    return c->schedule ? "one of your own" : c->pipeline_kind ? c->pipeline_kind : c->chunks > 1 ? "interleaved" : "1f1b";
+}
+
+/* Recomputation of a stage: the how-manieth of the words between commas, or the one for all. */
+static void word_of_stage(const struct yoke_trainer_config *c, int stage, char *out, size_t bytes)
+{
+    const char *at = c->recompute ? c->recompute : "none";
+    if (strchr(at, ','))
+        for (int s = 0; s < stage && strchr(at, ','); s++) at = strchr(at, ',') + 1;
+    yokei_text(out, bytes, "%.*s", (int)strcspn(at, ","), at);
+}
+
+/* ---- rows: whether there is such a step; what it is, into r->c and r->what ---- */
+
+/* The same bits, and no more work. */
+static bool divide_states(struct remedy *r, int step)
+{
+    if (step > 1 || r->run->config->zero || r->run->mesh->data == 1) return false;
+    r->c.zero = 1;
+    r->c.zero_shares = NULL;
+    yokei_text(r->what, sizeof r->what, "divide the optimizer's moments and masters over the replicas (--zero 1)");
+    return true;
+}
+
+static bool smaller_micro_batch(struct remedy *r, int step)
+{
+    int64_t most = 1;
+    for (int i = 0; i < r->run->n_ranks; i++) most = YOKE_MAX(most, r->run->ranks[i].micro_batch);
+    if (step > 40 || most >> step < 1) return false;
+    r->c.micro_batch = most >> step;
+    yokei_text(r->what, sizeof r->what, "lower the micro-batch from %lld to %lld sequences (--micro-batch %lld)", (long long)most,
+               (long long)r->c.micro_batch, (long long)r->c.micro_batch);
+    return true;
+}
+
+/* As long a bubble as GPipe's, and at most as many micro-batches as stages are alive. */
+static bool fewer_alive(struct remedy *r, int step)
+{
+    const char *kind = kind_of(r->run->config);
+    if (step > 1 || r->run->mesh->pipeline == 1 || !strcmp(kind, "1f1b") || !strcmp(kind, "naive")) return false;
+    r->c.pipeline_kind = "1f1b";
+    const bool chunks = r->run->mesh->chunks > 1;
+    if (chunks) r->c.chunks = 1, r->c.stage_blocks = NULL;
+    yokei_text(r->what, sizeof r->what, "hold fewer micro-batches at once by the schedule 1f1b (--schedule 1f1b%s, now %s)",
+               chunks ? " --chunks 1" : "", kind);
+    return true;
+}
+
+/* Step 1: the attention of the stages that lack memory, step 2: all of these stages. */
+static bool recompute(struct remedy *r, int step)
+{
+    const int n = r->run->mesh->pipeline;
+    const char *to = step == 1 ? "attention" : "full";
+    bool changes = false;
+    r->recompute[0] = 0;
+    if (step > 2 || (size_t)n * 10 > sizeof r->recompute) return false;
+    for (int s = 0; s < n; s++) {
+        char now[16];
+        const size_t at = strlen(r->recompute);
+        word_of_stage(r->run->config, s, now, sizeof now);
+        const bool more = r->is_short[s] && strcmp(now, "full") != 0 && strcmp(now, to) != 0;
+        changes |= more;
+        yokei_text(r->recompute + at, sizeof r->recompute - at, "%s%s", s ? "," : "", more ? to : now);
+    }
+    r->c.recompute = r->recompute;
+    yokei_text(r->what, sizeof r->what, "compute %s again instead of keeping it (--recompute %s)", step == 1 ? "attention" : "what passes leave behind",
+               r->recompute);
+    return changes || step == 1; /* without a change it fits no better, and the next step is looked at */
+}
+
+/* How much a stage has left: that of its tightest rank. */
+static double room_of_stage(const struct remedy *r, int stage)
+{
+    const struct yokei_mesh *m = r->run->mesh;
+    double least = INFINITY;
+    for (int i = 0; i < r->run->n_ranks; i++)
+        if (yokei_mesh_at(m, i).s == stage) least = fmin(least, (double)r->run->ranks[i].have - r->need[i]);
+    return least;
+}
+
+/* The virtual stage of a stage that has the most blocks, or the fewest. */
+static int virtual_of(const struct remedy *r, int stage, bool most)
+{
+    const struct yokei_mesh *m = r->run->mesh;
+    int found = stage;
+    for (int v = stage; v < m->pipeline * m->chunks; v += m->pipeline)
+        if (most ? r->blocks[v] > r->blocks[found] : r->blocks[v] < r->blocks[found]) found = v;
+    return found;
+}
+
+/* Each step moves one block from the stage with the least room to the one with the most. */
+static bool move_blocks(struct remedy *r, int step)
+{
+    const struct yokei_mesh *m = r->run->mesh;
+    const int n = m->pipeline * m->chunks;
+    if (m->pipeline == 1 || step > r->n_blocks) return false;
+    for (int v = 0; step == 1 && v < n; v++)
+        r->blocks[v] = r->run->config->stage_blocks ? r->run->config->stage_blocks[v] : r->n_blocks / n + (v < r->n_blocks % n);
+    int from = 0, to = 0;
+    for (int s = 1; s < m->pipeline; s++) {
+        if (room_of_stage(r, s) < room_of_stage(r, from)) from = s;
+        if (room_of_stage(r, s) > room_of_stage(r, to)) to = s;
+    }
+    const int giver = virtual_of(r, from, true);
+    if (from == to || r->blocks[giver] < 2) return false;
+    r->blocks[giver]--;
+    r->blocks[virtual_of(r, to, false)]++;
+    r->c.stage_blocks = r->blocks;
+    yokei_text(r->what, sizeof r->what, "give stage %d fewer blocks (--layers ", from);
+    for (int v = 0; v < n; v++) {
+        const size_t at = strlen(r->what);
+        yokei_text(r->what + at, sizeof r->what - at, "%lld%s", (long long)r->blocks[v], v + 1 < n ? "," : ")");
+    }
+    return true;
+}
+
+static bool half_precision(struct remedy *r, int step)
+{
+    if (step > 1 || r->run->config->precision != YOKE_F32) return false;
+    r->c.precision = YOKE_BF16;
+    yokei_text(r->what, sizeof r->what, "keep activations and matrices in 16 bits (--precision bf16)");
+    return true;
+}
+
+/* Recomputation and shares of another mesh: each stage as the one that it comes from; replicas alike. */
+static void remesh(struct remedy *r, int pipeline_times, int data)
+{
+    const struct yokei_mesh *m = r->run->mesh;
+    r->c.stage_blocks = NULL;
+    r->c.shares = r->c.zero_shares = NULL;
+    r->c.data = data;
+    r->c.micro_batch = 1; /* at most: as it is */
+    for (int i = 0; i < r->run->n_ranks; i++) r->c.micro_batch = YOKE_MAX(r->c.micro_batch, r->run->ranks[i].micro_batch);
+    if (!r->run->config->recompute || !strchr(r->run->config->recompute, ',')) return;
+    r->recompute[0] = 0;
+    for (int s = 0; s < m->pipeline * pipeline_times && strlen(r->recompute) + 16 < sizeof r->recompute; s++) {
+        char word[16];
+        const size_t at = strlen(r->recompute);
+        word_of_stage(r->run->config, s / pipeline_times, word, sizeof word);
+        yokei_text(r->recompute + at, sizeof r->recompute - at, "%s%s", s ? "," : "", word);
+    }
+    r->c.recompute = r->recompute;
+}
+
+/* First twice as many at the replicas' expense, then on twice and four times the ranks. */
+static bool divide_more(struct remedy *r, int step, bool stages)
+{
+    const struct yokei_mesh *m = r->run->mesh;
+    const int times = step == 1 ? 2 : 1 << (step - 1), data = step == 1 ? m->data / 2 : m->data;
+    if (step > 3 || m->widths) return false; /* stages of different widths were chosen for these ranks */
+    r->n_planned = step == 1 ? r->run->n_ranks : r->run->n_ranks * times;
+    remesh(r, stages ? times : 1, step == 1 && m->data % 2 ? m->data : data); /* of an odd number no half: the product does not fit then */
+    r->c.pipeline = m->pipeline * (stages ? times : 1);
+    r->c.tensor = m->tensor * (stages ? 1 : times);
+    if (!stages) r->c.tensor_shares = NULL; /* they are of so many ranks */
+    if (!stages && m->tensor * times > YOKE_MAX_TENSOR) return false;
+    yokei_text(r->what, sizeof r->what, "divide the %s over more ranks (--pp %d --tp %d --dp %d%s", stages ? "layers" : "layers' tensors", r->c.pipeline,
+               r->c.tensor, r->c.data, step == 1 ? ")" : "");
+    const size_t at = strlen(r->what);
+    if (step > 1) yokei_text(r->what + at, sizeof r->what - at, " on %d ranks, the added ones with as much memory of their own)", r->n_planned);
+    if (!stages && r->run->config->tensor_shares) yokei_text(r->what + strlen(r->what), sizeof r->what - strlen(r->what), ", with equal tensor shares");
+    return true;
+}
+
+static bool more_stages(struct remedy *r, int step) { return divide_more(r, step, true); }
+static bool more_tensor_ranks(struct remedy *r, int step) { return divide_more(r, step, false); }
+
+/* What changes neither ranks nor devices, together. */
+static bool all_together(struct remedy *r, int step)
+{
+    const struct yokei_mesh *m = r->run->mesh;
+    const char *kind = kind_of(r->run->config);
+    const bool narrower = r->run->config->precision == YOKE_F32, another = m->pipeline > 1 && m->chunks == 1 && strcmp(kind, "1f1b") && strcmp(kind, "naive");
+    if (step > 2 || (step == 2 && !narrower)) return false;
+    r->c.micro_batch = 1;
+    r->c.recompute = "full";
+    if (another) r->c.pipeline_kind = "1f1b";
+    if (m->data > 1) r->c.zero = 1;
+    if (step == 2) r->c.precision = YOKE_BF16;
+    yokei_text(r->what, sizeof r->what, "give up speed for memory wherever it can be done (--micro-batch 1 --recompute full%s%s%s)",
+               another ? " --schedule 1f1b" : "", m->data > 1 ? " --zero 1" : "", step == 2 ? " --precision bf16" : "");
+    return true;
+}
+
+/* What takes no arithmetic comes first; then what takes more of it, what may leave devices idle, what rounds; then other devices. */
+static bool (*const rows[])(struct remedy *r, int step) = {
+    divide_states, smaller_micro_batch, fewer_alive, recompute, move_blocks, half_precision, all_together, more_stages, more_tensor_ranks,
+};
+
+/* ---- the search ---- */
+
+static yoke_status begin(const struct yokei_memory_run *run, const double *need, struct remedy *r)
+{
+    const struct yokei_mesh *m = run->mesh;
+    const int per_block = YOKE_MAX(run->model->per_block, 1);
+    *r = (struct remedy){ .run = run, .n_blocks = (run->model->n_layers - run->model->before - run->model->after) / per_block };
+    r->need = malloc((size_t)run->n_ranks * sizeof *r->need);
+    r->is_short = calloc((size_t)m->pipeline, sizeof *r->is_short);
+    r->blocks = calloc((size_t)(m->pipeline * m->chunks), sizeof *r->blocks);
+    if (!r->need || !r->is_short || !r->blocks) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d ranks", run->n_ranks);
+    bool any = false;
+    for (int i = 0; i < run->n_ranks; i++)
+        if (need[i] > (double)run->ranks[i].have) any = r->is_short[yokei_mesh_at(m, i).s] = true;
+    for (int s = 0; s < m->pipeline && !any; s++) r->is_short[s] = true; /* each would fit alone, but not together */
+    return YOKE_OK;
+}
+
+/* The first that fits; else the one that lacks least. *least_out: what the one in `what` lacks; need: what the ranks need with it. */
+static yoke_status search(struct remedy *r, yokei_memory_ask ask, void *context, const double *now, double *need, char *what, size_t bytes,
+                          double *least_out)
+{
+    const struct yokei_memory_run *run = r->run;
+    const size_t list = (size_t)run->n_ranks * sizeof *need;
+    *least_out = INFINITY;
+    for (size_t row = 0; row < YOKE_COUNT(rows); row++) {
+        memcpy(r->need, now, list);
+        for (int step = 1;; step++) {
+            int culprit;
+            r->c = *run->config;
+            r->c.micro_batch = 0;
+            r->c.schedule = NULL;
+            r->n_planned = run->n_ranks;
+            if (!rows[row](r, step)) break;
+            YOKE_TRY(ask(context, &r->c, r->n_planned, r->need));
+            const double lacks = yokei_memory_shortage(run->ranks, r->need, run->n_ranks, &culprit, NULL);
+            if (!(lacks < *least_out)) continue;
+            *least_out = lacks;
+            memcpy(need, r->need, list);
+            yokei_text(what, bytes, "%s", r->what);
+            if (lacks <= 0) return YOKE_OK;
+        }
+    }
+    return YOKE_OK;
+}
+
+static int ranks_of_pool(const struct yokei_memory_run *run, int rank)
+{
+    int n = 0;
+    for (int r = 0; r < run->n_ranks && !run->ranks[rank].is_limited; r++)
+        n += r != rank && !run->ranks[r].is_limited && run->ranks[r].pool == run->ranks[rank].pool;
+    return n;
+}
+
+/* Who lacks memory, and for what it is needed. */
+static void say_need(const struct yokei_memory_run *run, int rank, double lacks, double sum, char *out, size_t bytes)
+{
+    const struct yoke_memory_report *p = &run->ranks[rank].report;
+    const int others = ranks_of_pool(run, rank);
+    char together[96] = "", beside[96] = "";
+    if (others) yokei_text(together, sizeof together, "; with the %d other rank%s of its memory %.1f MiB", others, others > 1 ? "s" : "", mib(sum));
+    if (yokei_memory_need(&run->ranks[rank], p) > (double)p->total)
+        yokei_text(beside, sizeof beside, ", staging %.1f, host %.1f", mib((double)p->staging_shared + (double)p->staging), mib((double)p->host));
+    yokei_text(out, bytes, "rank %d on %s: training needs %.1f MiB (weights %.1f, gradients %.1f, optimizer %.1f, activations %.1f: stash %.1f, "
+               "boundaries %.1f, received %.1f, workspace %.1f; a step's data %.1f, scratch %.1f%s)%s, but there are %.1f MiB",
+               rank, run->ranks[rank].device, mib(yokei_memory_need(&run->ranks[rank], p)), mib((double)p->weights), mib((double)p->gradients),
+               mib((double)p->optimizer), mib((double)p->activations), mib((double)p->stash), mib((double)p->boundaries), mib((double)p->received),
+               mib((double)p->layer_workspace), mib((double)p->workspace), mib((double)p->scratch), beside, together, mib(sum - lacks));
+}
+
+yoke_status yokei_memory_refuse(const struct yokei_memory_run *run, yokei_memory_ask ask, void *context)
+{
+    const size_t n = (size_t)run->n_ranks;
+    double *now = calloc(2 * n, sizeof *now), *need = now + n, lacks, sum = 0, least = INFINITY;
+    struct remedy r = { 0 };
+    int rank = 0;
+    char problem[1024], what[sizeof r.what] = "";
+    if (!now) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d ranks", run->n_ranks);
+    for (size_t i = 0; i < n; i++) now[i] = yokei_memory_need(&run->ranks[i], &run->ranks[i].report);
+    lacks = yokei_memory_shortage(run->ranks, now, run->n_ranks, &rank, &sum);
+    say_need(run, rank, lacks, sum, problem, sizeof problem);
+    yoke_status status = begin(run, now, &r);
+    if (!status) status = search(&r, ask, context, now, need, what, sizeof what, &least);
+    const double then = need[rank];
+    free(r.need);
+    free(r.is_short);
+    free(r.blocks);
+    free(now);
+    YOKE_TRY(status);
+    const char *own = run->config->schedule ? ", without the schedule of your own" : "";
+    if (least <= 0) return yoke_fail(YOKE_ENOMEM, "%s: %s%s: rank %d then needs %.1f MiB, and all fit", problem, what, own, rank, mib(then));
+    if (isinf(least))
+        return yoke_fail(YOKE_ENOMEM, "%s: no change that was tried can be planned. Take a smaller model, a shorter sequence, or devices with more memory", problem);
+    return yoke_fail(YOKE_ENOMEM, "%s: nothing that was tried fits. Nearest comes: %s%s, which still lacks %.1f MiB. Take a smaller model, a shorter "
+                                  "sequence, or devices with more memory", problem, what, own, ceil(mib(least) * 10) / 10);
+}
+
+/* ---- a run whose ranks are there ---- */
+
+double yokei_memory_asked(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *config,
+                          const struct yokei_memory_rank *ranks, int n_ranks, const struct yokei_mesh *mesh, int r, int n_planned)
+{
+    struct yokei_trainer_plan plan;
+    struct yoke_trainer_config c = *config;
+    const struct yokei_memory_rank *like = &ranks[r % n_ranks];
+    const bool same_mesh = n_planned == n_ranks && YOKE_MAX(c.pipeline, 1) == mesh->pipeline && (c.stage_tensor || YOKE_MAX(c.tensor, 1) == mesh->tensor);
+    c.comm = c.control = NULL;
+    if (same_mesh) c.micro_batch = c.micro_batch ? YOKE_MIN(c.micro_batch, like->micro_batch) : like->micro_batch;
+    if (yokei_trainer_plan_as(model, device, &c, r, n_planned, &plan)) return INFINITY;
+    const double need = yokei_memory_need(like, &plan.report);
+    yokei_trainer_plan_free(&plan);
+    return need;
+}
+
+/* Each rank plans its own place, and those of the added ranks that would be like it. */
+struct own {
+    const struct yokei_memory_run *run;
+    yoke_device *device;
+    int rank;
+};
+
+static yoke_status ask_all(void *context, const struct yoke_trainer_config *config, int n_planned, double *need_out)
+{
+    const struct own *own = context;
+    const struct yokei_memory_run *run = own->run;
+    double most = 0;
+    for (int r = own->rank; r < n_planned; r += run->n_ranks)
+        most = fmax(most, yokei_memory_asked(run->model, own->device, config, run->ranks, run->n_ranks, run->mesh, r, n_planned));
+    need_out[0] = most;
+    return run->n_ranks > 1 ? yokei_ranks_gather(run->config, &most, 1, need_out) : YOKE_OK;
+}
+
+yoke_status yokei_memory_check(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *config,
+                               const struct yokei_trainer_plan *plan, const struct yokei_memory_rank *ranks)
+{
+    double *need = calloc((size_t)plan->n_ranks, sizeof *need);
+    int rank;
+    if (!need) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d ranks", plan->n_ranks);
+    for (int r = 0; r < plan->n_ranks; r++) need[r] = yokei_memory_need(&ranks[r], &ranks[r].report);
+    const double lacks = yokei_memory_shortage(ranks, need, plan->n_ranks, &rank, NULL);
+    free(need);
+    if (lacks <= 0) return YOKE_OK;
+    struct yoke_trainer_config c = *config;
+    c.shares = plan->shares;
+    const struct yokei_memory_run run = { model, &c, &plan->mesh, ranks, plan->n_ranks };
+    return yokei_memory_refuse(&run, ask_all, &(struct own){ &run, device, plan->rank });
+}
+
+yoke_status yokei_memory_fits(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *config)
+{
+    struct yokei_trainer_plan plan;
+    struct yoke_trainer_config c = *config;
+    YOKE_TRY(yokei_trainer_plan(model, device, &c, &plan));
+    struct yokei_memory_rank *ranks = calloc((size_t)plan.n_ranks, sizeof *ranks);
+    yoke_status status = ranks ? yokei_memory_gather(&c, device, &plan, ranks) : yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d ranks", plan.n_ranks);
+    if (!status) status = yokei_memory_check(model, device, &c, &plan, ranks);
+    free(ranks);
+    yokei_trainer_plan_free(&plan);
+    return status;
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is seen of a step: when its instructions ran, how long the rank stood still, and how much arithmetic that was. */
+#include <string.h>
+#include "core/base/base.h"
+#include "train/trainer/trainer.h"
+
+/* ---- collectives inside layers: on streams that run at once the caller stands still in them ---- */
+
+static yoke_status timed(struct yoke_trainer *t, uint64_t begun_ns, yoke_status status)
+{
+    if (t->record.eager) t->record.in_layers_ns += yokei_now_ns() - begun_ns;
+    return status;
+}
+
+static yoke_status timed_sum(void *context, void *x, int64_t n, yoke_dtype dtype, yoke_stream *stream)
+{
+    struct yoke_trainer *t = context;
+    const struct yoke_tensor_group *g = &t->groups.tensor_group;
+    const uint64_t begun = yokei_now_ns();
+    return timed(t, begun, g->sum(g->context, x, n, dtype, stream));
+}
+
+static yoke_status timed_gather(void *context, const void *mine, void *all, const int64_t counts[], yoke_dtype dtype, yoke_stream *stream)
+{
+    struct yoke_trainer *t = context;
+    const struct yoke_tensor_group *g = &t->groups.tensor_group;
+    const uint64_t begun = yokei_now_ns();
+    return timed(t, begun, g->gather(g->context, mine, all, counts, dtype, stream));
+}
+
+static yoke_status timed_scatter_sum(void *context, const void *all, void *mine, const int64_t counts[], yoke_dtype dtype, yoke_stream *stream)
+{
+    struct yoke_trainer *t = context;
+    const struct yoke_tensor_group *g = &t->groups.tensor_group;
+    const uint64_t begun = yokei_now_ns();
+    return timed(t, begun, g->scatter_sum(g->context, all, mine, counts, dtype, stream));
+}
+
+/* ---- creation ---- */
+
+yoke_status yokei_timing_create(struct yoke_trainer *t)
+{
+    const bool eager = yokei_is_eager(t->device);
+    t->timed = (struct yoke_tensor_group){ sizeof t->timed, t, timed_sum, timed_gather, timed_scatter_sum };
+    t->overlaps = eager && t->plan.mesh.data > 1 && t->config.overlap != YOKE_OVERLAP_OFF;
+    if (t->overlaps && t->config.overlap == YOKE_OVERLAP_AUTO) {
+        bool stays;
+        YOKE_TRY(yokei_ranks_stay_on_host(t->groups.data ? t->groups.data : t->config.comm, &stays));
+        t->overlaps = !stays;
+    }
+    return yokei_record_create(t->plan.train.n, eager, &t->record);
+}
+
+void yokei_trainer_exact(yoke_trainer *t, bool exact) { t->record.exact = exact; }
+
+/* ---- a step ---- */
+
+yoke_status yokei_trainer_record(yoke_trainer *t, const struct yokei_record **record_out)
+{
+    YOKE_TRY(yokei_record_look(&t->machine));
+    *record_out = &t->record;
+    return YOKE_OK;
+}
+
+static double seconds(uint64_t from, uint64_t to) { return to > from ? (double)(to - from) * 1e-9 : 0; }
+
+/* The norms of the gradients, which end the part of the step that is looked at. */
+static double norms_seconds(const struct yoke_trainer *t)
+{
+    for (int n = 0; n < t->record.n; n++)
+        if (t->plan.train.instruction[n].kind == YOKEI_NORMS) return seconds(t->record.at[n].begin, t->record.at[n].end);
+    return 0;
+}
+
+/*
+ * Queued streams, not synchronised: the host sees when the last pass is over, and when the norms are. The passes take as long as in the
+ * last step that was synchronised, which is a little more than they would else: so what is left over is a lower bound of the standstill.
+ */
+static void derive(const struct yoke_trainer *t, struct yokei_step_times *out)
+{
+    const double passes = seconds(t->begun_ns, t->passed_ns), behind = seconds(t->passed_ns, t->fetched_ns) - t->norms_seconds;
+    out->busy = YOKE_MIN(t->times.busy, passes);
+    out->useful = YOKE_MIN(t->times.useful, passes);
+    out->span = passes;
+    out->exposed = (t->plan.n_ranks > 1 ? passes - out->busy + YOKE_MAX(behind, 0) : 0);
+}
+
+yoke_status yokei_timing_measure(struct yoke_trainer *t, struct yokei_step_times *out)
+{
+    const struct yokei_record *r = &t->record;
+    if (!r->eager && !r->exact) {
+        derive(t, out);
+        return YOKE_OK;
+    }
+    YOKE_TRY(yokei_record_look(&t->machine));
+    yokei_record_measure(&t->machine, &t->times);
+    t->norms_seconds = norms_seconds(t);
+    *out = t->times;
+    return YOKE_OK;
+}
+
+/* ---- arithmetic ---- */
+
+struct yoke_cost yokei_instruction_cost(const struct yokei_program *p, const struct yokei_instruction *i)
+{
+    struct yoke_cost cost = { .size = sizeof cost };
+    for (int op = i->first_op; op < i->first_op + i->n_ops; op++) {
+        cost.flops += p->planner.ops[op].flops;
+        cost.bytes += p->planner.ops[op].bytes;
+    }
+    return cost;
+}
+
+/*
+ * Products and attentions count. The backward pass of attention states five products of the scores' shape; the first of them makes
+ * again what the forward pass had, which is no work of the model.
+ */
+static double model_flops(const struct yokei_op *op)
+{
+    if (strcmp(op->name, "attention_backward") == 0) return op->flops * 4 / 5;
+    return strcmp(op->name, "gemm") == 0 || strcmp(op->name, "attention_forward") == 0 ? op->flops : 0;
+}
+
+double yokei_trainer_flops(const struct yoke_trainer *t)
+{
+    const struct yokei_program *p = &t->plan.train;
+    double flops = 0;
+    for (int n = 0; n < p->n; n++) {
+        const struct yokei_instruction *i = &p->instruction[n];
+        const bool is_pass = i->kind == YOKEI_FORWARD || i->kind == YOKEI_BACKWARD_INPUT || i->kind == YOKEI_BACKWARD_WEIGHT;
+        if (!is_pass || i->recomputes) continue;
+        for (int op = i->first_op; op < i->first_op + i->n_ops; op++) flops += model_flops(&p->planner.ops[op]);
+    }
+    return flops;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The trainer: created from a plan that fits, destroyed whole. */
+#include <stdlib.h>
+#include <string.h>
+#include "core/base/base.h"
+#include "train/trainer/memory.h"
+
+static yoke_status allocate(struct yoke_trainer *t)
+{
+    const struct yokei_trainer_plan *p = &t->plan;
+    size_t wide = yoke_dtype_bytes(p->state.wide);
+    int64_t n_tokens = YOKE_MAX(p->shares[p->mesh.d], p->micro_batch) * t->config.sequence;
+    for (int s = 0; s < YOKEI_N_STREAMS; s++) YOKE_TRY(yoke_stream_create(t->device, &t->stream[s]));
+    YOKE_TRY(yoke_alloc(t->device, p->arena_bytes, &t->base));
+    YOKE_TRY(yoke_stream_reserve(t->stream[YOKEI_COMPUTE], p->scratch_bytes));
+    const int n_events = YOKE_MAX(p->train.n_events, YOKE_MAX(p->evaluate.n_events, p->logits.n_events));
+    t->event = calloc((size_t)n_events + 1, sizeof *t->event);
+    t->reports = calloc((size_t)p->n_ranks, sizeof *t->reports);
+    t->said = calloc((size_t)p->n_ranks, YOKEI_SAID * sizeof *t->said);
+    t->host_losses = malloc((size_t)n_tokens * wide);
+    t->host_norms = malloc(((size_t)p->state.n_norms * 2 + 1) * wide);
+    if (!t->event || !t->reports || !t->said || !t->host_losses || !t->host_norms)
+        return yoke_fail(YOKE_ENOMEM, "trainer: no host memory");
+    for (; t->n_events < n_events; t->n_events++)
+        YOKE_TRY(yoke_event_create(t->device, &t->event[t->n_events]));
+    return YOKE_OK;
+}
+
+static void destroy(yoke_trainer *t)
+{
+    for (int s = 0; s < YOKEI_N_STREAMS; s++)
+        if (t->stream[s]) yoke_stream_sync(t->stream[s]);
+    /* What goes on beside the streams ends too, if only by a verdict: until then it works on this memory, and signals these events. */
+    for (int e = 0; e < t->n_events && yokei_is_eager(t->device); e++) yoke_event_sync(t->event[e]);
+    if (t->between && yokei_is_eager(t->device)) yoke_event_sync(t->between);
+    for (int e = 0; e < t->n_events; e++) yoke_event_destroy(t->event[e]);
+    if (t->between) yoke_event_destroy(t->between);
+    for (int s = 0; s < YOKEI_N_STREAMS; s++)
+        if (t->stream[s]) yoke_stream_destroy(t->stream[s]);
+    yokei_groups_destroy(&t->groups);
+    if (t->base) yoke_free(t->device, t->base);
+    free(t->event);
+    free(t->reports);
+    free(t->said);
+    free(t->memory);
+    free(t->host_losses);
+    free(t->host_norms);
+    free(t->sums_in_order);
+    yokei_record_free(&t->record);
+    yokei_trainer_plan_free(&t->plan);
+    t->model->n_trainers--;
+    free(t);
+}
+
+yoke_status yoke_trainer_create(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *config,
+                                yoke_trainer **trainer_out)
+{
+    yoke_status status = YOKE_OK;
+    if (!model || !device || !config || !trainer_out) return yoke_fail(YOKE_EINVAL, "yoke_trainer_create: a pointer is null");
+    struct yoke_trainer *t = calloc(1, sizeof *t);
+    if (!t) return yoke_fail(YOKE_ENOMEM, "yoke_trainer_create: no host memory");
+    t->config = *config;
+    t->device = device;
+    t->model = (yoke_model *)(uintptr_t)model; /* only its count of users is written */
+    YOKE_TRY_GOTO(yokei_slow_factor(&t->slow), free_trainer);
+    YOKE_TRY_GOTO(yokei_trainer_plan(model, device, &t->config, &t->plan), free_trainer);
+    t->model->n_trainers++;
+    t->memory = calloc((size_t)t->plan.n_ranks, sizeof *t->memory);
+    YOKE_TRY_GOTO(t->memory ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d ranks", t->plan.n_ranks), destroy_trainer);
+    YOKE_TRY_GOTO(yokei_memory_gather(&t->config, device, &t->plan, t->memory), destroy_trainer);
+    YOKE_TRY_GOTO(yokei_memory_check(model, device, &t->config, &t->plan, t->memory), destroy_trainer);
+    t->config.shares = NULL;
+    t->config.schedule = NULL;
+    YOKE_TRY_GOTO(allocate(t), destroy_trainer);
+    if (t->plan.mesh.data < t->plan.n_ranks)
+        YOKE_TRY_GOTO(yokei_groups_create(&t->config, &t->plan, &t->groups), destroy_trainer);
+    YOKE_TRY_GOTO(yokei_timing_create(t), destroy_trainer);
+    YOKE_TRY_GOTO(yokei_zero_begin(t), destroy_trainer);
+    t->config.stage_blocks = t->config.tensor_shares = t->config.zero_shares = NULL;
+    t->config.stage_tensor = NULL;
+    t->config.recompute = t->config.pipeline_kind = NULL;
+    YOKE_TRY_GOTO(yoke_trainer_draw(t, t->config.seed), destroy_trainer);
+    YOKE_TRY_GOTO(yokei_live_add(&yokei_objects, t, sizeof *t), destroy_trainer);
+    *trainer_out = t;
+    return YOKE_OK;
+destroy_trainer:
+    destroy(t);
+    return status;
+free_trainer:
+    free(t);
+    return status;
+}
+
+yoke_status yoke_trainer_destroy(yoke_trainer *t)
+{
+    if (!t) return YOKE_OK;
+    YOKE_TRY(yokei_object_leaves("yoke_trainer_destroy", "trainer", t));
+    destroy(t);
+    return YOKE_OK;
+}
+
+yoke_status yoke_trainer_memory(const yoke_trainer *trainer, struct yoke_memory_report *report_out)
+{
+    if (!trainer || !report_out) return yoke_fail(YOKE_EINVAL, "yoke_trainer_memory: a pointer is null");
+    *report_out = trainer->plan.report;
+    return YOKE_OK;
+}
+
+yoke_status yoke_trainer_memory_of(const yoke_trainer *trainer, int rank, struct yoke_memory_report *report_out)
+{
+    if (!trainer || !report_out) return yoke_fail(YOKE_EINVAL, "yoke_trainer_memory_of: a pointer is null");
+    if (rank < 0 || rank >= trainer->plan.n_ranks)
+        return yoke_fail(YOKE_EINVAL, "yoke_trainer_memory_of: rank %d is none of %d", rank, trainer->plan.n_ranks);
+    *report_out = trainer->memory[rank].report;
+    return YOKE_OK;
+}
+
+void yoke_trainer_range(const yoke_trainer *trainer, int64_t *first_out, int64_t *count_out)
+{
+    *first_out = trainer->plan.first[trainer->plan.mesh.d];
+    *count_out = trainer->plan.shares[trainer->plan.mesh.d];
+}
+
+void yoke_trainer_profile(yoke_trainer *trainer, yoke_profile_function function, void *context)
+{
+    trainer->profiling = function != NULL;
+    trainer->profiler = (struct yoke_observer){ .runs = true, .stream = trainer->stream[YOKEI_COMPUTE], .profile = function,
+                                                .profile_context = context, .layer = "", .call = "" };
+}
