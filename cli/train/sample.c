@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "core/base/base.h"
 #include "train/exchange/model_folder.h"
+#include "train/run/sample.h"
 
 /* What is at work; the same on all ranks but for `prints`. */
 struct sampler {

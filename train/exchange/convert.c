@@ -9,6 +9,7 @@
 #include "core/base/base.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/shards.h"
+#include "train/exchange/companions.h"
 #include "train/exchange/convert.h"
 #include "train/exchange/model_folder.h"
 
