@@ -370,6 +370,9 @@ static void measure_stage(const struct simulation *u, int s, struct yokei_stage_
     }
 }
 
+/* What `part` leaves of `whole`, as a share. A sum of times may exceed the span of these times by its rounding: then nothing is left. */
+static double share_left(double part, double whole) { return YOKE_MAX(1 - part / whole, 0); }
+
 static yoke_status measure(const struct simulation *u, struct yokei_timeline *out)
 {
     out->stage = calloc((size_t)u->n_lines, sizeof *out->stage);
@@ -385,8 +388,8 @@ static yoke_status measure(const struct simulation *u, struct yokei_timeline *ou
         for (int i = 0; i < u->stage[s].list->n; i++) out->total = YOKE_MAX(out->total, stage->span[i].end);
         useful += stage->useful;
     }
-    for (int s = 0; s < u->n_lines && out->longest > 0; s++) out->stage[s].idle = 1 - out->stage[s].busy / out->longest;
-    if (out->longest > 0) out->bubble = 1 - useful / u->n_lines / out->longest;
+    for (int s = 0; s < u->n_lines && out->longest > 0; s++) out->stage[s].idle = share_left(out->stage[s].busy, out->longest);
+    if (out->longest > 0) out->bubble = share_left(useful / u->n_lines, out->longest);
     return YOKE_OK;
 }
 

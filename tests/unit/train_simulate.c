@@ -89,6 +89,29 @@ static void naive_is_one_at_a_time(void **state)
     assert_true(bubble(YOKEI_PIPELINE_GPIPE, 8, 1, 64, 1, 1, 1, 0) < 0.1);
 }
 
+/* A stage alone never waits. Its times are sums in different orders, so their rounding must not make a bubble below 0. */
+static void rounding_makes_no_bubble(void **state)
+{
+    (void)state;
+    int n_exceeding = 0;
+    for (int i = 0; i < 1000; i++) {
+        const struct yokei_pipeline shape = { .kind = YOKEI_PIPELINE_1F1B, .n_stages = 1, .n_micro_batches = 1 + i % 9 };
+        struct yokei_costs costs;
+        struct yokei_timeline timeline;
+        assert_ok(yokei_costs_equal(1, 1, 1e-3 + i * 1.37e-5, 2.1e-3 + i * 0.91e-5, 0.7e-3 + i * 0.53e-5, 0, &costs));
+        costs.once = calloc(1, sizeof *costs.once);
+        assert_non_null(costs.once);
+        costs.once->begin = 0.3e-3 + i * 0.77e-5;
+        simulate(&shape, &costs, &timeline);
+        assert_true(timeline.bubble >= 0 && timeline.bubble < 1e-12);
+        assert_true(timeline.stage[0].idle >= 0 && timeline.stage[0].idle < 1e-12);
+        n_exceeding += timeline.stage[0].useful > timeline.longest;
+        yokei_timeline_free(&timeline);
+        yokei_costs_free(&costs);
+    }
+    assert_true(n_exceeding > 0); /* else the case that this is about did not come up */
+}
+
 static void peaks(void **state)
 {
     (void)state;
@@ -258,7 +281,7 @@ int main(void)
         cmocka_unit_test(published),
         cmocka_unit_test(closed_forms),
         cmocka_unit_test(naive_is_one_at_a_time),
-        cmocka_unit_test(peaks),
+        cmocka_unit_test(peaks), cmocka_unit_test(rounding_makes_no_bubble),
         cmocka_unit_test(recomputation),
         cmocka_unit_test(messages), cmocka_unit_test(replicas), cmocka_unit_test(receivers_take),
         cmocka_unit_test(all_kinds_end),

@@ -396,7 +396,7 @@ static void measured_step(const struct work *w, int step, double *seconds_out, d
         longest = fmax(longest, last - first);
     }
     *seconds_out = end - begin;
-    *bubble_out = longest > 0 ? 1 - useful / w->n_lines / longest : 0;
+    *bubble_out = longest > 0 ? fmax(1 - useful / w->n_lines / longest, 0) : 0; /* a sum may exceed the span by its rounding */
 }
 
 /* What the busiest line computes, and what it has of communication. */
