@@ -29,8 +29,8 @@ static yoke_status read_number(const char *variable, int64_t least, int64_t *val
 
 static yoke_status read_algorithm(const char *name, int *algorithm_out)
 {
-#define TEXT_OF(name) #name,
-#define LISTED(name) #name ", "
+#define TEXT_OF(ID, name, can_be_named, in_rank_order, reach) YOKE_IF_NAMED(can_be_named)(#name,)
+#define LISTED(ID, name, can_be_named, in_rank_order, reach) YOKE_IF_NAMED(can_be_named)(#name ", ")
     static const char *const names[] = { YOKE_ALGORITHMS(TEXT_OF) NULL };
     static const char list[] = YOKE_ALGORITHMS(LISTED) "auto";
 #undef TEXT_OF
@@ -38,9 +38,8 @@ static yoke_status read_algorithm(const char *name, int *algorithm_out)
     *algorithm_out = -1;
     if (!name || !*name) name = getenv("YOKE_ALGORITHM");
     if (!name || !*name || !strcmp(name, "auto")) return YOKE_OK;
-    for (int i = 0; names[i]; i++)
-        for (unsigned id = 0; !strcmp(name, names[i]) && id < YOKEI_N_ALGORITHMS; id++)
-            if (!strcmp(yokei_algorithm_name(id), name)) *algorithm_out = (int)id;
+    for (unsigned id = 0; id < YOKEI_N_ALGORITHMS; id++)
+        if (yokei_algorithm_can_be_named(id) && !strcmp(yokei_algorithm_name(id), name)) *algorithm_out = (int)id;
     if (*algorithm_out >= 0) return YOKE_OK;
     const char *near = yokei_nearest(name, names);
     return yoke_fail(YOKE_ECONFIG, "algorithm '%s': one of %s%s%s%s", name, list,
@@ -119,9 +118,10 @@ static yoke_status configure(yoke_comm *comm, const struct yoke_comm_config *con
     if (comm->costs_given) YOKE_TRY(yokei_costs_read(costs, &comm->costs));
     YOKE_TRY(yokei_shares_read(comm, config->shares));
     YOKE_TRY(read_algorithm(config->algorithm, &comm->forced_algorithm));
-    if (comm->reproducible && (comm->forced_algorithm == YOKEI_RING || comm->forced_algorithm == YOKEI_DOUBLING))
+    const unsigned forced = (unsigned)comm->forced_algorithm;
+    if (comm->reproducible && comm->forced_algorithm >= 0 && yokei_algorithm_is_of_messages(forced) && !yokei_algorithm_adds_in_rank_order(forced))
         return yoke_fail(YOKE_EINVAL, "yoke_comm_create: algorithm '%s' adds in an order that depends on the shape; with reproducible leave it out, "
-                         "or use exchange or chain", yokei_algorithm_name((unsigned)comm->forced_algorithm));
+                         "or use exchange or chain", yokei_algorithm_name(forced));
     return YOKE_OK;
 }
 

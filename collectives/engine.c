@@ -4,23 +4,6 @@
 
 #include "collectives/internal.h"
 
-static const struct yokei_algorithm *const algorithms[YOKEI_N_ALGORITHMS] = {
-    [YOKEI_RING] = &yokei_ring,   [YOKEI_DOUBLING] = &yokei_doubling,
-    [YOKEI_CHAIN] = &yokei_chain, [YOKEI_DISSEMINATION] = &yokei_dissemination,
-    [YOKEI_PAIRS] = &yokei_pairs, [YOKEI_ONESHOT] = &yokei_oneshot, [YOKEI_SLICES] = &yokei_slices,
-    [YOKEI_LINEAR] = &yokei_linear, [YOKEI_DIRECT] = &yokei_direct,
-    [YOKEI_EXCHANGE] = &yokei_exchange, [YOKEI_HIERARCHY] = &yokei_hierarchy,
-};
-
-const struct yokei_algorithm *yokei_algorithm(unsigned id) { return id < YOKEI_N_ALGORITHMS ? algorithms[id] : NULL; }
-
-enum yokei_algorithm_id yokei_algorithm_id(const struct yokei_algorithm *algorithm)
-{
-    unsigned id = 0;
-    while (algorithms[id] != algorithm) id++;
-    return (enum yokei_algorithm_id)id;
-}
-
 yoke_status yokei_sticky(yoke_comm *comm)
 {
     const yoke_status status = (yoke_status)atomic_load(&comm->error);

@@ -52,15 +52,8 @@ static double predict_messages(const struct yokei_op *op, const struct amounts *
 {
     const struct yokei_costs *c = &op->comm->costs;
     const double p = a->p, wide = (double)yoke_dtype_bytes(op->wire) / (double)yoke_dtype_bytes(op->dtype);
-    double steps = p - 1, bytes = a->own * wide, log = 0;
-    for (int n = 1; n < op->comm->size; n *= 2) log++;
-    if (op->algorithm == &yokei_ring && op->kind == YOKEI_ALL_REDUCE) steps = 2 * (p - 1), bytes *= 2 * (p - 1) / p;
-    else if (op->algorithm == &yokei_ring) bytes = a->all * wide * (p - 1) / p;
-    else if (op->algorithm == &yokei_doubling) steps = log, bytes *= log;
-    else if (op->algorithm == &yokei_exchange) steps = 2, bytes = 2 * (p - 1) / p * a->own * wide;
-    else if (op->algorithm == &yokei_dissemination) steps = log, bytes = 0;
-    else if (op->algorithm == &yokei_chain) steps = (op->kind == YOKEI_ALL_REDUCE ? 2 : 1) * (p - 1), bytes *= op->kind == YOKEI_ALL_REDUCE ? 2 : 1;
-    else if (op->algorithm == &yokei_linear) bytes = op->kind == YOKEI_ALL_TO_ALL ? a->own * (p - 1) / p : a->all * (p - 1) / p;
+    double steps = p - 1, bytes = a->own * wide;
+    if (op->algorithm->traffic) op->algorithm->traffic(op, a->all * wide, &steps, &bytes);
     const bool sums = op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE_SCATTER || op->kind == YOKEI_REDUCE;
     return steps * c->message_us + at_rate(bytes, c->message_gbps) + at_rate(sums ? 2 * a->own * wide : 0, c->sum_gbps);
 }
@@ -148,11 +141,9 @@ static void explain(const struct yokei_op *op, char *text, size_t bytes)
                    ways[op->crossing], forced);
     } else {
         const char *where = comm->all_shared ? "messages through shared memory" : "not all ranks share memory: messages";
-        const bool long_sum = op->algorithm == &yokei_ring && op->kind == YOKEI_ALL_REDUCE;
-        const char *what = op->algorithm == &yokei_doubling   ? "; short, so few steps count"
-                           : op->algorithm == &yokei_exchange ? "; reproducible: sums in the order of the ranks"
-                           : long_sum                         ? "; long, so each link carries the least"
-                                                              : "; the way of this collective";
+        const unsigned id = yokei_algorithm_id(op->algorithm);
+        const bool was_chosen = op->algorithm->why && (op->kind == YOKEI_ALL_REDUCE || yokei_algorithm_adds_in_rank_order(id));
+        const char *what = was_chosen ? op->algorithm->why : "; the way of this collective";
         yokei_text(text, bytes, "%s%s", where, forced[0] ? forced : what);
     }
 }

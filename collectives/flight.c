@@ -24,11 +24,9 @@ static const char *const kind_names[YOKEI_N_KINDS] = {
 
 const char *yokei_kind_name(unsigned kind) { return kind < YOKEI_N_KINDS ? kind_names[kind] : "?"; }
 
-static const char *const algorithm_names[YOKEI_N_ALGORITHMS] = {
-    [YOKEI_RING] = "ring",       [YOKEI_DOUBLING] = "doubling", [YOKEI_CHAIN] = "chain",   [YOKEI_DISSEMINATION] = "dissemination",
-    [YOKEI_PAIRS] = "pairs",     [YOKEI_ONESHOT] = "oneshot",   [YOKEI_SLICES] = "slices", [YOKEI_LINEAR] = "linear",
-    [YOKEI_DIRECT] = "direct",   [YOKEI_EXCHANGE] = "exchange", [YOKEI_HIERARCHY] = "hierarchy",
-};
+#define NAME_OF(ID, name, can_be_named, in_rank_order, reach) #name,
+static const char *const algorithm_names[YOKEI_N_ALGORITHMS] = { YOKE_ALGORITHMS(NAME_OF) };
+#undef NAME_OF
 
 const char *yokei_algorithm_name(unsigned id) { return id < YOKEI_N_ALGORITHMS ? algorithm_names[id] : "?"; }
 

@@ -15,6 +15,7 @@
 #define COLLECTIVES_FLIGHT_H
 
 #include <stdatomic.h>
+#include <yoke/algorithms.h>
 #include <yoke/base.h>
 
 #define YOKEI_FLIGHT_MAGIC 0x336c66656b6f79ull /* "yokefl3": the digit is the version of the layout, and changes with it */
@@ -150,11 +151,10 @@ enum yokei_kind {
 };
 const char *yokei_kind_name(unsigned kind);
 
-/** And of algorithms ("ring"). */
-enum yokei_algorithm_id {
-    YOKEI_RING, YOKEI_DOUBLING, YOKEI_CHAIN, YOKEI_DISSEMINATION, YOKEI_PAIRS, YOKEI_ONESHOT, YOKEI_SLICES, YOKEI_LINEAR,
-    YOKEI_DIRECT, YOKEI_EXCHANGE, YOKEI_HIERARCHY, YOKEI_N_ALGORITHMS
-};
+/** The numbers and names of the algorithms ("ring"): YOKE_ALGORITHMS of yoke/algorithms.h. */
+#define YOKEI_ALGORITHM_ID(ID, name, can_be_named, in_rank_order, reach) YOKEI_##ID,
+enum yokei_algorithm_id { YOKE_ALGORITHMS(YOKEI_ALGORITHM_ID) YOKEI_N_ALGORITHMS };
+#undef YOKEI_ALGORITHM_ID
 const char *yokei_algorithm_name(unsigned id);
 
 /** "flight-00003.bin": the file of a rank of the job, inside the run directory. */

@@ -9,7 +9,7 @@ libyoke_comm_la_SOURCES = \
 	collectives/internal.h collectives/message.h collectives/operation.h collectives/sum.h collectives/flight.h collectives/flight.c collectives/room.c collectives/postmortem.h collectives/postmortem.c collectives/comm.c collectives/setup.c collectives/crowd.c collectives/hosts.c collectives/process.c collectives/leave.c collectives/finalize.c collectives/far.c collectives/alloc.c collectives/split.c collectives/shrink.c collectives/shrink_files.c collectives/fuse.c collectives/costs.c collectives/shares.c collectives/speeds.c collectives/explain.c collectives/footprint.c \
 	collectives/call.h collectives/arguments.c collectives/group.c collectives/call.c collectives/plan.c collectives/engine.c collectives/stage.c collectives/check.c collectives/verdict.c collectives/roll.h collectives/roll.c collectives/witness.c \
 	collectives/sum.c collectives/sum_kernels.h collectives/sum_fold.h \
-	collectives/algorithms/ring.c collectives/algorithms/doubling.c collectives/algorithms/chain.c \
+	collectives/algorithms/table.c collectives/algorithms/ring.c collectives/algorithms/doubling.c collectives/algorithms/chain.c \
 	collectives/algorithms/dissemination.c collectives/algorithms/pairs.c collectives/algorithms/oneshot.c \
 	collectives/algorithms/slices.c collectives/algorithms/linear.c collectives/algorithms/direct.c collectives/algorithms/exchange.c \
 	collectives/algorithms/hierarchy.h collectives/algorithms/hierarchy.c collectives/algorithms/hierarchy_parts.c collectives/algorithms/leaders.c collectives/algorithms/leaders_all_to_all.c \

@@ -91,11 +91,22 @@ struct yokei_algorithm {
     /* Fill the lane's next step and move its counters on; false when the lane has nothing more to do. */
     bool (*next)(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step);
     bool announces; /* goes through shared memory, and begins with an announcement */
+    bool by_slices; /* of messages: in all_reduce each rank completes one slice of the data, so op->slices must be there */
+    const char *why; /* of messages: for yoke_comm_explain, why a sum takes this way; NULL: the collective has no other way */
+    /* Of messages, for the cost model: messages that follow one another, and bytes that a rank sends. Before the call *steps is size - 1, and *bytes
+     * are the bytes of the rank's own data as they travel. `all` are the bytes of the whole data. NULL: both stay as they are. */
+    void (*traffic)(const struct yokei_op *op, double all, double *steps, double *bytes);
 };
-extern const struct yokei_algorithm yokei_ring, yokei_doubling, yokei_chain, yokei_dissemination, yokei_pairs, yokei_oneshot,
-    yokei_slices, yokei_linear, yokei_direct, yokei_exchange, yokei_hierarchy;
+#define YOKEI_ALGORITHM_EXTERN(ID, name, can_be_named, in_rank_order, reach) extern const struct yokei_algorithm yokei_##name;
+YOKE_ALGORITHMS(YOKEI_ALGORITHM_EXTERN)
+#undef YOKEI_ALGORITHM_EXTERN
+/* ---- algorithms/table.c: id < YOKEI_N_ALGORITHMS ---- */
+/** NULL: there is no algorithm of that number. */
 const struct yokei_algorithm *yokei_algorithm(unsigned id);
 enum yokei_algorithm_id yokei_algorithm_id(const struct yokei_algorithm *algorithm);
+bool yokei_algorithm_can_be_named(unsigned id);
+bool yokei_algorithm_adds_in_rank_order(unsigned id);
+bool yokei_algorithm_is_of_messages(unsigned id);
 
 /** How data crosses from host to host in YOKEI_HIERARCHY: see algorithms/hierarchy.c. */
 enum yokei_crossing { YOKEI_CROSS_LEADERS, YOKEI_CROSS_SWAP, YOKEI_CROSS_RING, YOKEI_CROSS_CHAIN, YOKEI_CROSS_PARTS, YOKEI_CROSS_EACH };

@@ -223,30 +223,38 @@ static bool plan_hierarchy(struct yokei_op *op)
     return true;
 }
 
+/* How all_reduce sums by messages. An algorithm that was named counts where it can: one that needs shared memory gives way. */
+static enum yokei_algorithm_id choose_sum_by_messages(const struct yokei_op *op)
+{
+    const yoke_comm *comm = op->comm;
+    const bool is_named = comm->forced_algorithm >= 0;
+    const unsigned named = (unsigned)comm->forced_algorithm;
+    const bool counts = is_named && yokei_algorithm_is_of_messages(named);
+    if (counts && yokei_algorithm_adds_in_rank_order(named)) return (enum yokei_algorithm_id)named;
+    if (comm->reproducible) return YOKEI_EXCHANGE;
+    if (comm->size == 1) return YOKEI_CHAIN;
+    if (counts) return (enum yokei_algorithm_id)named;
+    return !is_named && op->count * yoke_dtype_bytes(op->wire) <= SMALL_BYTES ? YOKEI_DOUBLING : YOKEI_RING;
+}
+
+static void plan_sum_by_messages(struct yokei_op *op)
+{
+    const enum yokei_algorithm_id id = choose_sum_by_messages(op);
+    op->algorithm = yokei_algorithm(id);
+    if (!op->algorithm->by_slices) {
+        plan_chunks(op, op->count);
+        return;
+    }
+    op->before = uneven(op, op->comm->shares.plain, !yokei_algorithm_adds_in_rank_order(id));
+    plan_slices(op, NULL, NULL);
+    plan_chunks(op, yokei_longest_slice(op));
+}
+
 static void plan_messages(struct yokei_op *op)
 {
     const yoke_comm *comm = op->comm;
-    const size_t bytes = op->count * yoke_dtype_bytes(op->wire);
     switch (op->kind) {
-    case YOKEI_ALL_REDUCE:
-        if (comm->forced_algorithm == YOKEI_EXCHANGE || (comm->reproducible && comm->forced_algorithm != YOKEI_CHAIN)) {
-            op->algorithm = &yokei_exchange;
-            op->before = uneven(op, comm->shares.plain, false);
-            plan_slices(op, NULL, NULL);
-            plan_chunks(op, yokei_longest_slice(op));
-        } else if (comm->forced_algorithm == YOKEI_CHAIN || comm->size == 1) {
-            op->algorithm = &yokei_chain;
-            plan_chunks(op, op->count);
-        } else if (comm->forced_algorithm == YOKEI_DOUBLING || (comm->forced_algorithm < 0 && bytes <= SMALL_BYTES)) {
-            op->algorithm = &yokei_doubling;
-            plan_chunks(op, op->count);
-        } else {
-            op->algorithm = &yokei_ring;
-            op->before = uneven(op, comm->shares.plain, true);
-            plan_slices(op, NULL, NULL);
-            plan_chunks(op, yokei_longest_slice(op));
-        }
-        return;
+    case YOKEI_ALL_REDUCE: plan_sum_by_messages(op); return;
     case YOKEI_REDUCE_SCATTER:
     case YOKEI_ALL_GATHER:
         op->algorithm = comm->reproducible && op->kind == YOKEI_REDUCE_SCATTER ? &yokei_exchange : &yokei_ring;

@@ -1,5 +1,5 @@
 yokeincludedir = $(includedir)/yoke
-yokeinclude_HEADERS = include/yoke/base.h include/yoke/device.h include/yoke/yoke.h include/yoke/comm.h \
+yokeinclude_HEADERS = include/yoke/base.h include/yoke/device.h include/yoke/yoke.h include/yoke/algorithms.h include/yoke/comm.h \
 	include/yoke/layer.h include/yoke/train.h
 yokeopsincludedir = $(includedir)/yoke/ops
 yokeopsinclude_HEADERS = \

@@ -70,4 +70,10 @@ static bool chain_next(const struct yokei_op *op, struct yokei_lane *lane, struc
     return false;
 }
 
-const struct yokei_algorithm yokei_chain = { chain_next };
+static void chain_traffic(const struct yokei_op *op, double all, double *steps, double *bytes)
+{
+    (void)all;
+    if (op->kind == YOKEI_ALL_REDUCE) *steps *= 2, *bytes *= 2;
+}
+
+const struct yokei_algorithm yokei_chain = { chain_next, .traffic = chain_traffic };

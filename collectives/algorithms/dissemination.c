@@ -18,4 +18,11 @@ static bool dissemination_next(const struct yokei_op *op, struct yokei_lane *lan
     return true;
 }
 
-const struct yokei_algorithm yokei_dissemination = { dissemination_next };
+static void dissemination_traffic(const struct yokei_op *op, double all, double *steps, double *bytes)
+{
+    (void)all;
+    *steps = *bytes = 0;
+    for (int n = 1; n < op->comm->size; n *= 2) ++*steps;
+}
+
+const struct yokei_algorithm yokei_dissemination = { dissemination_next, .traffic = dissemination_traffic };

@@ -93,4 +93,11 @@ static bool exchange_next(const struct yokei_op *op, struct yokei_lane *lane, st
     return true;
 }
 
-const struct yokei_algorithm yokei_exchange = { exchange_next };
+static void exchange_traffic(const struct yokei_op *op, double all, double *steps, double *bytes)
+{
+    const double p = op->comm->size;
+    (void)all;
+    *steps = 2, *bytes *= 2 * (p - 1) / p;
+}
+
+const struct yokei_algorithm yokei_exchange = { exchange_next, .by_slices = true, .why = "; reproducible: sums in the order of the ranks", .traffic = exchange_traffic };

@@ -94,4 +94,12 @@ static bool linear_next(const struct yokei_op *op, struct yokei_lane *lane, stru
     return false;
 }
 
-const struct yokei_algorithm yokei_linear = { linear_next };
+static void linear_traffic(const struct yokei_op *op, double all, double *steps, double *bytes)
+{
+    (void)steps;
+    const double p = op->comm->size;
+    if (op->kind == YOKEI_ALL_TO_ALL) *bytes *= (p - 1) / p;
+    else *bytes = all * (p - 1) / p;
+}
+
+const struct yokei_algorithm yokei_linear = { linear_next, .traffic = linear_traffic };

@@ -98,4 +98,11 @@ static bool ring_next(const struct yokei_op *op, struct yokei_lane *lane, struct
     return true;
 }
 
-const struct yokei_algorithm yokei_ring = { ring_next };
+static void ring_traffic(const struct yokei_op *op, double all, double *steps, double *bytes)
+{
+    const double p = op->comm->size;
+    if (op->kind == YOKEI_ALL_REDUCE) *steps = 2 * (p - 1), *bytes *= 2 * (p - 1) / p;
+    else *bytes = all * (p - 1) / p;
+}
+
+const struct yokei_algorithm yokei_ring = { ring_next, .by_slices = true, .why = "; long, so each link carries the least", .traffic = ring_traffic };

@@ -24,6 +24,7 @@
 #define YOKE_COMM_H
 
 #include <mpi.h>
+#include <yoke/algorithms.h>
 #include <yoke/base.h>
 #include <yoke/device.h>
 
@@ -55,9 +56,6 @@ enum yoke_wait { YOKE_WAIT_AUTO = 0, YOKE_WAIT_SPIN, YOKE_WAIT_YIELD, YOKE_WAIT_
 
 #define YOKE_NO_TIMEOUT ((int64_t)1 << 41) /* milliseconds: 70 years */
 
-/** The algorithms of all_reduce that a configuration may name: YOKE_ALGORITHMS(F) is F(oneshot) F(slices) ... */
-#define YOKE_ALGORITHMS(NAME) NAME(oneshot) NAME(slices) NAME(direct) NAME(ring) NAME(exchange) NAME(chain) NAME(doubling) NAME(hierarchy)
-
 /** Zero means the default everywhere. Compared between the ranks at creation. */
 struct yoke_comm_config {
     size_t size;
@@ -68,7 +66,7 @@ struct yoke_comm_config {
                               likes, whatever the variable says, and no warning comes; only a rank that died, was stopped or is stuck ends the wait */
     int64_t stall_ms;      /* a rank that entered and makes no progress; default 10000, YOKE_STALL_MS */
     size_t chunk_bytes;    /* of the pipelines; default chosen by size, YOKE_CHUNK_BYTES */
-    const char *algorithm; /* of all_reduce: one of YOKE_ALGORITHMS, or "auto": by size; NULL: YOKE_ALGORITHM, else "auto".
+    const char *algorithm; /* of all_reduce: one of YOKE_ALGORITHMS that can be named, or "auto": by size; NULL: YOKE_ALGORITHM, else "auto".
                               hierarchy is what ranks on several hosts use that share memory on some of them; elsewhere it is as if none were named */
     enum yoke_reproducible reproducible; /* YOKE_REPRODUCIBLE=off|shape, where it is set, counts instead of this */
     const char *costs;     /* the cost model, as yoke_comm_explain gives it; NULL: YOKE_COSTS, else measured at creation */

@@ -46,7 +46,7 @@ static const struct yokei_json_field MEMORY_FIELDS[] = {
 };
 static const struct yokei_json_schema MEMORY_SCHEMA = { MEMORY_FIELDS, sizeof(struct yoke_memory_report), false, YOKE_ECONFIG };
 
-#define TEXT_OF(name) #name,
+#define TEXT_OF(ID, name, can_be_named, in_rank_order, reach) YOKE_IF_NAMED(can_be_named)(#name,)
 #define PIPELINE_TEXT(name, text) text,
 static const char *const PRECISIONS[] = { "fp32", "bf16", "fp16", NULL };
 static const char *const BALANCES[] = { "", "auto", "equal", NULL };

@@ -85,21 +85,31 @@ yoke_status yokei_ranks_gather_slices(yoke_comm *comm, void *all, void *own, con
     return yoke_all_gather_v(own, all, counts, dtype, comm, stream);
 }
 
-/* These add in the order of the ranks; of the others each has its own order, by slices that are not the same in both calls. */
-static bool adds_in_order(const char *algorithm)
+/* What is known of an algorithm by its name. */
+enum reach { messages, on_host, across_hosts };
+struct facts {
+    const char *name;
+    bool in_rank_order;
+    enum reach reach;
+};
+
+static struct facts facts_of(const char *algorithm)
 {
-    static const char *const names[] = { "oneshot", "slices", "direct", "exchange", "chain" };
-    for (size_t i = 0; i < YOKE_COUNT(names); i++)
-        if (!strcmp(algorithm, names[i])) return true;
-    return false;
+#define FACTS(ID, name, can_be_named, in_rank_order, reach) { #name, in_rank_order, reach },
+    static const struct facts all[] = { YOKE_ALGORITHMS(FACTS) };
+#undef FACTS
+    for (size_t i = 0; i < YOKE_COUNT(all); i++)
+        if (!strcmp(algorithm, all[i].name)) return all[i];
+    return (struct facts){ algorithm, false, messages };
 }
 
+/* An algorithm that does not add in the order of the ranks has an order of its own for each slice, and slices differ between the two calls. */
 yoke_status yokei_ranks_sums_in_order(yoke_comm *comm, int64_t n, int64_t longest, yoke_dtype dtype, bool *in_order_out)
 {
     struct yoke_comm_plan whole, slices;
     YOKE_TRY(yoke_comm_explain(comm, "all_reduce", (size_t)n, dtype, YOKE_SUM, &whole));
     YOKE_TRY(yoke_comm_explain(comm, "reduce_scatter", (size_t)longest, dtype, YOKE_SUM, &slices));
-    *in_order_out = adds_in_order(whole.algorithm) && adds_in_order(slices.algorithm);
+    *in_order_out = facts_of(whole.algorithm).in_rank_order && facts_of(slices.algorithm).in_rank_order;
     return YOKE_OK;
 }
 
@@ -122,11 +132,9 @@ yoke_status yokei_ranks_gather_slices_beside(yoke_comm *comm, void *all, void *o
 
 yoke_status yokei_ranks_stay_on_host(yoke_comm *comm, bool *stay_out)
 {
-    static const char *const in_memory[] = { "oneshot", "slices", "direct" };
     struct yoke_comm_plan plan;
     YOKE_TRY(yoke_comm_explain(comm, "all_reduce", 1 << 20, YOKE_F32, YOKE_SUM, &plan));
-    *stay_out = false;
-    for (size_t i = 0; i < YOKE_COUNT(in_memory); i++) *stay_out |= strcmp(plan.algorithm, in_memory[i]) == 0;
+    *stay_out = facts_of(plan.algorithm).reach == on_host;
     return YOKE_OK;
 }
 
