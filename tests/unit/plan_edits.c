@@ -161,7 +161,7 @@ static void together(void **state)
         { "data_hash", "\"\"", "data_hash is \"\"; 16 hexadecimal digits" },
         { "data_hash", "\"0123456789ABCDEF\"", "16 hexadecimal digits" },
         { "data_hash", "\"0123456789abcde\"", "16 hexadecimal digits" },
-        { "all_reduce", "\"rnig\"", "all_reduce is \"rnig\"; it must be one of \"auto\", \"oneshot\"" },
+        { "all_reduce", "\"rnig\"", "all_reduce is \"rnig\"; it must be one of \"auto\", \"ring\"" },
         { "all_reduce", "\"dissemination\"", "it must be one of" },
         { "steps", "0", "steps and budget_seconds are both 0" },
         { "layers", "\"1,2\"", "layers \"1,2\": give 1 whole numbers" },
