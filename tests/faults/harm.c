@@ -228,7 +228,7 @@ static int left_over(const struct trial *t, bool end_them)
     return n;
 }
 
-/* Files of shared memory that no process holds: those of other jobs on this machine are held by their ranks. */
+/* Files of shared memory that no process holds: those of other jobs on this machine are held by their ranks. A folder that is no job's is of a test beside this one. */
 static int shared_files_in(const char *folder)
 {
     DIR *dir = opendir(folder);
@@ -236,6 +236,7 @@ static int shared_files_in(const char *folder)
     for (struct dirent *e; dir && (e = readdir(dir));) {
         char path[300];
         if (!strstr(e->d_name, "mpich") && !strstr(e->d_name, "ucx") && !strstr(e->d_name, "yoke")) continue;
+        if (e->d_type == DT_DIR && strncmp(e->d_name, "yoke-job-", 9) != 0) continue;
         snprintf(path, sizeof path, "/dev/shm/%s", e->d_name);
         n += !cli_shared_memory_in_use(path);
     }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -97,12 +98,14 @@ static int remove_folder(const char *folder)
     return !rmdir(folder);
 }
 
-/* Files of Yoke's in /dev/shm. */
+/* Files of Yoke's in /dev/shm. Folders are those of other programs beside this one: of jobs that `yoke run` started, and of tests. */
 static int left_in_shm(void)
 {
+    struct stat status;
     int n = 0;
     DIR *dir = opendir("/dev/shm");
-    for (struct dirent *e = dir ? readdir(dir) : NULL; e; e = readdir(dir)) n += !strncmp(e->d_name, "yoke", 4);
+    for (struct dirent *e = dir ? readdir(dir) : NULL; e; e = readdir(dir))
+        n += !strncmp(e->d_name, "yoke", 4) && !fstatat(dirfd(dir), e->d_name, &status, AT_SYMLINK_NOFOLLOW) && !S_ISDIR(status.st_mode);
     if (dir) closedir(dir);
     return n;
 }
