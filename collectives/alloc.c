@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "collectives/internal.h"
+#include "collectives/comm.h"
 
 /* What a rank tells the others of its part. The nonce lies in the page behind the part's end. */
 struct offer {

@@ -3,7 +3,7 @@
 #ifndef COLLECTIVES_CALL_H
 #define COLLECTIVES_CALL_H
 
-#include "collectives/internal.h"
+#include "collectives/engine.h"
 
 /* ---- arguments.c ---- */
 yoke_status yokei_check_comm(const char *call, yoke_comm *comm, yoke_stream *stream);

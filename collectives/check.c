@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "collectives/internal.h"
+#include "collectives/engine.h"
+#include "collectives/shm.h"
+#include "collectives/verdict.h"
 
 #define HEADER_MAGIC 0x594b4831u /* "YKH1" */
 

@@ -7,7 +7,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "collectives/internal.h"
+#include "collectives/engine.h"
+#include "collectives/shm.h"
+#include "collectives/verdict.h"
 
 enum { FINALIZE_SECONDS = 3 };
 enum { DEFAULT_TIMEOUT_MS = 600000, DEFAULT_STALL_MS = 10000, DEFAULT_CHUNK_BYTES = 256 << 10, LEAST_CHUNK = 64 };

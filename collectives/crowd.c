@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/internal.h"
+#include "collectives/comm.h"
 
 int yokei_own_threads(const yoke_comm *comm)
 {

@@ -2,7 +2,9 @@
 /* The engine: operations, their lanes, and the steps of lanes. Everything here runs under the process's lock. */
 #include <string.h>
 
-#include "collectives/internal.h"
+#include "collectives/engine.h"
+#include "collectives/shm.h"
+#include "collectives/verdict.h"
 
 yoke_status yokei_sticky(yoke_comm *comm)
 {

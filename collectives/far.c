@@ -8,7 +8,8 @@
 #include <linux/tcp.h>
 #include <sys/socket.h>
 
-#include "collectives/internal.h"
+#include "collectives/engine.h"
+#include "collectives/verdict.h"
 
 static const uint64_t READ_EVERY_NS = 50000000;
 enum { MUCH = 4 << 10 }; /* bytes beside the questions of waiting ranks and their answers */

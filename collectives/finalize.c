@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "collectives/internal.h"
+#include "collectives/comm.h"
 
 enum { FINALIZE_SECONDS = 5, LOOK_MS = 20, READ_EVERY = 12 };
 

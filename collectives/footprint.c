@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a communicator takes of the host's memory: before it is made, and as it is. */
-#include "collectives/internal.h"
+#include "collectives/engine.h"
+#include "collectives/shm.h"
 
 static _Atomic size_t held;
 

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "collectives/internal.h"
+#include "collectives/engine.h"
 
 enum { EACH_BYTES = 16 << 10, TOTAL_BYTES = 256 << 10 };
 

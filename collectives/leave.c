@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "collectives/internal.h"
+#include "collectives/comm.h"
 
 enum { ANSWER_MS = 5000, LOOK_MS = 20 };
 

@@ -159,4 +159,14 @@ struct yokei_op {
     int waits_for;          /* rank of the communicator, of the lane that was looked at last: yokei_waits_for() */
 };
 
+/* ---- operation.c: what is asked of an operation ---- */
+/** Whether ranks have fewer and longer stages than usual, because they must give each other the core. The same in all operations of a communicator. */
+bool yokei_has_wide_stages(const yoke_comm *comm);
+/** Of a lane's stage: what a rank shows its peers, and as much again for what it computed. */
+size_t yokei_stage_bytes(const yoke_comm *comm);
+/** Whether the data of all ranks, coming and going, exceeds the cache that they share: results go past it then. */
+bool yokei_is_long(const struct yokei_op *op);
+/** Elements of the longest slice. */
+size_t yokei_longest_slice(const struct yokei_op *op);
+
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which algorithm an operation runs, in which chunks, on how many lanes. Only facts that all ranks share may decide. */
 #include "collectives/algorithms/hierarchy.h"
+#include "collectives/engine.h"
+#include "collectives/shm.h"
 
 /* In shared memory 64 KiB was fastest at every size: the chunks in flight stay in the cores' own caches. */
 enum { SMALL_BYTES = 16 << 10, LEAST_SHARED_CHUNK = 16 << 10, SHARED_CHUNK = 64 << 10, LEAST_CHUNK = 64 << 10 };
@@ -36,18 +38,6 @@ static void plan_slices(struct yokei_op *op, const size_t counts[], const size_t
     }
 }
 
-size_t yokei_longest_slice(const struct yokei_op *op)
-{
-    size_t longest = 0;
-    for (int r = 0; r < op->comm->size; r++) longest = YOKE_MAX(longest, op->slices[r + 1] - op->slices[r]);
-    return longest;
-}
-
-bool yokei_is_long(const struct yokei_op *op)
-{
-    return op->count * yoke_dtype_bytes(op->dtype) * (size_t)op->comm->size * 2 > yokei_process.l3_bytes;
-}
-
 /* The shares, where ranks divide sums. What is measured may be another time otherwise, so it must change no bits; what is given may. */
 static const uint32_t *uneven(const struct yokei_op *op, const uint32_t *before, bool changes_bits)
 {
@@ -55,11 +45,6 @@ static const uint32_t *uneven(const struct yokei_op *op, const uint32_t *before,
     const bool divides = op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE;
     return divides && (source == YOKEI_SHARES_GIVEN || (source == YOKEI_SHARES_MEASURED && !changes_bits)) ? before : NULL;
 }
-
-/* The same in all operations of a communicator: a lane's stage must not become part of another's while somebody reads it. */
-static bool has_wide_stages(const yoke_comm *comm) { return comm->all_shared && !comm->any_staged && comm->n_on_host > comm->n_cores; }
-
-size_t yokei_stage_bytes(const yoke_comm *comm) { return has_wide_stages(comm) ? YOKEI_WIDE_STAGE_BYTES : YOKEI_STAGE_BYTES; }
 
 /*
  * The stage holds a chunk's slice for each rank, or one for all; both halves of it are of the same size. Ranks that must give each
@@ -76,7 +61,7 @@ static void plan_stages(struct yokei_op *op)
     /* Copies from and to a device take their time, each of them: there are fewer and longer ones, and more of them are kept on their way. */
     const bool staged = op->comm->any_staged && !op->on_host;
     const size_t least = staged ? most : STAGED_LEAST / bytes / unit * unit;
-    const size_t lanes = staged ? YOKEI_LANES : has_wide_stages(op->comm) ? YOKEI_WIDE_LANES : YOKEI_SHARED_LANES;
+    const size_t lanes = staged ? YOKEI_LANES : yokei_has_wide_stages(op->comm) ? YOKEI_WIDE_LANES : YOKEI_SHARED_LANES;
     const size_t pieces = op->kind == YOKEI_BROADCAST ? YOKE_MAX(lanes, YOKEI_SHARED_LANES) : lanes; /* others wait until the first is there */
     const size_t even = ((length + pieces - 1) / pieces + unit - 1) / unit * unit;
     op->chunk = YOKE_MIN(YOKE_MAX(YOKE_MAX(even, least), unit), most);

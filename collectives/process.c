@@ -7,7 +7,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "collectives/internal.h"
+#include "collectives/engine.h"
+#include "collectives/verdict.h"
 
 struct yokei_process yokei_process = { .lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER, .flight_fd = -1 };
 

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "collectives/internal.h"
+#include "collectives/comm.h"
 
 static const uint64_t MS = 1000000;
 static const uint64_t LOOK_EVERY = 2, READ_EVERY = 50, DEAD_GRACE = 10, ORDER_GRACE = 1000, AWAY = 100, BROKEN_GRACE = 2000, BEAT_GRACE = 1000,

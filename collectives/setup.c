@@ -10,7 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "collectives/internal.h"
+#include "collectives/engine.h"
+#include "collectives/shm.h"
+#include "collectives/verdict.h"
 
 /* Wait for a non-blocking collective of MPI; by then all ranks have called, or one has died or been stopped. */
 static yoke_status finish(const yoke_comm *comm, MPI_Comm among, MPI_Request *request, int code, const char *call)

@@ -14,7 +14,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "collectives/internal.h"
+#include "collectives/engine.h"
+#include "collectives/shm.h"
+#include "collectives/verdict.h"
 
 struct ranks { uint64_t bits[YOKEI_MOST_SHRUNK / 64]; };
 

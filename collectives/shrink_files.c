@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "collectives/internal.h"
+#include "collectives/verdict.h"
 
 /* Before the words; the sum is over all that follows it. */
 struct head {

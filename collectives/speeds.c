@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "collectives/internal.h"
+#include "collectives/comm.h"
 
 enum { BYTES = YOKEI_PROBE_BYTES, MOST_TURNS = 5, FINEST = 16 };
 static const uint64_t TURN_NS = 16000000, AWAY_NS = 500000;

@@ -2,7 +2,7 @@
 /* Communicators made from one that works: its own collectives carry what the ranks have to tell each other. */
 #include <string.h>
 
-#include "collectives/internal.h"
+#include "collectives/engine.h"
 
 struct choice {
     int32_t color, key;

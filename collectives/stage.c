@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "collectives/internal.h"
+#include "collectives/engine.h"
 
 bool yokei_is_staged(const yoke_comm *comm, const void *address)
 {

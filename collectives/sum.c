@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "collectives/internal.h"
+#include "collectives/comm.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>

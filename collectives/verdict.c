@@ -13,7 +13,9 @@
 #include <string.h>
 #include <signal.h>
 
-#include "collectives/internal.h"
+#include "collectives/engine.h"
+#include "collectives/shm.h"
+#include "collectives/verdict.h"
 
 static const uint64_t MS = 1000000;
 static const uint64_t WATCH_EVERY = 2, COMPARE_AFTER = 10, PROC_AFTER = 50, PROC_EVERY = 50, PROBE_AFTER = 100, PROBE_EVERY = 500,

@@ -24,7 +24,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "collectives/internal.h"
+#include "collectives/verdict.h"
 
 _Static_assert(YOKEI_LIFE_ENDED == FUTEX_OWNER_DIED, "the kernel's mark");
 enum { MOST_WATCHED = FUTEX_WAITV_MAX - 1 }; /* and the bell */

@@ -224,7 +224,8 @@ static void end_orphans(const struct cli_agent *agent)
 /* MPICH's files in shared memory that the rank has mapped: it makes them while it starts, and unlinks them when all have come. */
 static void keep_files(const struct cli_agent *agent)
 {
-    if (agent->ended || agent->shared < 0 || atomic_load(&agent->record->state) != YOKEI_RANK_UNBORN) return;
+    const uint32_t state = atomic_load(&agent->record->state);
+    if (agent->ended || agent->shared < 0 || (state != YOKEI_RANK_UNBORN && state != YOKEI_RANK_STARTING)) return;
     cli_shared_files_keep_of(agent->shared_path, agent->pid);
 }
 

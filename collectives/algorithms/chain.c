@@ -7,7 +7,7 @@
  * Reductions: rank 0, 1, …, size - 1, each adding its own, so that every element is added in the order of the ranks whatever its
  * place, the chunk, or the hosts. The result then goes back down the chain (all_reduce), or to the root (reduce).
  */
-#include "collectives/internal.h"
+#include "collectives/comm.h"
 
 static void broadcast_step(const struct yokei_op *op, size_t at, struct yokei_step *step)
 {

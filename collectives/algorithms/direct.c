@@ -7,7 +7,7 @@
  *
  * When some rank's buffers are its own after all, which everybody sees in the announcements, the operation goes on as `slices`.
  */
-#include "collectives/internal.h"
+#include "collectives/shm.h"
 
 /* What one step works on, at most, in bytes: a step is not interrupted, and other communicators wait for it. */
 enum { STEP_BYTES = 512 << 10 };

@@ -3,7 +3,7 @@
  * Barrier by dissemination (Hensgen, Finkel and Manber 1988): in round k each rank tells the one 2^k further; after
  * ceil(log2(size)) rounds everybody has heard of everybody, for any size.
  */
-#include "collectives/internal.h"
+#include "collectives/comm.h"
 
 static bool dissemination_next(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step)
 {

@@ -5,7 +5,7 @@
  * result after. Both partners of an exchange combine the lower ranks' part with the upper ranks' part in that order, so
  * all of them compute the same bits.
  */
-#include "collectives/internal.h"
+#include "collectives/comm.h"
 
 struct place {
     int n_exchanging; /* a power of two */

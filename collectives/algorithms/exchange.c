@@ -7,7 +7,7 @@
  * In turn t of a round rank t sends to all others, and they receive: whoever waits, waits for a rank of a turn that has begun, so
  * it comes to an end with any number of buffers. Rounds go to the lanes in turn, and their turns overlap.
  */
-#include "collectives/internal.h"
+#include "collectives/comm.h"
 
 /* The lane's chunk of slice j: its first element in the whole buffer, and in a buffer of slice j alone. */
 static size_t chunk_of(const struct yokei_op *op, const struct yokei_lane *lane, int j, struct yokei_step *step, size_t *within_out)

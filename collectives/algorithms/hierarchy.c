@@ -23,6 +23,8 @@
  * Messages never wait for each other in a circle: what a rank waits for in a round was sent before its sender waits for something later.
  */
 #include "collectives/algorithms/hierarchy.h"
+#include "collectives/engine.h"
+#include "collectives/shm.h"
 
 /* The chunk of a round: so many elements from `base` on. */
 struct chunk {

@@ -3,7 +3,7 @@
 #ifndef COLLECTIVES_ALGORITHMS_HIERARCHY_H
 #define COLLECTIVES_ALGORITHMS_HIERARCHY_H
 
-#include "collectives/internal.h"
+#include "collectives/comm.h"
 
 /** Rank `index` of host `host`; hosts count around. */
 static inline int yokei_rank_on(const yoke_comm *comm, int host, int index)

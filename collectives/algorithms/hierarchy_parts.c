@@ -11,6 +11,8 @@
  * have several to deal with.
  */
 #include "collectives/algorithms/hierarchy.h"
+#include "collectives/engine.h"
+#include "collectives/shm.h"
 
 /* The chunk of rank r's slice: its first element within the slice; *n_out elements. */
 static size_t chunk_of(const struct yokei_op *op, size_t round, int r, size_t *n_out)

@@ -7,6 +7,8 @@
  * The message is the host's sum, or, where the order of the ranks matters or nothing is summed, the data of all its ranks.
  */
 #include "collectives/algorithms/hierarchy.h"
+#include "collectives/engine.h"
+#include "collectives/shm.h"
 
 enum { SUM_BYTES = 16 << 10, RAW_BYTES = 64 << 10 }; /* of a host's message; of all ranks' data */
 

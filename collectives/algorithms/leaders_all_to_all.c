@@ -6,6 +6,8 @@
  * taken from where it is shown.
  */
 #include "collectives/algorithms/hierarchy.h"
+#include "collectives/engine.h"
+#include "collectives/shm.h"
 
 enum { MESSAGE_BYTES = 64 << 10 }; /* beyond, the ranks' own messages overlap, and the wire is what counts */
 

@@ -4,7 +4,7 @@
  * the rank s further and receives from the rank s before, so that at each moment all ranks talk to different ones. Chunks go to
  * the lanes in turn. The first message of a pair is sent even when it is empty: it carries the call.
  */
-#include "collectives/internal.h"
+#include "collectives/comm.h"
 
 /* The lane's chunk of a slice: n elements, 0 when the slice has ended; at, its first element in the buffer. */
 static bool chunk_of(const struct yokei_op *op, const struct yokei_lane *lane, const size_t slices[], int j, size_t *at_out, size_t *n_out)

@@ -7,7 +7,8 @@
  * A rank shows at most YOKEI_ONESHOT_BYTES; up to YOKEI_INLINE_BYTES lie beside the announcement, in the line that the others
  * look at anyway.
  */
-#include "collectives/internal.h"
+#include "collectives/engine.h"
+#include "collectives/shm.h"
 
 size_t yokei_shown_bytes(const struct yokei_op *op)
 {

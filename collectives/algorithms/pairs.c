@@ -3,7 +3,7 @@
  * Sends and receives, alone or of a group: one lane per peer and direction, so that opposing transfers never wait for
  * each other; several transfers with one peer in one direction follow one another.
  */
-#include "collectives/internal.h"
+#include "collectives/comm.h"
 
 static bool pairs_next(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step)
 {

@@ -18,7 +18,7 @@
  * An arrow is a message to the next rank. A rank keeps a slice when it is done, or comes in done. Each slice is added up in another
  * order, but by one rank, so all get the same bits; that is why `reproducible` excludes the ring.
  */
-#include "collectives/internal.h"
+#include "collectives/comm.h"
 
 /* Let the step work on the lane's chunk of slice `slice`; returns the chunk's first element within the slice. */
 static size_t take_chunk(const struct yokei_op *op, const struct yokei_lane *lane, int slice, struct yokei_step *step)

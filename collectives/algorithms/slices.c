@@ -13,7 +13,8 @@
  * of the chunk: the ranks' shares of the sums may make these uneven (shares.c). Else (reduce_scatter, all_gather, all_to_all, gather,
  * scatter) it is one chunk of each of the callers' slices.
  */
-#include "collectives/internal.h"
+#include "collectives/engine.h"
+#include "collectives/shm.h"
 
 /* One chunk: `length` elements from `base` on, or so far into each of the callers' slices, `pitch` of them in each. */
 struct chunk {

@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "collectives/internal.h"
+#include "collectives/engine.h"
 
 enum fault { NONE, DELAY, DROP, DUPLICATE, FLIP, N_FAULTS };
 enum part { ANY_PART, HEADER, PAYLOAD };

@@ -7,7 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "collectives/internal.h"
+#include "collectives/engine.h"
+#include "collectives/verdict.h"
 
 struct yokei_mpi_lane {
     char *memory; /* YOKEI_SLOTS to send from, one to receive into */

@@ -23,7 +23,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "collectives/internal.h"
+#include "collectives/engine.h"
+#include "collectives/shm.h"
+#include "collectives/verdict.h"
 
 /* Both sides of a line change together; different lines never do. */
 struct mailbox {

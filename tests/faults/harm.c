@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/launch/shared_memory.h"
+#include "tests/faults/shared_files.h"
 
 #define MAX_RANKS 8
 #define LIMIT_SECONDS 40.0 /* far above what is promised: a loaded machine is no failure, a hang is */
@@ -228,29 +228,13 @@ static int left_over(const struct trial *t, bool end_them)
     return n;
 }
 
-/* Files of shared memory that no process holds: those of other jobs on this machine are held by their ranks. A folder that is no job's is of a test beside this one. */
-static int shared_files_in(const char *folder)
-{
-    DIR *dir = opendir(folder);
-    int n = 0;
-    for (struct dirent *e; dir && (e = readdir(dir));) {
-        char path[300];
-        if (!strstr(e->d_name, "mpich") && !strstr(e->d_name, "ucx") && !strstr(e->d_name, "yoke")) continue;
-        if (e->d_type == DT_DIR && strncmp(e->d_name, "yoke-job-", 9) != 0) continue;
-        snprintf(path, sizeof path, "/dev/shm/%s", e->d_name);
-        n += !cli_shared_memory_in_use(path);
-    }
-    if (dir) closedir(dir);
-    return n;
-}
-
 static int shared_files(const struct trial *t)
 {
     char path[64];
-    int n = shared_files_in("/dev/shm");
+    int n = count_shared_files("/dev/shm");
     for (int h = 1; h <= t->n_hosts; h++) {
         snprintf(path, sizeof path, "/proc/%d/root/dev/shm", (int)host_pid(h));
-        n += shared_files_in(path);
+        n += count_shared_files(path);
     }
     return n;
 }

@@ -3,11 +3,11 @@
  * Kills and stops of ranks, spread over the life of a small training run: its start, the making of communicators, steps, saves, and the end.
  *   kills YOKE KILLS STOPS [SEED]
  * Each trial starts `yoke run -n 3 (or 4) -- train`, waits until the run has come to a phase, waits for a random part of it, and kills (SIGKILL)
- * or stops (SIGSTOP) a random rank. Asserted: exit code 16, one error, which names that rank and its fate; no process is left; the checkpoints
+ * or stops (SIGSTOP) a random rank. Asserted: exit code 16, one error, which names that rank and its fate; no process and no file in /dev/shm is left; the checkpoints
  * that were complete are; and, for some, that --resume goes on to the same bits as a run without a fault. A rank that had ended before the signal
  * is counted apart. Printed: from kill(2) to the name, to the end of the other ranks, and to the end of `yoke run`.
  * A killed rank must be named, and the job have ended, within 0.5 s, a stopped one within 2 s, where YOKE_SOAK is set and the machine is quiet; else far
- * later, so that a busy machine is no failure and a wait for a time limit is. KILLS_BOUNDS="0.5 2" sets the two bounds.
+ * later, so that a busy machine is no failure and a wait for a time limit is. KILLS_BOUNDS="0.5 2" sets the two bounds; KILLS_PHASE=0 .. 4 harms in one phase alone (0: start-up).
  * Prints TAP.
  */
 #include <dirent.h>
@@ -24,6 +24,7 @@
 
 #include "collectives/flight.h"
 #include "core/base/base.h"
+#include "tests/faults/shared_files.h"
 
 enum { MOST_RANKS = 4, STEPS = 6, SAVE_EVERY = 2, MOST_WORDS = 40 };
 static const double LIMIT = 60, CLEAN_LIMIT = 5;
@@ -327,14 +328,16 @@ static const char *look_at_saves(const struct job *j, const struct trial *t, con
     return run((char *[]){ (char *)(uintptr_t)yoke, "ckpt", "diff", next.save, reference_save, NULL }) ? "it went on to other bits" : NULL;
 }
 
-/* NULL: all is as it must be. */
-static const char *judge(const struct job *j, const struct trial *t, double bound)
+/* NULL: all is as it must be. shared_before: files in /dev/shm that were left before the trial. */
+static const char *judge(const struct job *j, const struct trial *t, double bound, int shared_before)
 {
     static char why[128];
     const double until = now() + CLEAN_LIMIT;
     while (left_over(j->tag, false) && now() < until) usleep(20000);
     const int left = left_over(j->tag, true);
     if (left) return snprintf(why, sizeof why, "%d processes are left", left), why;
+    while (count_shared_files("/dev/shm") > shared_before && now() < until) usleep(50000); /* a job beside this one may be between two states */
+    if (count_shared_files("/dev/shm") > shared_before) return "files are left in /dev/shm";
     if (t->ended < 0) return "it did not end";
     if (t->apart) return j->code == 0 || j->code == 16 ? NULL : "it ended badly though the rank had ended before";
     if (j->code != 16) return snprintf(why, sizeof why, "exit code %d, wanted 16", j->code), why;
@@ -382,9 +385,10 @@ static bool try_once(struct trial *t, int number, double bound)
     t->rank = (int)draw((uint32_t)n_ranks);
     t->delay = part * 1.02 * reference[n_ranks][t->phase];
     snprintf(name, sizeof name, "%d", number);
+    const int shared_before = count_shared_files("/dev/shm");
     start_training(&j, n_ranks, name, NULL);
     harm(&j, t);
-    const char *why = judge(&j, t, bound);
+    const char *why = judge(&j, t, bound, shared_before);
     bool begun = false;
     const int n_saved = saved(j.save, &begun);
     const bool goes_on = !why && !t->apart && n_saved > 0 && n_saved < STEPS / SAVE_EVERY && 5 * n_resumed <= number;
@@ -469,7 +473,7 @@ int main(int argc, char **argv)
 {
     if (argc < 4) return 99;
     const int n_kills = atoi(argv[2]), n = n_kills + atoi(argv[3]);
-    const char *bounds = getenv("KILLS_BOUNDS");
+    const char *bounds = getenv("KILLS_BOUNDS"), *only = getenv("KILLS_PHASE");
     const bool strict = getenv("YOKE_SOAK") && load() < 1;
     double bound[2] = { strict ? 0.5 : 10, strict ? 2 : 15 };
     if (bounds && sscanf(bounds, "%lf %lf", &bound[0], &bound[1]) != 2) return 99;
@@ -482,7 +486,7 @@ int main(int argc, char **argv)
         for (int i = 0; i < n; i++) {
             const bool stops = done[0] == n_kills || (i % 2 && done[1] < n - n_kills);
             trials[i].signal = stops ? SIGSTOP : SIGKILL;
-            trials[i].phase = (enum phase)(done[stops] % N_PHASES);
+            trials[i].phase = only && *only ? (enum phase)(atoi(only) % N_PHASES) : (enum phase)(done[stops] % N_PHASES);
             trials[i].after = done[stops]++ < N_PHASES ? 1 : (int)draw(STEPS / SAVE_EVERY);
             try_once(&trials[i], i + 1, bound[stops]);
         }

@@ -8,7 +8,7 @@
 
 #include "tests/ranks/ranks.h"
 
-size_t yokei_held(void); /* of collectives/internal.h */
+size_t yokei_held(void); /* of collectives/comm.h */
 enum { MOST_LISTS = 64 << 10 }; /* bytes of a communicator's lists, which are planned and not counted */
 
 /* Of this process's address space: the segments of communicators. */

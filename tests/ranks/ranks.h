@@ -14,7 +14,7 @@
 
 #include "core/base/base.h"
 
-bool yokei_finalize_was_left(void); /* of collectives/internal.h */
+bool yokei_finalize_was_left(void); /* of collectives/comm.h */
 bool yokei_flight_ended_badly(const char *folder, int rank, int *signal_out, int *code_out); /* of collectives/flight.h */
 
 static int ranks_rank, ranks_size, ranks_n_checks, ranks_n_failed;

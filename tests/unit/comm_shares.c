@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/internal.h"
+#include "collectives/comm.h"
 
 static uint64_t state = 88172645463325252ull;
 

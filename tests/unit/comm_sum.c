@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "collectives/internal.h"
+#include "collectives/comm.h"
 
 enum { MOST = 3001 };
 static const size_t lengths[] = { 0, 1, 7, 8, 9, 1023, 1024, 1025, MOST };

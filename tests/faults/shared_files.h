@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What jobs leave in shared memory. Link cli/launch/shared_memory.c. */
+#ifndef TESTS_FAULTS_SHARED_FILES_H
+#define TESTS_FAULTS_SHARED_FILES_H
+
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/launch/shared_memory.h"
+
+/* Files in `folder` that MPI or Yoke made and that no process holds. Files of other jobs on this machine are held by the ranks of these jobs.
+ * A folder that is not a job's belongs to a test that runs beside this one. */
+static inline int count_shared_files(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    int n = 0;
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        char path[300];
+        if (!strstr(e->d_name, "mpich") && !strstr(e->d_name, "ucx") && !strstr(e->d_name, "yoke")) continue;
+        if (e->d_type == DT_DIR && strncmp(e->d_name, "yoke-job-", 9) != 0) continue;
+        snprintf(path, sizeof path, "/dev/shm/%s", e->d_name);
+        n += !cli_shared_memory_in_use(path);
+    }
+    if (dir) closedir(dir);
+    return n;
+}
+
+#endif
