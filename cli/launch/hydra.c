@@ -2,7 +2,7 @@
 /*
  * A job that MPICH's mpiexec starts: on several hosts, and where --launcher asks for it. What it starts is `yoke rank` (rank.c). It
  * listens on a port of all interfaces, whatever -iface says, and gives up when anything but its own proxies connects
- * to that (ARCHITECTURE.md, "Several hosts").
+ * to that (docs/HOSTS.md, "Ports").
  */
 #include <errno.h>
 #include <fcntl.h>
