@@ -224,7 +224,7 @@ static yoke_status visited(const struct cli_job *job)
     char where[4200];
     return yoke_fail(YOKE_EDEAD, "the launcher (pid %d) gave up because somebody who is not of this job connected to its port, as a port scan does, "
                      "and the ranks ended with it; only the job's hosts may reach the ports of mpiexec: set MPIEXEC_PORT_RANGE and a firewall, as "
-                     "`Several hosts` in ARCHITECTURE.md shows; on one host yoke run opens no port (--launcher own)%s", job->launcher,
+                     "`Ports` in docs/HOSTS.md shows; on one host yoke run opens no port (--launcher own)%s", job->launcher,
                      kept(job, where, sizeof where));
 }
 

@@ -23,7 +23,7 @@ const struct cli_verb cli_verb_table[] = {
                  "yoke run -n 4 --hosts a:2,b:2 -- bench allreduce",
       .description =
           "Starts one agent per rank, on one host by itself and without any open port, on several by MPICH's mpiexec, whose "
-          "port only the job's hosts may reach (ARCHITECTURE.md, Several hosts). The agent binds its rank to its share of the "
+          "port only the job's hosts may reach (docs/HOSTS.md, Ports). The agent binds its rank to its share of the "
           "cores, starts it, and records at once when it stops or ends, so that the other ranks and this command can "
           "name it. A word with a slash in place of VERB is a program of your own that uses libyoke-comm.\n\n"
           "One error text and one exit code come from the ranks' records, never from mpiexec: 16 when a rank "
