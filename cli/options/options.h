@@ -5,8 +5,9 @@
  *
  * To add an option: one row in the table of cli/options/options.c. Its name is the option (--learning-rate), the YAML key
  * (learning-rate:) and, in capitals, the variable (YOKE_LEARNING_RATE).
- * To add a verb: a bit in enum cli_verb_bit below, a row in cli/options/verbs.c (name, summary, example, function), a file
-* a file in a room of cli/ with that function, its name in cli/local.mk, and a line in manual_build.c and, if it needs MPI, in no_mpi.c. The function reads its options with cli_text(),
+ * To add a verb: a bit in enum cli_verb_bit below, a row in cli/options/verbs.c (name, summary, example, function), a file with that
+ * function in the room of cli/ that fits, its name in cli/local.mk, and a line in cli/options/manual_build.c and, if the verb needs MPI,
+ * in cli/no_mpi.c. The function reads its options with cli_text(),
  * cli_int(), cli_real(), cli_bytes(), cli_flag(): these never fail, since types and ranges were checked before.
  *
  * A YAML file is a mapping of option names; a key that is a verb's name may hold a mapping for that verb alone, so one
