@@ -15,6 +15,7 @@
 #include "bench/rival.h"
 #include "conform/attention_sample.h"
 #include "core/base/base.h"
+#include "core/base/times.h"
 
 #define GOAL 1.5
 enum { MOST_ROUNDS = 99, TURN_US = 30000 /* the other side's threads spin for a while before they sleep */ };
@@ -230,14 +231,6 @@ static yoke_status start(struct rival *r, const struct side *s, const char *inpu
     return status;
 }
 
-static int by_value(const void *a, const void *b) { return *(const double *)a > *(const double *)b ? 1 : -1; }
-
-static double median(double *x, int n)
-{
-    qsort(x, (size_t)n, sizeof *x, by_value);
-    return x[n / 2];
-}
-
 static yoke_status take_turns(struct side *s, struct rival *r, bool has_rival, int rounds)
 {
     double own[2][MOST_ROUNDS], other[2][MOST_ROUNDS], ratio[2][MOST_ROUNDS], grown = 0;
@@ -255,13 +248,13 @@ static yoke_status take_turns(struct side *s, struct rival *r, bool has_rival, i
             return yoke_fail(YOKE_EBACKEND, "PyTorch's process ended");
         for (int w = 0; w < 2; w++) other[w][i] = theirs[w], ratio[w][i] = theirs[w] / mean[w];
     }
-    const double mine[2] = { median(own[0], rounds), median(own[1], rounds) }, mib = 1.0 / (1 << 20);
+    const double mine[2] = { yokei_median(own[0], rounds), yokei_median(own[1], rounds) }, mib = 1.0 / (1 << 20);
     const struct row *row = s->row;
     const double square = (double)(row->B * row->H) * (double)row->T * (double)row->T * (double)yoke_dtype_bytes(row->dtype);
     printf("%-18s %8.2f %8.2f %8.0f %9.2f %8.0f", row->name, mine[0] * 1e3, mine[1] * 1e3, s->flops / mine[1] * 1e-9, (double)s->scratch * mib, square * mib);
     if (has_rival)
-        printf(" %9.2f %8.2f %9.0f %8.2f %6.2f  %s\n", median(other[0], rounds) * 1e3, median(other[1], rounds) * 1e3, grown * mib, median(ratio[0], rounds),
-               median(ratio[1], rounds), median(ratio[1], rounds) >= GOAL ? "met" : "MISSED");
+        printf(" %9.2f %8.2f %9.0f %8.2f %6.2f  %s\n", yokei_median(other[0], rounds) * 1e3, yokei_median(other[1], rounds) * 1e3, grown * mib, yokei_median(ratio[0], rounds),
+               yokei_median(ratio[1], rounds), yokei_median(ratio[1], rounds) >= GOAL ? "met" : "MISSED");
     else
         printf(row->alone ? "\n" : "  (no /usr/bin/python3 with torch: apt-get install python3-torch)\n");
     return YOKE_OK;

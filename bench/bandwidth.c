@@ -14,6 +14,7 @@
 
 #include "conform/conform.h"
 #include "core/base/base.h"
+#include "core/base/times.h"
 
 enum { N_REPEATS = 15, ROWS = 8192, COLUMNS = 768, N = ROWS * COLUMNS };
 static const double GOAL = 0.5;
@@ -23,18 +24,6 @@ static void check(yoke_status status, const char *what)
     if (!status) return;
     fprintf(stderr, "%s: %s\n", what, yoke_last_error());
     exit(1);
-}
-
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values)
-{
-    qsort(values, N_REPEATS, sizeof *values, ascending);
-    return values[N_REPEATS / 2];
 }
 
 /* Threads that sleep between triads: OpenMP's would spin on for a while, on the cores that the op needs. */
@@ -249,7 +238,7 @@ int main(int argc, char **argv)
                 check(yoke_stream_sync(stream), "sync");
                 rate[r] = cost.bytes / (double)(yokei_now_ns() - start);
             }
-            double speed = median(rate), most = median(limit);
+            double speed = yokei_median(rate, N_REPEATS), most = yokei_median(limit, N_REPEATS);
             bool met = speed >= GOAL * most;
             printf("%-20s %-5s %7.2f GB/s  %5.2f of %.2f  %s\n", ops[i].name, yoke_dtype_name(d), speed, speed / most, most, met ? "met" : "MISSED");
             n_met += met, n_ops++;

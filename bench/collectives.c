@@ -17,6 +17,7 @@
 #include <yoke/base.h>
 
 #include "core/base/base.h"
+#include "core/base/times.h"
 
 enum { MOST_ROUNDS = 25, MOST_POINTS = 256, MOST_COLUMNS = 32, LONGEST = 1200 /* seconds for a command */ };
 enum side { YOKE, MPICH, OPENMPI, LIMIT, BESIDE, N_SIDES };
@@ -169,12 +170,6 @@ static void measure(const struct row *row)
 
 /* ---- results ---- */
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Of those rounds that have a value. */
 static double median(const double *values)
 {
@@ -182,8 +177,7 @@ static double median(const double *values)
     int n = 0;
     for (int r = 0; r < n_rounds; r++)
         if (!isnan(values[r])) sorted[n++] = values[r];
-    qsort(sorted, (size_t)n, sizeof *sorted, by_value);
-    return n ? n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2 : NAN;
+    return n ? yokei_median(sorted, n) : NAN;
 }
 
 static double reached(const struct point *p, enum quantity quantity)

@@ -10,11 +10,7 @@
 #include <string.h>
 #include <yoke/comm.h>
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
+#include "core/base/times.h"
 
 int main(int argc, char **argv)
 {
@@ -40,7 +36,7 @@ int main(int argc, char **argv)
     }
     const int wrong = in[0] != 1 - rank || in[bytes - 1] != 1 - rank;
     MPI_Reduce(times, slowest, turns, MPI_DOUBLE, MPI_MAX, 0, world);
-    qsort(slowest, (size_t)turns, sizeof *slowest, by_value);
+    qsort(slowest, (size_t)turns, sizeof *slowest, yokei_by_value);
     if (rank == 0) printf("%.0f\n", bytes / slowest[turns / 2]);
     free(out);
     free(in);

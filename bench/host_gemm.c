@@ -22,6 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/times.h"
+
 enum { MOST_ROUNDS = 101, SAMPLES = 2000 };
 
 struct product {
@@ -49,21 +51,6 @@ static struct {
             exit(1);                                                      \
         }                                                                 \
     } while (0)
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int by_value(const void *a, const void *b) { return *(const double *)a > *(const double *)b ? 1 : -1; }
-
-static double median(double *x, int n)
-{
-    qsort(x, (size_t)n, sizeof *x, by_value);
-    return x[n / 2];
-}
 
 static void *buffer(int i) { return (char *)bench.memory[i] + bench.offset * (size_t)(i + 1) % 4096; }
 
@@ -140,9 +127,9 @@ static struct yoke_gemm_args args_of(const struct product *p)
 static double time_yoke(const struct product *p, int n)
 {
     const struct yoke_gemm_args args = args_of(p);
-    const double start = seconds();
+    const double start = yokei_now();
     for (int i = 0; i < n; i++) CHECK(yoke_gemm(bench.stream, &args));
-    return (seconds() - start) / n;
+    return (yokei_now() - start) / n;
 }
 
 static double time_onednn(const struct product *p, int n)
@@ -154,10 +141,10 @@ static double time_onednn(const struct product *p, int n)
         args[i] = (dnnl_exec_arg_t){ names[i], dnnl.memories[i] };
         if (dnnl.memory_set_data_handle(dnnl.memories[i], buffer(i))) exit(1);
     }
-    const double start = seconds();
+    const double start = yokei_now();
     for (int i = 0; i < n; i++)
         if (dnnl.primitive_execute(dnnl.primitive, dnnl.stream, 3, args) || dnnl.stream_wait(dnnl.stream)) exit(1);
-    return (seconds() - start) / n;
+    return (yokei_now() - start) / n;
 }
 
 /* ---- checking ---- */
@@ -276,9 +263,9 @@ static void measure(const struct product *p)
     start_c(p);
     take_turns(p, direct, mine, theirs, ratio);
     const double flops = 2e-9 * (double)p->M * (double)p->N * (double)p->K;
-    printf("%-44s %7.0f", p->name, flops / median(mine, bench.rounds));
+    printf("%-44s %7.0f", p->name, flops / yokei_median(mine, bench.rounds));
     if (direct) {
-        const double r = median(ratio, bench.rounds), t = median(theirs, bench.rounds); /* sorted now */
+        const double r = yokei_median(ratio, bench.rounds), t = yokei_median(theirs, bench.rounds); /* sorted now */
         printf(" %7.0f   %.2f%s (%.2f-%.2f)", flops / t, r, r < 0.97 ? " *" : "  ", ratio[bench.rounds / 10], ratio[bench.rounds - 1 - bench.rounds / 10]);
         bench.n_short += r < 0.97;
         release_onednn();

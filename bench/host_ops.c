@@ -17,6 +17,7 @@
 #include <yoke/yoke.h>
 
 #include "core/base/base.h"
+#include "core/base/times.h"
 
 #include <math.h>
 #include <oneapi/dnnl/dnnl.h>
@@ -154,21 +155,6 @@ struct bench {
         }                                                                      \
     } while (0)
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int by_value(const void *a, const void *b) { return *(const double *)a > *(const double *)b ? 1 : -1; }
-
-static double median(double *x, int n)
-{
-    qsort(x, (size_t)n, sizeof *x, by_value);
-    return x[n / 2];
-}
-
 /* Numbers in (0.5, 1.5) or, every second one, their negatives where signs are wanted. */
 static void fill(void *buffer, yoke_dtype dtype, size_t bytes, bool positive, uint32_t seed)
 {
@@ -252,10 +238,10 @@ static double triad(struct bench *b, double bytes)
     const int64_t n = (int64_t)(bytes / 12);
     float *a = b->a;
     const float *x = b->b, *y = b->c;
-    const double start = seconds();
+    const double start = yokei_now();
 #pragma omp parallel for simd schedule(static)
     for (int64_t i = 0; i < n; i++) a[i] = x[i] + 0.4f * y[i];
-    return 1e-9 * bytes / (seconds() - start);
+    return 1e-9 * bytes / (yokei_now() - start);
 }
 
 /* Best f32 product of this device: the yardstick of attention. */
@@ -267,9 +253,9 @@ static double best_product(struct bench *b)
     struct yoke_cost cost = { .size = sizeof cost };
     CHECK(yoke_gemm_can(b->host, &g, &cost));
     CHECK(yoke_stream_reserve(b->host_stream, cost.scratch_bytes));
-    const double start = seconds();
+    const double start = yokei_now();
     for (int i = 0; i < 4; i++) CHECK(yoke_gemm(b->host_stream, &g));
-    return 4e-9 * cost.flops / (seconds() - start);
+    return 4e-9 * cost.flops / (yokei_now() - start);
 }
 
 /* Of the least bytes of one call; with -s of many calls, as one is too short for the clock. */
@@ -280,13 +266,13 @@ static void measure_step(struct bench *b, const struct op *op, yoke_dtype dtype,
     for (int i = -1; i < ROUNDS; i++) {
         double yard = 0, start;
         for (int k = 0; k < CALLS; k++) yard += cost->bytes / triad(b, cost->bytes);
-        start = seconds();
+        start = yokei_now();
         for (int k = 0; k < CALLS; k++) CHECK(op->issue(b->host, b->host_stream, NULL, &b->d, dtype, STEP_ROWS));
-        if (i >= 0) time[i] = (seconds() - start) / CALLS, ratio[i] = 1e-9 * yard / CALLS / time[i];
+        if (i >= 0) time[i] = (yokei_now() - start) / CALLS, ratio[i] = 1e-9 * yard / CALLS / time[i];
     }
-    const double t = median(time, ROUNDS);
+    const double t = yokei_median(time, ROUNDS);
     printf("%-20s %-5s %8.2f us   %8.1f GB/s    of the triad in cache %.2f\n", op->name, yoke_dtype_name(dtype), 1e6 * t, 1e-9 * cost->bytes / t,
-           median(ratio, ROUNDS));
+           yokei_median(ratio, ROUNDS));
     fflush(stdout);
 }
 
@@ -306,12 +292,12 @@ static void measure(struct bench *b, const struct op *op, yoke_dtype dtype)
     }
     double speed[ROUNDS], yard[ROUNDS], ratio[ROUNDS];
     for (int i = -1; i < ROUNDS; i++) { /* one round to warm up */
-        const double y = op->by_flops ? best_product(b) : triad(b, 3 * (double)BUFFER_BYTES), start = seconds();
+        const double y = op->by_flops ? best_product(b) : triad(b, 3 * (double)BUFFER_BYTES), start = yokei_now();
         CHECK(op->issue(b->host, b->host_stream, NULL, &b->d, dtype, rows));
-        const double s = 1e-9 * (op->by_flops ? cost.flops : cost.bytes) / (seconds() - start);
+        const double s = 1e-9 * (op->by_flops ? cost.flops : cost.bytes) / (yokei_now() - start);
         if (i >= 0) speed[i] = s, yard[i] = y, ratio[i] = s / y;
     }
-    const double s = median(speed, ROUNDS), y = median(yard, ROUNDS), r = median(ratio, ROUNDS);
+    const double s = yokei_median(speed, ROUNDS), y = yokei_median(yard, ROUNDS), r = yokei_median(ratio, ROUNDS);
     printf("%-20s %-5s %8.1f %-7s %s %8.1f   %.2f", op->name, yoke_dtype_name(dtype), s, op->by_flops ? "GFLOP/s" : "GB/s",
            op->by_flops ? "product" : "triad  ", y, r);
     if (op->by_flops) printf("\n");
@@ -380,23 +366,23 @@ static void measure_gemm(struct bench *b, const struct shape *s, yoke_dtype dtyp
     const dnnl_exec_arg_t args[] = { { DNNL_ARG_SRC, mem[0] }, { DNNL_ARG_WEIGHTS, mem[1] }, { DNNL_ARG_DST, mem[2] } };
     double mine[ROUNDS], theirs[ROUNDS] = { 0 }, ratio[ROUNDS] = { 0 };
     for (int i = -1; i < ROUNDS; i++) {
-        double start = seconds();
+        double start = yokei_now();
         CHECK(yoke_gemm(b->host_stream, &g));
         CHECK(yoke_gemm(b->host_stream, &g));
-        const double m = 2e-9 * cost.flops / (seconds() - start);
-        start = seconds();
+        const double m = 2e-9 * cost.flops / (yokei_now() - start);
+        start = yokei_now();
         for (int j = 0; direct && j < 2; j++)
             if (dnnl.primitive_execute(primitive, dnnl.stream, 3, args) || dnnl.stream_wait(dnnl.stream)) exit(1);
-        const double t = 2e-9 * cost.flops / (seconds() - start);
+        const double t = 2e-9 * cost.flops / (yokei_now() - start);
         if (i >= 0) mine[i] = m, theirs[i] = direct ? t : 0, ratio[i] = direct ? m / t : 0;
     }
     printf("gemm %4lldx%4lldx%4lld %c%c %-5s %8.1f GFLOP/s", (long long)s->M, (long long)s->N, (long long)s->K, s->trans_a ? 't' : 'n',
-           s->trans_b ? 't' : 'n', yoke_dtype_name(dtype), median(mine, ROUNDS));
+           s->trans_b ? 't' : 'n', yoke_dtype_name(dtype), yokei_median(mine, ROUNDS));
     if (direct && difference(dtype, b->expected[0], b->d.out[0], (size_t)(s->M * s->N)) > (dtype == YOKE_F32 ? 1e-5 : 1e-2)) {
         printf("  WRONG: differs from oneDNN\n");
         b->n_failed++;
     } else if (direct)
-        printf(" oneDNN %8.1f   %.2f\n", median(theirs, ROUNDS), median(ratio, ROUNDS));
+        printf(" oneDNN %8.1f   %.2f\n", yokei_median(theirs, ROUNDS), yokei_median(ratio, ROUNDS));
     else
         printf("\n");
     fflush(stdout);

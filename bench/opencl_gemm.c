@@ -19,6 +19,7 @@
 #include <time.h>
 
 #include "core/base/base.h"
+#include "core/base/times.h"
 #include "yoke/yoke.h"
 
 #define ROUNDS 9
@@ -218,12 +219,6 @@ done:
     return status;
 }
 
-static int compare(const void *x, const void *y)
-{
-    double a = *(const double *)x, b = *(const double *)y;
-    return (a > b) - (a < b);
-}
-
 enum { F32_N, F32_T, F16_N, F16_T, BF16_N, BF16_T, HOST_N, HOST_T, CLBLAST_N, CLBLAST_T, N_CONTENDERS };
 
 /* What is held against what: own speed at least `goal` times the other's. */
@@ -235,12 +230,6 @@ static const struct goal {
     { F16_N, F32_N, 0.9 },  { F16_T, F32_T, 0.9 },  { BF16_N, F32_N, 0.9 },  { BF16_T, F32_T, 0.9 },
 };
 
-static double median(double *seconds, int n)
-{
-    qsort(seconds, (size_t)n, sizeof *seconds, compare);
-    return seconds[n / 2];
-}
-
 static int n_goals, n_met;
 
 static void print_rows(struct contender *all, const struct shape *s)
@@ -249,8 +238,8 @@ static void print_rows(struct contender *all, const struct shape *s)
     double stream[N_CONTENDERS], each[N_CONTENDERS];
     for (int i = 0; i < N_CONTENDERS; i++) {
         if (!all[i].rounds) continue;
-        stream[i] = flops / median(all[i].stream_seconds, all[i].rounds);
-        each[i] = flops / median(all[i].each_seconds, all[i].rounds);
+        stream[i] = flops / yokei_median(all[i].stream_seconds, all[i].rounds);
+        each[i] = flops / yokei_median(all[i].each_seconds, all[i].rounds);
     }
     for (size_t g = 0; g < YOKE_COUNT(goals); g++) {
         const int own = goals[g].own, other = goals[g].other;

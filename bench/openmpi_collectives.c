@@ -10,6 +10,7 @@
 
 #include "cli/bench/collectives.h"
 #include "core/base/base.h"
+#include "core/base/times.h"
 
 struct bench {
     int rank, size, samples;
@@ -17,15 +18,13 @@ struct bench {
     char *send, *recv;
 };
 
-static double now(void) { return (double)yokei_now_ns() * 1e-9; }
-
 /* Seconds per call of the slowest rank. */
 static double time_calls(const struct bench *b, const struct bench_case *c, int n)
 {
     PMPI_Barrier(MPI_COMM_WORLD);
-    const double begin = now();
+    const double begin = yokei_now();
     for (int i = 0; i < n; i++) bench_mpi_call(c, b->send, b->recv, MPI_COMM_WORLD);
-    double mine = (now() - begin) / n, slowest;
+    double mine = (yokei_now() - begin) / n, slowest;
     PMPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     return slowest;
 }

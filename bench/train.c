@@ -18,6 +18,7 @@
 
 #include "bench/rival.h"
 #include "bench/train.h"
+#include "core/base/times.h"
 
 enum { ROUNDS = 7, MOST_PROFILED = 9, IN_A_ROW = 2, MOST_OPS = 64, LLMC_MOST_ROUNDS = 9 };
 
@@ -100,18 +101,6 @@ static void tear_down(struct side *s)
     free(s->text);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-double bench_median(double *values, int n)
-{
-    qsort(values, (size_t)n, sizeof *values, by_value);
-    return values[n / 2];
-}
-
 /* What PyTorch's side reads: weights, and each sequence with the token behind it. */
 static yoke_status write_inputs(struct side *s, const char *weights, const char *tokens)
 {
@@ -148,7 +137,7 @@ static yoke_status compare_losses(double own, double rival, double gate, const c
 
 static void print_ratio(const struct side *s, const char *name, double *own, int n_own, double *other, int n_other, double goal)
 {
-    const double tokens = (double)(s->batch * s->T), mine = bench_median(own, n_own), theirs = bench_median(other, n_other), ratio = theirs / mine;
+    const double tokens = (double)(s->batch * s->T), mine = yokei_median(own, n_own), theirs = yokei_median(other, n_other), ratio = theirs / mine;
     printf("  %-8s %9.1f ms %9.0f tokens/s   yoke %8.1f ms %9.0f tokens/s   ratio %.2f", name, theirs * 1e3, tokens / theirs, mine * 1e3, tokens / mine,
            ratio);
     if (goal > 0) printf("   goal %.2g: %s", goal, ratio >= goal ? "met" : "missed");
@@ -286,9 +275,9 @@ static yoke_status time_ops(struct side *s, int n, double *step_out, double *els
         yoke_trainer_profile(s->trainer, NULL, NULL);
         for (int i = 0; i < n_ops; i++) elsewhere[at] -= ops[i].seconds[at];
     }
-    for (int i = 0; i < n_ops; i++) ops[i].seconds[0] = bench_median(ops[i].seconds, n);
-    *step_out = bench_median(own, n);
-    *elsewhere_out = bench_median(elsewhere, n);
+    for (int i = 0; i < n_ops; i++) ops[i].seconds[0] = yokei_median(ops[i].seconds, n);
+    *step_out = yokei_median(own, n);
+    *elsewhere_out = yokei_median(elsewhere, n);
     return YOKE_OK;
 }
 

@@ -17,9 +17,6 @@ struct side {
     int32_t *text, *tokens, *targets; /* one text of batch * T + 1 tokens; tokens and targets of all sequences in turn */
 };
 
-/** The median; values are sorted. */
-double bench_median(double *values, int n);
-
 /** llm.c's side: a folder of its own with weights and tokens in its formats, where its program runs. */
 struct llmc {
     char folder[64];

@@ -19,6 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/times.h"
+
 enum { MOST_CHUNK = 1 << 20, SLOTS = 4, SAMPLES = 25, WARMING = 3 };
 
 static struct shared {
@@ -30,19 +32,12 @@ static struct shared {
 static int rank;
 static long n_met, n_before; /* meetings, and chunks of the runs before */
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void meet(void)
 {
-    const double begin = now();
+    const double begin = yokei_now();
     atomic_store(&shared->rank[rank].met, ++n_met);
     while (atomic_load(&shared->rank[!rank].met) < n_met)
-        if (now() - begin > 60) _exit(1); /* the other one has gone */
+        if (yokei_now() - begin > 60) _exit(1); /* the other one has gone */
 }
 
 /* recv = both ranks' parts of n bytes, by chunks; the own part is copied while the other's is not there yet. */
@@ -68,26 +63,19 @@ static void gather(const char *send, char *recv, size_t n, size_t chunk)
     n_before += n_chunks;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* chunk 0: plain copies. */
 static double median_of(const char *send, char *recv, size_t n, size_t chunk)
 {
     double times[SAMPLES];
     for (int i = -WARMING; i < SAMPLES; i++) {
         meet();
-        const double begin = now();
+        const double begin = yokei_now();
         if (chunk) gather(send, recv, n, chunk);
         for (int part = 0; part < 2 && !chunk; part++) memcpy(recv + (size_t)part * n, send, n);
         meet();
-        if (i >= 0) times[i] = now() - begin;
+        if (i >= 0) times[i] = yokei_now() - begin;
     }
-    qsort(times, SAMPLES, sizeof *times, by_value);
-    return times[SAMPLES / 2] * 1e6;
+    return yokei_median(times, SAMPLES) * 1e6;
 }
 
 static int measure(double mib)

@@ -14,6 +14,7 @@
 #include "cli/bench/triad.h"
 #include "collectives/roll.h"
 #include "core/base/base.h"
+#include "core/base/times.h"
 
 enum { MOST_LIST = 16 };
 
@@ -69,8 +70,6 @@ static yoke_status call(struct bench *b, enum side side, const struct bench_case
     }
 }
 
-static double now(void) { return (double)yokei_now_ns() * 1e-9; }
-
 /* Seconds per call on this rank, `n` calls back to back, so that leaving the barrier at different times does not count. */
 static yoke_status time_side(struct bench *b, enum side side, const struct bench_case *c, int n, double *seconds_out)
 {
@@ -78,18 +77,18 @@ static yoke_status time_side(struct bench *b, enum side side, const struct bench
     if (side == LIMIT_SIDE && b->yoke.device && !yoke_device_info(b->yoke.device)->host_visible) {
         double way[2];
         for (int out = 0; out < 2; out++) {
-            const double begin = now();
+            const double begin = yokei_now();
             for (int i = 0; i < n; i++) YOKE_TRY(copy_out_or_in(b, c, out));
-            way[out] = (now() - begin) / n;
+            way[out] = (yokei_now() - begin) / n;
         }
         *seconds_out = fmax(way[0], way[1]);
         return YOKE_OK;
     }
-    const double begin = now();
+    const double begin = yokei_now();
     for (int i = 0; i < n; i++) YOKE_TRY(call(b, side, c));
     /* Ranks that share a core would work on memory one after the other, and each would measure itself alone. */
     if (side == LIMIT_SIDE) YOKE_TRY(yoke_barrier(b->control, NULL));
-    *seconds_out = (now() - begin) / n;
+    *seconds_out = (yokei_now() - begin) / n;
     return YOKE_OK;
 }
 

@@ -6,6 +6,7 @@
 
 #include "cli/bench/collectives.h"
 #include "core/base/base.h"
+#include "core/base/times.h"
 
 const struct bench_facts bench_facts[BENCH_N_KINDS] = {
     [BENCH_ALL_REDUCE] = { "all_reduce", .reduces = true, .can_be_in_place = true },
@@ -275,16 +276,10 @@ void bench_verify(const struct bench_case *c, enum bench_data data, const char *
 
 /* ---- times ---- */
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 struct bench_speed bench_summary(double *times, int n)
 {
     if (n < 1) return (struct bench_speed){ 0 };
-    qsort(times, (size_t)n, sizeof *times, by_value);
+    yokei_sort(times, n);
     return (struct bench_speed){ n, times[n / 2], times[(n * 99 + 99) / 100 - 1], times[0] };
 }
 

@@ -11,6 +11,7 @@
 #include "cli/cli.h"
 #include "cli/threads.h"
 #include "core/base/base.h"
+#include "core/base/times.h"
 
 #define MAX_SIDES 3
 #define MAX_REPEATS 1000
@@ -90,12 +91,6 @@ struct row {
     char note[200];   /* why there is no speed */
 };
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static bool time_once(struct gemm_side *side, int n, double *seconds_out)
 {
     uint64_t start = yokei_now_ns();
@@ -139,7 +134,7 @@ static void measure(struct gemm_side *sides, int n_sides, const struct gemm_prob
     for (int s = 0; s < n_sides; s++) {
         sides[s].release(&sides[s]);
         if (!in[s]) continue;
-        qsort(samples[s], (size_t)repeats, sizeof samples[s][0], by_value);
+        qsort(samples[s], (size_t)repeats, sizeof samples[s][0], yokei_by_value);
         rows[s].seconds = samples[s][repeats / 2];
         rows[s].least = samples[s][0];
         rows[s].most = samples[s][repeats - 1];

@@ -6,6 +6,7 @@
 
 #include "cli/bench/sides.h"
 #include "core/base/base.h"
+#include "core/base/times.h"
 
 enum { MOST_CALLS = 10000 };
 static const double LEAST_SAMPLE = 1e-3, WARM = 5e-3;
@@ -34,18 +35,11 @@ static yoke_status prepare(struct kernels_side *side, double *sample_out)
     return YOKE_OK;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median(const double *values, int n)
 {
     double sorted[KERNELS_MOST_ROUNDS];
     memcpy(sorted, values, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, by_value);
-    return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+    return yokei_median(sorted, n);
 }
 
 double kernels_ratio(const double *x, const double *y, int n)

@@ -9,6 +9,7 @@
 #include "cli/devices/child.h"
 #include "cli/devices/info.h"
 #include "core/base/base.h"
+#include "core/base/times.h"
 
 #define COPY_BYTES (64u << 20)
 #define REPEATS 5
@@ -17,12 +18,6 @@
 #define LARGEST 2048
 
 const yoke_dtype cli_speed_types[CLI_N_SPEED_TYPES] = { YOKE_F32, YOKE_BF16, YOKE_F16 };
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 enum copy_kind { INSIDE, TO_DEVICE, TO_HOST };
 
@@ -37,7 +32,7 @@ static yoke_status time_copy(yoke_stream *stream, enum copy_kind kind, void *a, 
         YOKE_TRY(yoke_stream_sync(stream));
         if (i >= 0) seconds[i] = (double)(yokei_now_ns() - start) * 1e-9;
     }
-    qsort(seconds, REPEATS, sizeof *seconds, by_value);
+    qsort(seconds, REPEATS, sizeof *seconds, yokei_by_value);
     *rate_out = (double)bytes * (kind == INSIDE ? 2 : 1) / seconds[REPEATS / 2];
     return YOKE_OK;
 }
@@ -72,7 +67,7 @@ static yoke_status time_product(yoke_stream *stream, const struct yoke_gemm_args
             return YOKE_OK;
         }
     }
-    qsort(seconds, REPEATS, sizeof *seconds, by_value);
+    qsort(seconds, REPEATS, sizeof *seconds, yokei_by_value);
     *seconds_out = seconds[REPEATS / 2];
     return YOKE_OK;
 }

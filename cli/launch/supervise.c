@@ -20,6 +20,7 @@
 #include "cli/launch/job_dir.h"
 #include "cli/launch/pmi.h"
 #include "core/base/base.h"
+#include "core/base/times.h"
 
 #define TICK_MS 20
 #define SILENT_SECONDS 2      /* more than its peers give the host of a rank, so that they speak first */
@@ -33,8 +34,6 @@
 #define AWAY_SECONDS 0.2      /* without a look: it was perhaps yoke run that was stopped, with its ranks */
 #define LEAVE_SECONDS 5
 #define STALL_SECONDS 10      /* unless YOKE_STALL_MS says otherwise, as for the ranks */
-
-static double now(void) { return (double)yokei_now_ns() * 1e-9; }
 
 /* Agents take signals for a reason to look, and no more. One that was stopped goes on: it could neither obey nor tell of its rank. */
 static void wake_agent(const struct cli_rank_watch *rank)
@@ -135,8 +134,8 @@ static void look_at_record(struct cli_job *job, int r)
     char name[64], path[4200];
     yokei_flight_name(r, name, sizeof name);
     yokei_text(path, sizeof path, "%s/%s", job->folder, name);
-    if (rank->agent && !rank->here && now() - rank->read_at > FAR_SECONDS && !access(path, R_OK)) {
-        rank->read_at = now();
+    if (rank->agent && !rank->here && yokei_now() - rank->read_at > FAR_SECONDS && !access(path, R_OK)) {
+        rank->read_at = yokei_now();
         yokei_flight_look(job->folder, r, &rank->record);
     }
     if (!rank->record && (!rank->agent || !rank->here || access(path, R_OK) || yokei_flight_open(job->folder, r, &rank->record))) return;
@@ -146,13 +145,13 @@ static void look_at_record(struct cli_job *job, int r)
         verdict.state = YOKEI_AGENT_SILENT;
     if (verdict.state == YOKEI_AGENT_LOST && job->lost_agent < 0 && !job->interrupted) job->lost_agent = r;
     if (verdict.state == YOKEI_AGENT_ALIVE && rank->rank_fd < 0 && rank->agent_fd >= 0) rank->rank_fd = wait_for_end(job, verdict.pid);
-    if (yokei_agent_gone(verdict.state)) rank->ended_at = job->n_ended, rank->ended_when = now();
+    if (yokei_agent_gone(verdict.state)) rank->ended_at = job->n_ended, rank->ended_when = yokei_now();
     if (verdict.state == YOKEI_AGENT_ENDED) {
         rank->abandoned = !rank->killed && !job->interrupted;
         rank->killed = true;
     }
     if (verdict.state != YOKEI_AGENT_STOPPED) rank->stopped_at = 0;
-    else if (!rank->stopped_at) rank->stopped_at = now();
+    else if (!rank->stopped_at) rank->stopped_at = yokei_now();
     if (!rank->stopped) rank->verdict = verdict; /* how it was stopped matters, not that it was ended then */
 }
 
@@ -282,8 +281,8 @@ static void end_awaited(struct cli_job *job)
         struct cli_rank_watch *rank = &job->ranks[r];
         const bool awaited = waits && rank->ended_at < 0 && !rank->killed && rank->stopped_at > 0 && !cli_pmi_waits(job->pmi, r);
         if (!awaited) rank->awaited_at = 0;
-        else if (!rank->awaited_at) rank->awaited_at = now();
-        else if (now() - rank->awaited_at > STOPPED_SECONDS) kill_rank(job, r);
+        else if (!rank->awaited_at) rank->awaited_at = yokei_now();
+        else if (yokei_now() - rank->awaited_at > STOPPED_SECONDS) kill_rank(job, r);
     }
 }
 
@@ -333,7 +332,7 @@ static void end_stopped(struct cli_job *job, double stall)
     for (int r = 0; r < job->n_ranks && others_run; r++) {
         struct cli_rank_watch *rank = &job->ranks[r];
         if (rank->ended_at >= 0 || rank->killed || !rank->stopped_at) continue;
-        const double seen = now() - rank->stopped_at;
+        const double seen = yokei_now() - rank->stopped_at;
         if (seen > HALT_SECONDS && !rank->told) rank->told = true, cli_tell_of(job, r);
         if (seen > (starting ? stall : 3 * stall) || (blind && yokei_stopped_for_long(&rank->verdict, (uint64_t)(seen * 1e9), rank->here))) kill_rank(job, r);
     }
@@ -344,7 +343,7 @@ static void tell_of_the_dead(struct cli_job *job)
 {
     for (int r = 0; r < job->n_ranks; r++) {
         struct cli_rank_watch *rank = &job->ranks[r];
-        if (rank->told || !cli_rank_failed(rank) || !rank->verdict.signal || (double)rank->verdict.age_ns * 1e-9 + now() - rank->ended_when < TOLD_SECONDS) continue;
+        if (rank->told || !cli_rank_failed(rank) || !rank->verdict.signal || (double)rank->verdict.age_ns * 1e-9 + yokei_now() - rank->ended_when < TOLD_SECONDS) continue;
         rank->told = true;
         cli_tell_of(job, r);
         return;
@@ -354,10 +353,10 @@ static void tell_of_the_dead(struct cli_job *job)
 /* Time in which we did not look does not count for how long a rank is stopped. */
 static void count_time(struct cli_job *job)
 {
-    const double away = job->looked_at > 0 ? now() - job->looked_at : 0;
-    job->looked_at = now();
+    const double away = job->looked_at > 0 ? yokei_now() - job->looked_at : 0;
+    job->looked_at = yokei_now();
     for (int r = 0; r < job->n_ranks && away > AWAY_SECONDS; r++)
-        if (job->ranks[r].stopped_at) job->ranks[r].stopped_at = now();
+        if (job->ranks[r].stopped_at) job->ranks[r].stopped_at = yokei_now();
 }
 
 /* Ranks that were left out and run on, stuck or stopped, when all the others have ended: nobody waits for them. */
@@ -386,10 +385,10 @@ static bool start_stands(struct cli_job *job)
     const bool stands = agents < job->n_ranks || (starting && starting + past == job->n_ranks);
     if (place != job->start_place || !stands || !job->start_since) {
         job->start_place = place;
-        job->start_since = now();
+        job->start_since = yokei_now();
         return false;
     }
-    const double since = now() - job->start_since;
+    const double since = yokei_now() - job->start_since;
     if (since > job->start_seconds / 4 && !job->start_warned) {
         char what[1024];
         job->start_warned = true;
@@ -408,9 +407,9 @@ static bool all_agents_known(const struct cli_job *job)
 /* The agents leave, then the launcher does; what does not is ended. */
 void cli_dismiss(struct cli_job *job)
 {
-    double start = now();
+    double start = yokei_now();
     order(job, CLI_COMMAND_LEAVE, 0);
-    while ((job->pmi ? reap_agents(job) > 0 : !job->launcher_ended) && now() - start < LEAVE_SECONDS) {
+    while ((job->pmi ? reap_agents(job) > 0 : !job->launcher_ended) && yokei_now() - start < LEAVE_SECONDS) {
         look_at_launcher(job);
         usleep(job->pmi ? 500 : 2000);
     }
@@ -467,9 +466,9 @@ static bool answer_rank(struct cli_job *job, int fd)
 static void wait_for_news(struct cli_job *job, int signals)
 {
     struct epoll_event event;
-    double until = now() + TICK_MS * 1e-3;
+    double until = yokei_now() + TICK_MS * 1e-3;
     for (;;) {
-        const double left = until - now();
+        const double left = until - yokei_now();
         if (epoll_wait(job->ends, &event, 1, left > 0 ? 1 + (int)(left * 1e3) : 0) != 1 || event.data.fd == signals) return;
         if (answer_rank(job, event.data.fd)) {
             if (left <= 0) return; /* ranks that talk without end must not keep us from looking */
@@ -502,16 +501,16 @@ void cli_supervise(struct cli_job *job)
         end_forgiven(job);
         if (job->n_ended == job->n_ranks || job->refused[0]) break;
         if (job->lost_agent >= 0) break;
-        if (job->launcher_ended && !launcher_ended_at) launcher_ended_at = now();
+        if (job->launcher_ended && !launcher_ended_at) launcher_ended_at = yokei_now();
         job->launcher_lost = job->launcher_ended;
-        if (launcher_ended_at && now() - launcher_ended_at > (all_agents_known(job) ? LEAVE_SECONDS : 0.5)) break;
-        if (!failed_at && (any_failed(job) || only_stopped_remain(job))) failed_at = now();
+        if (launcher_ended_at && yokei_now() - launcher_ended_at > (all_agents_known(job) ? LEAVE_SECONDS : 0.5)) break;
+        if (!failed_at && (any_failed(job) || only_stopped_remain(job))) failed_at = yokei_now();
         end_aborted(job);
         end_stopped(job, stall);
         end_awaited(job);
-        if (failed_at) end_the_rest(job, now() - failed_at);
-        if (failed_at) end_waiting(job, now() - failed_at);
-        if (failed_at && now() - failed_at > job->grace + LEAVE_SECONDS) break; /* an agent does not answer */
+        if (failed_at) end_the_rest(job, yokei_now() - failed_at);
+        if (failed_at) end_waiting(job, yokei_now() - failed_at);
+        if (failed_at && yokei_now() - failed_at > job->grace + LEAVE_SECONDS) break; /* an agent does not answer */
         job->start_stood = start_stands(job);
         if (job->start_stood) break;
     }

@@ -199,6 +199,7 @@ bool yokei_wait_is_alone(const struct yokei_wait *wait);
 static inline void yokei_wait_progress(struct yokei_wait *wait) { wait->n_idle = 0; }
 /** Monotonic time in nanoseconds. */
 uint64_t yokei_now_ns(void);
+static inline double yokei_seconds_since(uint64_t begun_ns) { return (double)(yokei_now_ns() - begun_ns) * 1e-9; }
 
 /* ---- limits ---- */
 /** Descriptors with which devices' drivers, MPI and the launcher's sockets work: the command raises its limit to that, or says what is missing. */

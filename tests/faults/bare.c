@@ -18,6 +18,7 @@
 
 #include "collectives/flight.h"
 #include "core/base/base.h"
+#include "core/base/times.h"
 
 enum { MOST_RANKS = 4 };
 #define LIMIT_SECONDS 60.0
@@ -38,8 +39,6 @@ static uint32_t draw(uint32_t below)
     return state % below;
 }
 
-static double now(void) { return (double)yokei_now_ns() * 1e-9; }
-
 static void start(struct trial *t)
 {
     char n[16];
@@ -59,7 +58,7 @@ static void start(struct trial *t)
 /* All ranks have done some operations; their process ids are in their records. */
 static bool are_busy(struct trial *t)
 {
-    for (const double until = now() + LIMIT_SECONDS; now() < until; usleep(5000)) {
+    for (const double until = yokei_now() + LIMIT_SECONDS; yokei_now() < until; usleep(5000)) {
         int n = 0;
         for (int r = 0; r < t->n_ranks; r++) {
             char path[128], name[32];
@@ -78,7 +77,7 @@ static bool are_busy(struct trial *t)
 
 static bool end_job(const struct trial *t)
 {
-    for (const double until = now() + LIMIT_SECONDS; now() < until; usleep(5000))
+    for (const double until = yokei_now() + LIMIT_SECONDS; yokei_now() < until; usleep(5000))
         if (waitpid(t->job, NULL, WNOHANG) == t->job) return true;
     kill(-t->job, SIGKILL);
     waitpid(t->job, NULL, 0);

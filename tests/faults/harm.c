@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/times.h"
 #include "tests/faults/shared_files.h"
 
 #define MAX_RANKS 8
@@ -40,13 +41,6 @@ struct trial {
     char tag[64];    /* in the environment of all its processes */
     char folder[64]; /* the run directory, of several hosts */
 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static uint32_t state = 1;
 static uint32_t draw(uint32_t below) /* xorshift32: the seed is printed, so a trial can be repeated */
@@ -89,8 +83,8 @@ static bool meet(struct trial *t)
 {
     char text[4096];
     size_t used = 0;
-    double until = now() + LIMIT_SECONDS;
-    while (now() < until && used + 1 < sizeof text) {
+    double until = yokei_now() + LIMIT_SECONDS;
+    while (yokei_now() < until && used + 1 < sizeof text) {
         struct pollfd wait = { .fd = t->out, .events = POLLIN };
         if (poll(&wait, 1, 100) != 1) continue;
         ssize_t n = read(t->out, text + used, sizeof text - 1 - used);
@@ -201,7 +195,7 @@ static pid_t target(const struct trial *t)
 static void read_errors(struct trial *t, double until)
 {
     size_t used = 0;
-    while (used + 1 < sizeof t->text && now() < until) {
+    while (used + 1 < sizeof t->text && yokei_now() < until) {
         struct pollfd wait = { .fd = t->err, .events = POLLIN };
         if (poll(&wait, 1, 100) != 1) continue;
         ssize_t n = read(t->err, t->text + used, sizeof t->text - 1 - used);
@@ -264,9 +258,9 @@ static void wait_until_begun(const struct trial *t)
 {
     double when;
     char text[8];
-    const double until = now() + LIMIT_SECONDS;
-    for (int r = 0; r < t->n_ranks && now() < until; r++)
-        while (!word_of(t, "begun", r, &when, text, sizeof text) && now() < until) usleep(5000);
+    const double until = yokei_now() + LIMIT_SECONDS;
+    for (int r = 0; r < t->n_ranks && yokei_now() < until; r++)
+        while (!word_of(t, "begun", r, &when, text, sizeof text) && yokei_now() < until) usleep(5000);
 }
 
 /* What the other ranks made of it, when they were in a collective: an error that names the rank and the call, in time. */
@@ -302,12 +296,12 @@ static const char *judge(struct trial *t, int shared_before)
     static char why[256];
     char name[64];
     bool supervisor = !strcmp(t->harm, "supervisor");
-    double until = now() + 5;
-    while (left_over(t, false) && now() < until) usleep(20000);
+    double until = yokei_now() + 5;
+    while (left_over(t, false) && yokei_now() < until) usleep(20000);
     int left = left_over(t, true);
     snprintf(name, sizeof name, "rank %d (", t->at_rank);
     if (left) return snprintf(why, sizeof why, "%d processes are left", left), why;
-    for (until = now() + 2; shared_files(t) > shared_before && now() < until;) usleep(50000);
+    for (until = yokei_now() + 2; shared_files(t) > shared_before && yokei_now() < until;) usleep(50000);
     if (shared_files(t) > shared_before) return "files are left in /dev/shm";
     if (supervisor) return NULL; /* it was killed: there is nobody to say anything */
     const bool cut = !strcmp(t->harm, "link") || !strcmp(t->harm, "host");
@@ -337,14 +331,14 @@ static void run(struct trial *t, int number)
     if (met && t->begun) wait_until_begun(t);
     usleep((useconds_t)(t->delay * 1e6));
     pid_t whom = met ? target(t) : -1;
-    double begin = t->harmed = now();
+    double begin = t->harmed = yokei_now();
     const bool cut = !strcmp(t->harm, "link") || !strcmp(t->harm, "host");
     char link[64];
     snprintf(link, sizeof link, "ip link set h%d ", t->n_hosts ? host_of(t, t->at_rank) : 0);
     if (cut && system(strcat(link, "down"))) whom = -1;
     if (whom > 1 && strcmp(t->harm, "link")) kill(whom, strcmp(t->harm, "stop") ? SIGKILL : SIGSTOP);
     read_errors(t, begin + LIMIT_SECONDS);
-    t->seconds = now() - begin;
+    t->seconds = yokei_now() - begin;
     bool late = t->seconds >= LIMIT_SECONDS;
     if (late) kill(t->job, SIGKILL);
     waitpid(t->job, &t->code, 0);

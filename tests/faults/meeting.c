@@ -13,16 +13,10 @@
 #include <yoke/comm.h>
 
 #include "collectives/roll.h"
+#include "core/base/times.h"
 
 static const char *where;
 static int rank, harm;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void come_to(const char *place)
 {
@@ -74,10 +68,10 @@ int main(int argc, char **argv)
     harm = strcmp(argv[2], "stop") ? SIGKILL : SIGSTOP;
     if (yoke_mpi_start(&world)) return 1;
     MPI_Comm_rank(world, &rank);
-    const double begin = now();
+    const double begin = yokei_now();
     const yoke_status status = live(world);
     if (!strcmp(where, "shrink")) printf("rank %d went on: %s\n", rank, status ? yoke_last_error() : "all is well");
-    else printf("rank %d was told after %.3f s: %s\n", rank, now() - begin, status ? yoke_last_error() : "nothing");
+    else printf("rank %d was told after %.3f s: %s\n", rank, yokei_now() - begin, status ? yoke_last_error() : "nothing");
     fflush(stdout);
     _exit(strcmp(where, "shrink") ? yoke_status_exit_code(status) : status != YOKE_OK);
 }

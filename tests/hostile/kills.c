@@ -24,6 +24,7 @@
 
 #include "collectives/flight.h"
 #include "core/base/base.h"
+#include "core/base/times.h"
 #include "tests/faults/shared_files.h"
 
 enum { MOST_RANKS = 4, STEPS = 6, SAVE_EVERY = 2, MOST_WORDS = 40 };
@@ -55,8 +56,6 @@ static char work[200];
 static const char *yoke;
 static double reference[MOST_RANKS + 1][N_PHASES]; /* seconds of each phase of a run without faults; 0 ranks: not done */
 static int n_tests, n_failed, n_resumed;
-
-static double now(void) { return (double)yokei_now_ns() * 1e-9; }
 
 static uint32_t state = 1;
 static uint32_t draw(uint32_t below)
@@ -203,15 +202,15 @@ static bool has_come(struct job *j, enum phase phase, int rank, int after)
 static bool measure(struct job *j, double seconds[N_PHASES])
 {
     double at[N_PHASES + 1] = { 0 }, first_saved = 0;
-    const double until = now() + LIMIT;
+    const double until = yokei_now() + LIMIT;
     bool begun;
-    for (int p = 0; now() < until;) {
-        while (p < N_PHASES && has_come(j, (enum phase)p, 0, 0)) at[p++] = now();
-        if (!first_saved && saved(j->save, &begun) > 0) first_saved = now();
+    for (int p = 0; yokei_now() < until;) {
+        while (p < N_PHASES && has_come(j, (enum phase)p, 0, 0)) at[p++] = yokei_now();
+        if (!first_saved && saved(j->save, &begun) > 0) first_saved = yokei_now();
         if (has_ended(j)) break;
         usleep(500);
     }
-    at[N_PHASES] = now();
+    at[N_PHASES] = yokei_now();
     for (int p = 0; p < N_PHASES; p++) seconds[p] = at[p + 1] - at[p];
     seconds[STEPPING] = at[REPORTING] - at[STEPPING];
     seconds[SAVING] = first_saved - at[SAVING];
@@ -251,23 +250,23 @@ static void harm(struct job *j, struct trial *t)
 {
     bool begun = false;
     int pids[MOST_RANKS] = { 0 };
-    const double until = now() + LIMIT;
-    while (!has_come(j, t->phase, t->rank, t->after) && !has_ended(j) && now() < until) usleep(500);
-    for (const double at = now() + t->delay; now() < at && !has_ended(j);) usleep(200);
+    const double until = yokei_now() + LIMIT;
+    while (!has_come(j, t->phase, t->rank, t->after) && !has_ended(j) && yokei_now() < until) usleep(500);
+    for (const double at = yokei_now() + t->delay; yokei_now() < at && !has_ended(j);) usleep(200);
     for (int r = 0; r < j->n_ranks; r++) pids[r] = pid_of(j, r);
     t->n_saved = saved(j->save, &begun);
     t->named = t->others = t->ended = -1;
     const int pid = pids[t->rank];
     t->apart = pid <= 0 || is_gone(pid);
-    const double at = now();
+    const double at = yokei_now();
     if (!t->apart) kill(pid, t->signal);
-    while (now() - at < LIMIT) {
+    while (yokei_now() - at < LIMIT) {
         for (int r = 0; r < j->n_ranks; r++) pids[r] = pids[r] > 0 ? pids[r] : pid_of(j, r);
         read_errors(j);
-        if (t->named < 0 && names(j, t)) t->named = now() - at;
-        if (t->others < 0 && others_are_gone(pids, j->n_ranks, t->rank)) t->others = now() - at;
+        if (t->named < 0 && names(j, t)) t->named = yokei_now() - at;
+        if (t->others < 0 && others_are_gone(pids, j->n_ranks, t->rank)) t->others = yokei_now() - at;
         if (has_ended(j)) {
-            t->ended = now() - at;
+            t->ended = yokei_now() - at;
             if (t->named < 0 && names(j, t)) t->named = t->ended;
             if (t->others < 0 && others_are_gone(pids, j->n_ranks, t->rank)) t->others = t->ended;
             break;
@@ -320,7 +319,7 @@ static const char *look_at_saves(const struct job *j, const struct trial *t, con
     struct job next = { 0 };
     snprintf(again, sizeof again, "%s-again", name);
     start_training(&next, j->n_ranks, again, j->save);
-    for (const double until = now() + LIMIT; !has_ended(&next) && now() < until;) usleep(5000);
+    for (const double until = yokei_now() + LIMIT; !has_ended(&next) && yokei_now() < until;) usleep(5000);
     const int code = next.code;
     end_job(&next);
     if (code) return "it did not go on from its newest checkpoint";
@@ -332,11 +331,11 @@ static const char *look_at_saves(const struct job *j, const struct trial *t, con
 static const char *judge(const struct job *j, const struct trial *t, double bound, int shared_before)
 {
     static char why[128];
-    const double until = now() + CLEAN_LIMIT;
-    while (left_over(j->tag, false) && now() < until) usleep(20000);
+    const double until = yokei_now() + CLEAN_LIMIT;
+    while (left_over(j->tag, false) && yokei_now() < until) usleep(20000);
     const int left = left_over(j->tag, true);
     if (left) return snprintf(why, sizeof why, "%d processes are left", left), why;
-    while (count_shared_files("/dev/shm") > shared_before && now() < until) usleep(50000); /* a job beside this one may be between two states */
+    while (count_shared_files("/dev/shm") > shared_before && yokei_now() < until) usleep(50000); /* a job beside this one may be between two states */
     if (count_shared_files("/dev/shm") > shared_before) return "files are left in /dev/shm";
     if (t->ended < 0) return "it did not end";
     if (t->apart) return j->code == 0 || j->code == 16 ? NULL : "it ended badly though the rank had ended before";
@@ -409,12 +408,6 @@ static bool try_once(struct trial *t, int number, double bound)
 
 /* ---- what it came to ---- */
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void summarise(const struct trial *trials, int n, int signal, int phase)
 {
     double *named = calloc((size_t)n + 1, sizeof *named), *ended = calloc((size_t)n + 1, sizeof *ended);
@@ -427,8 +420,8 @@ static void summarise(const struct trial *trials, int n, int signal, int phase)
         ended[used++] = trials[i].ended;
     }
     if (used) {
-        qsort(named, (size_t)used, sizeof *named, by_size);
-        qsort(ended, (size_t)used, sizeof *ended, by_size);
+        yokei_sort(named, used);
+        yokei_sort(ended, used);
         printf("# %s in %-8s: %3d trials, %d apart; named after %.3f s (median), %.3f s (most); the end after %.3f s, %.3f s\n",
                signal == SIGKILL ? "killed " : "stopped", phase < 0 ? "all" : phase_names[phase], used, apart, named[used / 2], named[used - 1],
                ended[used / 2], ended[used - 1]);

@@ -20,6 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/times.h"
+
 #define LIMIT_SECONDS 40.0
 #define MAX_PORTS 64
 
@@ -34,13 +36,6 @@ static char tag[64];
 static int n_hosts, n_ranks;
 static struct port ports[MAX_PORTS];
 static int n_ports, n_processes, n_sockets;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static bool has_tag(int pid)
 {
@@ -187,8 +182,8 @@ static bool meet(int out, const char *folder, int *ranks)
     char text[4096] = "", path[300];
     size_t used = 0;
     int seen = 0;
-    const double until = now() + LIMIT_SECONDS;
-    while (seen < n_ranks && now() < until && used + 1 < sizeof text) {
+    const double until = yokei_now() + LIMIT_SECONDS;
+    while (seen < n_ranks && yokei_now() < until && used + 1 < sizeof text) {
         struct pollfd wait = { .fd = out, .events = POLLIN };
         if (poll(&wait, 1, 100) != 1) continue;
         const ssize_t n = read(out, text + used, sizeof text - 1 - used);
@@ -199,17 +194,17 @@ static bool meet(int out, const char *folder, int *ranks)
         for (const char *line = text, *end; (end = strchr(line, '\n')); line = end + 1)
             if (sscanf(line, "rank %d pid %d", &rank, &pid) == 2 && rank >= 0 && rank < n_ranks) ranks[rank] = pid, seen++;
     }
-    for (int r = 0; r < n_ranks && now() < until; r++) {
+    for (int r = 0; r < n_ranks && yokei_now() < until; r++) {
         snprintf(path, sizeof path, "%s/begun-%d", folder, r);
-        while (access(path, R_OK) && now() < until) usleep(5000);
+        while (access(path, R_OK) && yokei_now() < until) usleep(5000);
     }
-    return now() < until;
+    return yokei_now() < until;
 }
 
 static void drain(int fd, char *text, size_t bytes, double until)
 {
     size_t used = 0;
-    while (used + 1 < bytes && now() < until) {
+    while (used + 1 < bytes && yokei_now() < until) {
         struct pollfd wait = { .fd = fd, .events = POLLIN };
         if (poll(&wait, 1, 50) != 1) continue;
         const ssize_t n = read(fd, text + used, bytes - 1 - used);
@@ -264,15 +259,15 @@ static void judge_end(pid_t job, int err)
     char why[512];
     int code = 0;
     bool ended = false;
-    const double until = now() + LIMIT_SECONDS, lives = now() + 2;
-    while (!ended && now() < lives) {
+    const double until = yokei_now() + LIMIT_SECONDS, lives = yokei_now() + 2;
+    while (!ended && yokei_now() < lives) {
         ended = waitpid(job, &code, WNOHANG) == job;
         usleep(10000);
     }
     const bool survived = !ended;
     if (survived) kill(job, SIGINT);
     drain(err, text, sizeof text, until);
-    if (!ended) kill(job, now() < until ? 0 : SIGKILL);
+    if (!ended) kill(job, yokei_now() < until ? 0 : SIGKILL);
     if (!ended) waitpid(job, &code, 0);
     printf("# %s\n", survived ? "the job went on" : "the job ended of it");
     snprintf(why, sizeof why, "code %d, %.400s", code, text);
@@ -280,11 +275,11 @@ static void judge_end(pid_t job, int err)
         const char *said = strstr(text, "yoke: error:");
         result(WIFEXITED(code) && WEXITSTATUS(code) == 16 && said && strstr(said, "port"), "the end is a verdict that names the cause", why);
     } else {
-        result(now() < until, "the job goes on", why);
+        result(yokei_now() < until, "the job goes on", why);
     }
-    const double gone = now() + 5;
-    while (left_over() && now() < gone) usleep(20000);
-    result(now() < gone, "nothing is left", "processes are");
+    const double gone = yokei_now() + 5;
+    while (left_over() && yokei_now() < gone) usleep(20000);
+    result(yokei_now() < gone, "nothing is left", "processes are");
 }
 
 int main(int argc, char **argv)
@@ -300,7 +295,7 @@ int main(int argc, char **argv)
     if (!meet(out, folder, ranks)) {
         static char text[8192];
         kill(job, SIGINT);
-        drain(err, text, sizeof text, now() + 10);
+        drain(err, text, sizeof text, yokei_now() + 10);
         result(false, "the job starts", text);
     } else {
         const int found = look(ranks);

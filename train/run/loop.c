@@ -9,8 +9,6 @@
 #include "train/run/loop.h"
 #include "train/trainer/trainer.h"
 
-static double seconds_since(uint64_t begun_ns) { return (double)(yokei_now_ns() - begun_ns) * 1e-9; }
-
 static yoke_status open_data(struct yokei_run_state *s)
 {
     struct yokei_training *t = s->t;
@@ -174,7 +172,7 @@ static yoke_status run_step(struct yokei_run_state *s, int64_t n, struct yokei_t
     YOKE_TRY(read_batch(s));
     if (t->stop && *t->stop) yoke_trainer_ask_to_stop(s->trainer);
     if (s->tracer) yokei_tracer_before(s->tracer, n);
-    YOKE_TRY(yoke_trainer_backward(s->trainer, s->inputs, s->targets, s->seconds_before + seconds_since(s->begun_ns), &step));
+    YOKE_TRY(yoke_trainer_backward(s->trainer, s->inputs, s->targets, s->seconds_before + yokei_seconds_since(s->begun_ns), &step));
     if (n == s->first_step + 1 && t->dump_gradients && (s->rank == 0 || yokei_run_is_spread(s)))
         YOKE_TRY(yokei_weights_dump(s->trainer, YOKE_TENSOR_GRADIENT, s->rank == 0 ? t->dump_gradients : NULL));
     double clock = step.ranks[0].clock;
@@ -194,7 +192,7 @@ static yoke_status run_step(struct yokei_run_state *s, int64_t n, struct yokei_t
     if (n == s->first_step + 1) result->first_loss = step.loss;
     if (t->evaluate_every > 0 && n % t->evaluate_every == 0)
         YOKE_TRY(yokei_run_validate(s, &s->validation_loss, &result->validation_tokens));
-    YOKE_TRY(yokei_run_report(s, &step, rate, s->seconds_before + seconds_since(s->begun_ns)));
+    YOKE_TRY(yokei_run_report(s, &step, rate, s->seconds_before + yokei_seconds_since(s->begun_ns)));
     stop = stop && !*over_out;
     if (t->save && (stop || *over_out || yokei_run_save_is_due(s, n, clock))) YOKE_TRY(yokei_run_save(s, n, clock, stop || *over_out));
     YOKE_TRY(yokei_run_trace(s, stop || *over_out));
@@ -209,7 +207,7 @@ static yoke_status run_steps(struct yokei_run_state *s, struct yokei_training_re
     result->steps = s->first_step;
     yokei_run_busy(s, "taking the first step");
     for (int64_t n = s->first_step + 1; !over; n++) YOKE_TRY(run_step(s, n, result, &over));
-    result->seconds = seconds_since(s->begun_ns);
+    result->seconds = yokei_seconds_since(s->begun_ns);
     result->saved_step = s->saved_step;
     if (t->plan.budget_seconds > 0 && !t->replay) t->plan.steps = result->steps;
     yokei_run_note_balance(s);

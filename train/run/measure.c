@@ -5,6 +5,7 @@
 #include <string.h>
 #include <yoke/comm.h>
 #include "core/base/base.h"
+#include "core/base/times.h"
 #include "train/run/loop.h"
 #include "train/trainer/trainer.h"
 
@@ -128,18 +129,11 @@ static yoke_status sample(struct probe *p)
     return status;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 static double median(const double *values, int n)
 {
     double sorted[MOST_SAMPLES];
     memcpy(sorted, values, (size_t)n * sizeof *values);
-    qsort(sorted, (size_t)n, sizeof *sorted, by_value);
-    return n ? n % 2 ? sorted[n / 2] : 0.5 * (sorted[n / 2 - 1] + sorted[n / 2]) : 0;
+    return yokei_median(sorted, n);
 }
 
 /* The median step, divided as all that were timed op by op are: a pause that comes into one op is then as good as lost among them. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/base.h"
+#include "core/base/times.h"
 #include "parallel/program.h"
 #include "train/timeline/timeline.h"
 
@@ -31,25 +32,17 @@ struct work {
 
 /* ---- medians ---- */
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void add(struct work *w, double x)
 {
     if (!isnan(x)) w->samples[w->n_samples++] = x;
 }
 
-/* Of what was added since the last one; 0 of nothing. Between the two in the middle where there is no one. */
+/* Of what was added since the last one; 0 of nothing. */
 static double median(struct work *w)
 {
     const int n = w->n_samples;
     w->n_samples = 0;
-    if (n == 0) return 0;
-    qsort(w->samples, (size_t)n, sizeof *w->samples, by_value);
-    return 0.5 * (w->samples[(n - 1) / 2] + w->samples[n / 2]);
+    return yokei_median(w->samples, n);
 }
 
 static const struct yokei_trace_span *at(const struct work *w, int line, int step, int n)

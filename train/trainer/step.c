@@ -15,8 +15,6 @@ static int64_t own_share(const struct yoke_trainer *t) { return t->plan.shares[t
 /* Whether this rank's losses count: the last stage has them, and all that share its tensors the same ones. */
 static bool tells_losses(const struct yoke_trainer *t) { return t->plan.mesh.s == t->plan.mesh.pipeline - 1 && t->plan.mesh.t == 0; }
 
-static double seconds_since(uint64_t begun_ns) { return (double)(yokei_now_ns() - begun_ns) * 1e-9; }
-
 /* On an eager stream a message would hold up everything. */
 static yoke_status message(void *context, enum yokei_instruction_kind kind, void *data, int64_t n_rows, int64_t columns, yoke_stream *stream, yoke_event *done)
 {
@@ -197,11 +195,11 @@ yoke_status yoke_trainer_backward(yoke_trainer *t, const int32_t *tokens, const 
     YOKE_TRY(load_tokens(t, tokens, targets, n));
     YOKE_TRY(yokei_run(&t->machine, 0, middle));
     YOKE_TRY(yoke_stream_sync(t->stream[YOKEI_COMPUTE]));
-    t->result.seconds = seconds_since(t->begun_ns);
+    t->result.seconds = yokei_seconds_since(t->begun_ns);
     t->passed_ns = yokei_now_ns();
     YOKE_TRY(yokei_run(&t->machine, middle, p->agree + 1));
     YOKE_TRY(drain(t));
-    t->result.seconds = seconds_since(t->begun_ns);
+    t->result.seconds = yokei_seconds_since(t->begun_ns);
     YOKE_TRY(check_losses(t));
     t->ready = true;
     *result_out = t->result;
@@ -228,7 +226,7 @@ yoke_status yoke_trainer_apply(yoke_trainer *t, double learning_rate, struct yok
         if (t->plan.state.is_divided) YOKE_TRY(yoke_stream_sync(t->stream[YOKEI_COMMUNICATION]));
         if (t->plan.state.is_divided) YOKE_TRY(yokei_groups_error(&t->groups, &t->config));
     }
-    result->seconds += seconds_since(begun);
+    result->seconds += yokei_seconds_since(begun);
     return yokei_loss_scale_update(&t->loss_scale, t->result.overflow, t->step);
 }
 

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** Clock and statistics of measurements. No library is needed. */
+#ifndef CORE_BASE_TIMES_H
+#define CORE_BASE_TIMES_H
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <time.h>
+
+/** Monotonic time in seconds, from an arbitrary beginning that all processes of the host share. */
+static inline double yokei_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/** For qsort() of doubles: ascending. None of them is NaN. */
+static inline int yokei_by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/** Sort ascending, in place. */
+static inline void yokei_sort(double *values, int n) { qsort(values, (size_t)n, sizeof *values, yokei_by_value); }
+
+/** The median of n values, which are sorted by it: the mean of the two in the middle where n is even. n 0: 0. */
+static inline double yokei_median(double *values, int n)
+{
+    if (n < 1) return 0;
+    yokei_sort(values, n);
+    return 0.5 * (values[(n - 1) / 2] + values[n / 2]);
+}
+
+#endif
