@@ -3,7 +3,7 @@
  * How fast each rank sums while all do, measured with the cost model: for cores that are slower all the time, by their clock, by
  * interrupts, by neighbours that work in short bursts. A core that others use for milliseconds at a time is none of these: ranks exchange
  * chunks every few hundred microseconds, so all stand still then, whatever the shares, and are as fast as ever between. Such
- * stretches are not counted. (With a busy process on one of two cores shares of 2 : 1 to 5 : 1 gained nothing: docs/PERFORMANCE.md.)
+ * stretches are not counted. (With a busy process on one of two cores shares of 2 : 1 to 5 : 1 gained nothing: bench/results/uneven.md.)
  * What is left of chance must not stick, so unless all are equal it is done again, and each rank's best counts.
  */
 #include <math.h>
