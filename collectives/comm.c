@@ -162,7 +162,7 @@ static void free_lane(yoke_comm *comm, struct yokei_lane *lane)
     free(lane->acc);
 }
 
-void yokei_comm_free(yoke_comm *comm)
+static void comm_free(yoke_comm *comm)
 {
     /* Copies of an operation that failed may still be on their way to what is freed here. */
     if (comm->out_stream) yoke_stream_sync(comm->out_stream);
@@ -246,7 +246,7 @@ yoke_status yokei_comm_new(int rank, int size, yoke_device *device, const struct
     comm->inputs = calloc((size_t)size, sizeof comm->inputs[0]);
     comm->outputs = calloc((size_t)size, sizeof comm->outputs[0]);
     if (!comm->peers || !comm->set_rank || !comm->inputs || !comm->outputs) {
-        yokei_comm_free(comm);
+        comm_free(comm);
         *comm_out = NULL;
         return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory");
     }
@@ -278,7 +278,7 @@ yoke_status yokei_comm_enter(yoke_comm *comm, yoke_status status, yoke_comm **co
     if (!status) yokei_wait_init(&comm->wait, (enum yokei_wait_policy)comm->wait_policy, comm->n_on_host, comm->n_cores);
     if (!status && !comm->all_shared && comm->size > 1) status = yokei_mpi_control_begin(comm);
     if (status) {
-        yokei_comm_free(comm);
+        comm_free(comm);
         return status;
     }
     comm->next = yokei_process.comms;
@@ -343,7 +343,7 @@ yoke_status yoke_comm_destroy(yoke_comm *comm)
     *place = comm->next;
     if (p->flight && atomic_load(&p->flight->state) == YOKEI_RANK_FAILED && atomic_load(&p->flight->comm) == comm->uid)
         atomic_store_explicit(&p->flight->state, YOKEI_RANK_OUTSIDE, memory_order_release); /* it goes on without */
-    yokei_comm_free(comm);
+    comm_free(comm);
     const bool last = !p->comms;
     pthread_mutex_unlock(&p->lock);
     if (last) {

@@ -204,7 +204,6 @@ yoke_status yokei_comm_new(int rank, int size, yoke_device *device, const struct
 yoke_status yokei_comm_enter(yoke_comm *comm, yoke_status status, yoke_comm **comm_out);
 /** For who reads the flight record: its name, and this rank's number in it. From then on it is the caller's. */
 void yokei_comm_record(const yoke_comm *comm);
-void yokei_comm_free(yoke_comm *comm);
 /** Whether yoke_mpi_stop did without MPI_Finalize, or gave up waiting for it. */
 bool yokei_finalize_was_left(void);
 /** What a communicator made from this one inherits. */

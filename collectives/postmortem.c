@@ -95,7 +95,8 @@ int yokei_rank_waits_for(const struct yokei_flight_file *const files[], int n, i
     return other;
 }
 
-int yokei_chain_end(const struct yokei_flight_file *const files[], int n, int r)
+/* The rank at the end of the chain of waits from r; in a circle, the one that made no step for longest. r when it waits for none. */
+static int chain_end(const struct yokei_flight_file *const files[], int n, int r)
 {
     int at = r, oldest = r;
     for (int hops = 0; hops < n; hops++) {
@@ -248,7 +249,7 @@ static int most_waited_for(const struct records *all)
         if (yokei_rank_waits_for(all->files, all->n, r) < 0) continue;
         if (from < 0 || atomic_load(&all->files[r]->progress_ns) < atomic_load(&all->files[from]->progress_ns)) from = r;
     }
-    return from < 0 ? -1 : yokei_chain_end(all->files, all->n, from);
+    return from < 0 ? -1 : chain_end(all->files, all->n, from);
 }
 
 static struct yokei_blame named(enum yokei_evidence evidence, int rank, int by, bool candidates[])

@@ -66,8 +66,6 @@ struct yokei_blame yokei_blame(const struct yokei_flight_file *const files[], co
  * since, by going on to a later operation of the communicator, is none.
  */
 int yokei_rank_waits_for(const struct yokei_flight_file *const files[], int n, int r);
-/** The rank at the end of the chain of waits from r; in a circle, the one that made no step for longest. r when it waits for none. */
-int yokei_chain_end(const struct yokei_flight_file *const files[], int n, int r);
 
 /** The time `ns` of a record's host as nanoseconds since 1970, by that host's clock. */
 static inline uint64_t yokei_wall_ns(const struct yokei_flight_file *file, uint64_t ns) { return ns + (uint64_t)file->clock_offset_ns; }

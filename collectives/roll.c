@@ -165,7 +165,8 @@ static struct yokei_flight_file *own_record(bool *opened_out)
     return file;
 }
 
-yoke_status yokei_roll_fail(yoke_status status, int culprit, const char *text)
+/* Write the error in this rank's record, if it has one, and return it; MPI is not finalised any more. */
+static yoke_status roll_fail(yoke_status status, int culprit, const char *text)
 {
     bool opened;
     struct yokei_flight_file *file = own_record(&opened);
@@ -211,14 +212,14 @@ static yoke_status blame(const struct finding *found, const char *what)
     char text[1024], who[192], how[160], did[600];
     if (found->weight == REPORTED) {
         yokei_text(text, sizeof text, "%.1023s", e->file->error);
-        return yokei_roll_fail((yoke_status)atomic_load(&e->file->status), atomic_load(&e->file->culprit), text);
+        return roll_fail((yoke_status)atomic_load(&e->file->status), atomic_load(&e->file->culprit), text);
     }
     name_of(found->rank, who, sizeof who);
     did_text(found->rank, did, sizeof did);
     if (found->verdict.pid || found->verdict.state == YOKEI_AGENT_SILENT) yokei_agent_verdict_text(&found->verdict, how, sizeof how);
     else yokei_text(how, sizeof how, "%s", found->weight == HALTED ? "was stopped (SIGSTOP or a debugger)" : "died (its process is gone)");
     yokei_text(text, sizeof text, "%s: %s %s%s", what, who, how, did);
-    return yokei_roll_fail(YOKE_EDEAD, found->rank, text);
+    return roll_fail(YOKE_EDEAD, found->rank, text);
 }
 
 static yoke_status judge(const bool *awaited, bool may_leave, const char *what)
@@ -241,10 +242,10 @@ static yoke_status too_late(const bool *awaited, const struct yokei_mpi_wait *wa
         name_of(r, who, sizeof who);
         did_text(r, did, sizeof did);
         yokei_text(text, sizeof text, "%s: %s has not called for %lld ms%s", wait->what, who, (long long)wait->timeout_ms, did);
-        return yokei_roll_fail(YOKE_ETIMEOUT, r, text);
+        return roll_fail(YOKE_ETIMEOUT, r, text);
     }
     yokei_text(text, sizeof text, "%s: not all of its ranks called within %lld ms", wait->what, (long long)wait->timeout_ms);
-    return yokei_roll_fail(YOKE_ETIMEOUT, -1, text);
+    return roll_fail(YOKE_ETIMEOUT, -1, text);
 }
 
 /* The ranks of the job that are in `comm`; NULL: all of them, or there is no memory to tell. */

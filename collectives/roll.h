@@ -19,8 +19,6 @@ struct yokei_mpi_wait {
 yoke_status yokei_mpi_finish(MPI_Request *request, int code, const struct yokei_mpi_wait *how);
 /** One look at all ranks, for waits of another kind at the end of the job: who has ended in order is no failure. The same errors, and the lock. */
 yoke_status yokei_roll_look(const char *what);
-/** Write the error in this rank's record, if it has one, and return it; MPI is not finalised any more. */
-yoke_status yokei_roll_fail(yoke_status status, int culprit, const char *text);
 /** Know of the ranks of the job; false: no memory. MPI is initialised. Called by the others where it was not. */
 bool yokei_roll_begin(void);
 /**

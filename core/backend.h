@@ -194,8 +194,6 @@ extern const struct yoke_stream_ops yokei_eager_stream_ops;
 yoke_status yokei_eager_create(yoke_stream *stream, const struct yoke_native *native);
 void yokei_eager_destroy(yoke_stream *stream);
 yoke_status yokei_eager_nothing(yoke_stream *stream);
-yoke_status yokei_eager_copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source, size_t bytes);
-yoke_status yokei_eager_fill(yoke_stream *stream, void *target, uint8_t byte, size_t bytes);
 yoke_status yokei_eager_event_create(yoke_event *event);
 void yokei_eager_event_destroy(yoke_event *event);
 yoke_status yokei_eager_event_record(yoke_event *event, yoke_stream *stream);

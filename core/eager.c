@@ -91,14 +91,14 @@ yoke_status yokei_eager_nothing(yoke_stream *stream)
     return YOKE_OK;
 }
 
-yoke_status yokei_eager_copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source, size_t bytes)
+static yoke_status eager_copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source, size_t bytes)
 {
     (void)stream, (void)kind;
     memmove(target, source, bytes);
     return YOKE_OK;
 }
 
-yoke_status yokei_eager_fill(yoke_stream *stream, void *target, uint8_t byte, size_t bytes)
+static yoke_status eager_fill(yoke_stream *stream, void *target, uint8_t byte, size_t bytes)
 {
     (void)stream;
     memset(target, byte, bytes);
@@ -180,6 +180,6 @@ uint64_t yokei_eager_event_ns(const yoke_event *event)
     return ns;
 }
 
-const struct yoke_stream_ops yokei_eager_stream_ops = YOKEI_EAGER_STREAM_OPS(yokei_eager_copy, yokei_eager_fill);
+const struct yoke_stream_ops yokei_eager_stream_ops = YOKEI_EAGER_STREAM_OPS(eager_copy, eager_fill);
 
 bool yokei_is_eager(const yoke_device *device) { return device->backend->stream->create == yokei_eager_create; }

@@ -57,8 +57,6 @@ const char *yokei_variant_used(const yoke_device *device, enum yoke_op_id op, do
 int yokei_variant_named(const yoke_device *device, enum yoke_op_id op, const char *name);
 /** The op's id, or -1. */
 int yokei_op_named(const char *name);
-/** A hash of the names of all variants of all ops: files carry it. 16 hexadecimal digits. */
-void yokei_variants_version(const yoke_device *device, char out[17]);
 /**
  * Read `text` (changed on the way) as the file called `name`. Writes tuning->choices and source. With `strict` unknown
  * variants are errors. YOKE_EUNSUPPORTED: made for another backend; YOKE_ENODEV: for another
@@ -71,8 +69,6 @@ yoke_status yokei_tuning_head(const yoke_device *device, const char *const match
 /* ---- tune_find.c ---- */
 /** The user's file for a device: $XDG_CONFIG_HOME/yoke/tuning/<backend>-<name>.tune, ~/.config; "" where there is no home. */
 void yokei_tuning_user_file(const yoke_device *device, char *out, size_t bytes);
-/** The folder of the shipped files: $YOKE_DATA_DIR/tuning, or the build tree's, or the installed one. */
-void yokei_tuning_shipped_folder(char *out, size_t bytes);
 yoke_status yokei_tuning_find(const yoke_device *device, const char *file, struct yokei_tuning *tuning);
 
 #endif

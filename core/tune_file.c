@@ -37,7 +37,8 @@ int yokei_variant_named(const yoke_device *device, enum yoke_op_id op, const cha
     return -1;
 }
 
-void yokei_variants_version(const yoke_device *device, char out[17])
+/* A hash of the names of all variants of all ops: files carry it. 16 hexadecimal digits. */
+static void variants_version(const yoke_device *device, char out[17])
 {
     uint64_t hash = 0;
     const char *v;
@@ -100,7 +101,7 @@ static void parse_made(const struct reader *r, const char *text)
     struct yokei_tuning_source *source = &r->tuning->source;
     char version[17], now[17];
     yokei_text(source->made, sizeof source->made, "%s", text);
-    yokei_variants_version(r->device, now);
+    variants_version(r->device, now);
     source->other_variants = sscanf(text, "%*s %16s", version) != 1 || strcmp(version, now);
 }
 
@@ -218,7 +219,7 @@ yoke_status yokei_tuning_head(const yoke_device *device, const char *const match
             return yoke_fail(YOKE_EINVAL, "match '%s': this device itself does not match: its %s is '%s'", matches[i], field, is);
         yokei_text(out + strlen(out), bytes - strlen(out), "match %s %s\n", field, equals + 1);
     }
-    yokei_variants_version(device, version);
+    variants_version(device, version);
     yokei_text(out + strlen(out), bytes - strlen(out), "made %s %s %s\n", yoke_version(), version, device->info.driver);
     return YOKE_OK;
 }

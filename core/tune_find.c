@@ -27,7 +27,8 @@ void yokei_tuning_user_file(const yoke_device *device, char *out, size_t bytes)
     else if (home && *home) yokei_text(out, bytes, "%s/.config/yoke/tuning/%s-%s.tune", home, device->backend->name, name);
 }
 
-void yokei_tuning_shipped_folder(char *out, size_t bytes)
+/* The folder of the shipped files: $YOKE_DATA_DIR/tuning, or the build tree's, or the installed one. */
+static void shipped_folder(char *out, size_t bytes)
 {
     const char *given = getenv("YOKE_DATA_DIR");
     Dl_info here;
@@ -37,7 +38,7 @@ void yokei_tuning_shipped_folder(char *out, size_t bytes)
     }
     yokei_text(out, bytes, "%s/tuning", YOKE_DATADIR);
     /* libtool's own folder: this library was built there and is not installed. */
-    if (!dladdr((void *)(uintptr_t)&yokei_tuning_shipped_folder, &here) || !here.dli_fname) return;
+    if (!dladdr((void *)(uintptr_t)&shipped_folder, &here) || !here.dli_fname) return;
     const char *end = strstr(here.dli_fname, "/.libs/");
     char built[1024] = "";
     if (end) yokei_text(built, sizeof built, "%.*s/core/tuning", (int)(end - here.dli_fname), here.dli_fname);
@@ -102,7 +103,7 @@ static yoke_status find_shipped(const yoke_device *device, struct yokei_tuning *
     char folder[1024], *names[MOST_SHIPPED], prefix[40];
     int n = 0;
     yoke_status status = YOKE_OK;
-    yokei_tuning_shipped_folder(folder, sizeof folder);
+    shipped_folder(folder, sizeof folder);
     yokei_text(prefix, sizeof prefix, "%s-", device->backend->name);
     DIR *dir = opendir(folder);
     for (struct dirent *e; dir && n < MOST_SHIPPED && (e = readdir(dir));) {

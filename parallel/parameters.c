@@ -79,7 +79,8 @@ int64_t yokei_logical_count(const struct yoke_parameter *p)
     return n;
 }
 
-int64_t yokei_local_extent(const struct yoke_parameter *p, int dim)
+/* Extent of one dimension of what this rank holds. */
+static int64_t local_extent(const struct yoke_parameter *p, int dim)
 {
     const struct yoke_ranges *r = &p->shard[dim];
     if (r->n == 0) return p->shape[dim];
@@ -91,7 +92,7 @@ int64_t yokei_local_extent(const struct yoke_parameter *p, int dim)
 int64_t yokei_local_count(const struct yoke_parameter *p)
 {
     int64_t n = 1;
-    for (int d = 0; d < p->n_dims; d++) n *= yokei_local_extent(p, d);
+    for (int d = 0; d < p->n_dims; d++) n *= local_extent(p, d);
     return n;
 }
 

@@ -24,8 +24,6 @@ int yokei_parameter_find(const struct yokei_parameters *parameters, const char *
 /** Elements of the whole parameter, and of what this rank holds. */
 int64_t yokei_logical_count(const struct yoke_parameter *p);
 int64_t yokei_local_count(const struct yoke_parameter *p);
-/** Extent of one dimension of what this rank holds. */
-int64_t yokei_local_extent(const struct yoke_parameter *p, int dim);
 
 /**
  * Walk the held elements in order, in runs that are contiguous in the whole parameter:

@@ -46,7 +46,8 @@ struct yokei_gpu_cache_key yokei_gpu_cache_key(const yoke_device *device, const 
     return key;
 }
 
-void yokei_gpu_cache_path(const yoke_device *device, const struct yokei_gpu_cache_key *key, char *path, size_t bytes)
+/* The file of an entry: cache_dir/<driver>-<key>.bin; "" when caching is off. */
+static void cache_path(const yoke_device *device, const struct yokei_gpu_cache_key *key, char *path, size_t bytes)
 {
     if (device->cache_dir[0])
         yokei_text(path, bytes, "%s/%s-%s.bin", device->cache_dir, yokei_gpu(device)->driver->name, key->text);
@@ -57,7 +58,7 @@ void yokei_gpu_cache_path(const yoke_device *device, const struct yokei_gpu_cach
 void yokei_gpu_cache_discard(const yoke_device *device, const struct yokei_gpu_cache_key *key, const char *why)
 {
     char path[640];
-    yokei_gpu_cache_path(device, key, path, sizeof path);
+    cache_path(device, key, path, sizeof path);
     yoke_log(YOKE_LOG_WARN, "%s: discarding the cached program %s: %s; it is compiled again", device->info.spec, path, why);
     if (unlink(path)) yoke_log(YOKE_LOG_WARN, "%s: cannot remove %s", device->info.spec, path);
 }
@@ -78,7 +79,7 @@ yoke_status yokei_gpu_cache_read(const yoke_device *device, const struct yokei_g
                                  size_t *bytes_out, uint64_t *kernels_out)
 {
     char path[640];
-    yokei_gpu_cache_path(device, key, path, sizeof path);
+    cache_path(device, key, path, sizeof path);
     if (!path[0] || access(path, R_OK)) return YOKE_ENODEV;
     void *data;
     size_t bytes;
@@ -187,7 +188,7 @@ void yokei_gpu_cache_write(const yoke_device *device, const struct yokei_gpu_cac
                            size_t bytes, uint64_t kernels)
 {
     char path[640];
-    yokei_gpu_cache_path(device, key, path, sizeof path);
+    cache_path(device, key, path, sizeof path);
     struct header *header = path[0] && bytes < MAX_BYTES - sizeof *header ? malloc(sizeof *header + bytes) : NULL;
     if (!header) return;
     *header = (struct header){ .magic = "YOKEPRG", .format = FORMAT, .header_bytes = sizeof *header, .bytes = bytes, .kernels = kernels };

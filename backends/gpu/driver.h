@@ -99,8 +99,6 @@ const char *yokei_gpu_variant_name(const yoke_device *device, enum yoke_op_id op
 /** The key of a program: hash of its strings and of the device's identity, 32 hex digits. */
 struct yokei_gpu_cache_key { char text[33]; };
 struct yokei_gpu_cache_key yokei_gpu_cache_key(const yoke_device *device, const struct yokei_gpu_source *source);
-/** The file of an entry: cache_dir/<driver>-<key>.bin; "" when caching is off. */
-void yokei_gpu_cache_path(const yoke_device *device, const struct yokei_gpu_cache_key *key, char *path, size_t bytes);
 /**
  * Read an entry, which makes it the one used last. Absent, or damaged (then removed, with a line in the log): YOKE_ENODEV, which
  * is no error to show. `kernels` is what was written with it: a set of which kernels its binary has compiled.

@@ -47,9 +47,6 @@ yoke_status yokei_gpu_launch(yoke_stream *stream, const struct yokei_gpu_program
 /** Compile a program without running it (warm-up, tests). */
 yoke_status yokei_gpu_prepare(yoke_device *device, const struct yokei_gpu_program *program);
 
-/** The "#define" lines of a program for a device with these properties; what the compile tests use too. */
-void yokei_gpu_options(const struct yokei_gpu_program *program, bool is_cpu, int warp, bool offsets, char *text,
-                       size_t bytes);
 /** The three strings for a language; free with yokei_gpu_source_free. YOKE_EINTERNAL for a family that has no text. */
 yoke_status yokei_gpu_source_make(const struct yokei_gpu_program *program, enum yokei_gpu_language language, bool is_cpu,
                                   int warp, bool offsets, struct yokei_gpu_source *source_out);
@@ -97,7 +94,5 @@ yoke_status yokei_gpu_check_dtype(enum yoke_op_id op, yoke_dtype dtype);
 /** Program `index` of the catalogue for a device of this kind; false past the last. */
 bool yokei_gpu_catalog(int index, bool is_cpu, int warp, struct yokei_gpu_program *program_out);
 
-/** Teams of a group for L lanes on a device of this kind. */
-int yokei_gpu_teams_per_group(bool is_cpu, int warp, int L);
 
 #endif

@@ -7,7 +7,8 @@
 #include "backends/gpu/launch.h"
 #include "backends/gpu/texts.h"
 
-const char *yokei_gpu_text(const char *family)
+/* The text of kernels/<family>.yk, NULL when there is none. */
+static const char *text_of(const char *family)
 {
 #define TEXT(name) { #name, yokei_yk_kernels_##name },
     static const struct { const char *family, *text; } texts[] = { YOKEI_GPU_TEXTS(TEXT) };
@@ -22,7 +23,8 @@ static int dtype_number(yoke_dtype dtype)
     return dtype == YOKE_F32 ? 0 : dtype == YOKE_F16 ? 1 : 2;
 }
 
-void yokei_gpu_options(const struct yokei_gpu_program *program, bool is_cpu, int warp, bool offsets, char *text,
+/* The "#define" lines of a program for a device with these properties; what the compile tests use too. */
+static void program_options(const struct yokei_gpu_program *program, bool is_cpu, int warp, bool offsets, char *text,
                        size_t bytes)
 {
     int n = snprintf(text, bytes,
@@ -74,7 +76,7 @@ static char *make_text(const char *family)
     int n = 0;
     for (size_t i = 0; i < YOKE_COUNT(bodies); i++) {
         snprintf(names[i], sizeof names[i], "%s%s", family, bodies[i]);
-        const char *text = yokei_gpu_text(names[i]);
+        const char *text = text_of(names[i]);
         if (!text) continue;
         snprintf(lines[i], sizeof lines[i], LINE("kernels/%s.yk"), names[i]);
         pieces[n++] = lines[i];
@@ -86,10 +88,10 @@ static char *make_text(const char *family)
 yoke_status yokei_gpu_source_make(const struct yokei_gpu_program *program, enum yokei_gpu_language language, bool is_cpu,
                                   int warp, bool offsets, struct yokei_gpu_source *source_out)
 {
-    if (!yokei_gpu_text(program->family))
+    if (!text_of(program->family))
         return yoke_fail(YOKE_EINTERNAL, "program %s: there is no kernels/%s.yk in this build", program->family, program->family);
     char options[1024];
-    yokei_gpu_options(program, is_cpu, warp, offsets, options, sizeof options);
+    program_options(program, is_cpu, warp, offsets, options, sizeof options);
     char *prelude = make_prelude(language);
     char *text = make_text(program->family);
     char *option_lines = strdup(options);

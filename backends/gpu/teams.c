@@ -26,7 +26,8 @@ const char *yokei_gpu_variant_name(const yoke_device *device, enum yoke_op_id op
     }
 }
 
-int yokei_gpu_teams_per_group(bool is_cpu, int warp, int L)
+/* Teams of a group for L lanes on a device of this kind. */
+static int teams_per_group(bool is_cpu, int warp, int L)
 {
     if (L == 1) return is_cpu ? 1 : 64;
     return L <= warp ? YOKE_MAX(1, 128 / L) : 1; /* in local memory all teams of a group would have to sum together */
@@ -37,7 +38,7 @@ bool yokei_gpu_team_variant(int index, bool is_cpu, int warp, struct yokei_gpu_p
     if (index < 0 || index >= (int)YOKE_COUNT(team_variants)) return false;
     program->L = team_variants[index].L;
     program->W = team_variants[index].W;
-    program->G = yokei_gpu_teams_per_group(is_cpu, warp, program->L);
+    program->G = teams_per_group(is_cpu, warp, program->L);
     return true;
 }
 

@@ -17,7 +17,5 @@ extern const char yokei_yk_prelude_tile[];   /* register tiles: programs with YK
 #define YOKEI_GPU_TEXT_DECLARE(name) extern const char yokei_yk_kernels_##name[];
 YOKEI_GPU_TEXTS(YOKEI_GPU_TEXT_DECLARE)
 
-/** The text of kernels/<family>.yk, NULL when there is none. */
-const char *yokei_gpu_text(const char *family);
 
 #endif

@@ -80,7 +80,8 @@ static bool forgive(struct cli_job *job)
     return any;
 }
 
-int cli_aborted_rank(const struct cli_job *job)
+/* The first rank that called MPI_Abort, unless the others went on without it; -1: none, or mpiexec is the launcher and knows. */
+static int aborted_rank(const struct cli_job *job)
 {
     const int r = job->pmi ? cli_pmi_first_abort(job->pmi) : -1;
     return r >= 0 && !job->ranks[r].forgiven ? r : -1;
@@ -88,7 +89,7 @@ int cli_aborted_rank(const struct cli_job *job)
 
 static bool any_failed(const struct cli_job *job)
 {
-    if (cli_aborted_rank(job) >= 0 || job->deserter >= 0) return true;
+    if (aborted_rank(job) >= 0 || job->deserter >= 0) return true;
     for (int r = 0; r < job->n_ranks; r++)
         if (cli_rank_failed(&job->ranks[r]) || (job->ranks[r].stopped && !job->ranks[r].forgiven)) return true;
     return false;
@@ -267,7 +268,7 @@ static void end_waiting(struct cli_job *job, double since_failure)
     for (int r = 0; r < job->n_ranks && job->pmi; r++) {
         const struct cli_rank_watch *rank = &job->ranks[r];
         if (rank->ended_at >= 0 || rank->killed || rank->aborted) continue;
-        if ((cli_pmi_waits(job->pmi, r) && since_failure > BLIND_SECONDS) || (cli_aborted_rank(job) >= 0 && since_failure > ABORT_SECONDS)) kill_rank(job, r);
+        if ((cli_pmi_waits(job->pmi, r) && since_failure > BLIND_SECONDS) || (aborted_rank(job) >= 0 && since_failure > ABORT_SECONDS)) kill_rank(job, r);
     }
 }
 

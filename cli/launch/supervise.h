@@ -84,8 +84,6 @@ void cli_tell_of(const struct cli_job *job, int r);
 yoke_status cli_verdict(const struct cli_job *job);
 /** Of a job that was interrupted and failed: whether that is what the signal did. False: a rank failed by itself meanwhile. */
 bool cli_ended_as_asked(const struct cli_job *job);
-/** The first rank that called MPI_Abort, unless the others went on without it; -1: none, or mpiexec is the launcher and knows. */
-int cli_aborted_rank(const struct cli_job *job);
 /** Whether the rank ended badly by itself, and the others did not go on without it. */
 bool cli_rank_failed(const struct cli_rank_watch *rank);
 /** Whether the rank went on without others that had failed. */

@@ -120,8 +120,6 @@ const char *cli_list_item(const struct cli_options *options, const char *name, i
 bool cli_is_set(const struct cli_options *options, const char *name);
 const char *cli_origin(const struct cli_options *options, const char *name);
 
-/** Print "name = value   # origin" of every option that is set, for the log of a run. */
-void cli_options_show(const struct cli_options *options, void (*line)(void *context, const char *text), void *context);
 
 /* ---- shared by the files of options: options.c, config.c, help.c ---- */
 /** By name, or by an old one that no option of the verb has now. */

@@ -541,14 +541,3 @@ bool cli_is_set(const struct cli_options *options, const char *name)
     const struct value *v = value_of(options, name, NULL);
     return v->text && strcmp(v->origin, "default");
 }
-
-void cli_options_show(const struct cli_options *options, void (*line)(void *context, const char *text), void *context)
-{
-    for (const struct cli_option *o = cli_option_table; o->name; o++) {
-        const struct value *v = &options->values[row(o)];
-        if (!v->text) continue;
-        char text[1024];
-        yokei_text(text, sizeof text, "%s = %s   # %s", o->name, v->text, v->origin);
-        line(context, text);
-    }
-}

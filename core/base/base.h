@@ -34,8 +34,6 @@ static inline float yokei_bf16_to_f32(uint16_t h) { return yokei_bits_f32((uint3
 uint16_t yokei_f32_to_f16(float x);
 float yokei_f16_to_f32(uint16_t h);
 /* From f64 directly: rounding through f32 would round twice. */
-uint16_t yokei_f64_to_bf16(double x);
-uint16_t yokei_f64_to_f16(double x);
 
 /** Element `index` of an array of any floating type, as f64; and the store, rounded once. */
 double yokei_load(yoke_dtype dtype, const void *array, int64_t index);

@@ -65,8 +65,8 @@ static uint16_t narrow(double x, int mantissa, int bias)
     return (uint16_t)(sign | (result >= infinity ? infinity : result));
 }
 
-uint16_t yokei_f64_to_f16(double x) { return narrow(x, 10, 15); }
-uint16_t yokei_f64_to_bf16(double x) { return narrow(x, 7, 127); }
+static uint16_t f64_to_f16(double x) { return narrow(x, 10, 15); }
+static uint16_t f64_to_bf16(double x) { return narrow(x, 7, 127); }
 uint16_t yokei_f32_to_f16(float x) { return narrow((double)x, 10, 15); }
 
 float yokei_f16_to_f32(uint16_t h)
@@ -99,8 +99,8 @@ void yokei_store(yoke_dtype dtype, void *array, int64_t index, double value)
 {
     switch (dtype) {
     case YOKE_F32: ((float *)array)[index] = (float)value; break;
-    case YOKE_F16: ((uint16_t *)array)[index] = yokei_f64_to_f16(value); break;
-    case YOKE_BF16: ((uint16_t *)array)[index] = yokei_f64_to_bf16(value); break;
+    case YOKE_F16: ((uint16_t *)array)[index] = f64_to_f16(value); break;
+    case YOKE_BF16: ((uint16_t *)array)[index] = f64_to_bf16(value); break;
     case YOKE_F64: ((double *)array)[index] = value; break;
     case YOKE_I32: ((int32_t *)array)[index] = (int32_t)value; break;
     case YOKE_I64: ((int64_t *)array)[index] = (int64_t)value; break;

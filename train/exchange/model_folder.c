@@ -47,7 +47,8 @@ yoke_status yokei_model_check_tokenizer(const struct yokei_bpe *bpe, int64_t voc
                      (long long)yokei_bpe_n_ids(bpe));
 }
 
-bool yokei_model_tokenizer(const char *path, char *file_out, size_t bytes)
+/* The tokenizer.json in or beside what `path` names, or, of a checkpoint, in its folder or in that of all checkpoints; false: there is none. */
+static bool find_tokenizer(const char *path, char *file_out, size_t bytes)
 {
     static const char *const places[] = { "tokenizer.json", "../tokenizer.json" };
     char folder[4100];
@@ -62,7 +63,7 @@ bool yokei_model_tokenizer(const char *path, char *file_out, size_t bytes)
 static yoke_status open_tokenizer(const char *tokenizer, struct yokei_model_folder *f)
 {
     char file[4200];
-    if (!tokenizer && yokei_model_tokenizer(f->path, file, sizeof file)) tokenizer = file;
+    if (!tokenizer && find_tokenizer(f->path, file, sizeof file)) tokenizer = file;
     if (tokenizer) {
         YOKE_TRY(yokei_bpe_open(tokenizer, &f->bpe));
         return yokei_model_check_tokenizer(f->bpe, f->vocab_size);

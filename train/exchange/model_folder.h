@@ -34,8 +34,6 @@ yoke_status yokei_model_folder_load(const struct yokei_model_folder *folder, yok
 void yokei_model_folder_close(struct yokei_model_folder *folder);
 /** The configuration that belongs to weights: a checkpoint's, or the config.json in or beside what `path` names. YOKE_EDATA, YOKE_ECONFIG. */
 yoke_status yokei_model_config(const char *path, struct yokei_model_config *config_out);
-/** The tokenizer.json in or beside what `path` names, or, of a checkpoint, in its folder or in that of all checkpoints; false: there is none. */
-bool yokei_model_tokenizer(const char *path, char *file_out, size_t bytes);
 /** Refuse a tokenizer that has more ids than a model's vocabulary, with both numbers. YOKE_ECONFIG. */
 yoke_status yokei_model_check_tokenizer(const struct yokei_bpe *bpe, int64_t vocab_size);
 

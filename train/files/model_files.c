@@ -121,7 +121,7 @@ yoke_status yokei_model_create(struct yokei_model model, yoke_model **model_out)
     return model.llama ? yoke_model_llama(model.llama, model_out) : yoke_model_gpt2(model.gpt2, model_out);
 }
 
-const char *yokei_model_family(struct yokei_model model) { return model.llama ? "Llama" : "GPT-2"; }
+static const char *family_of(struct yokei_model model) { return model.llama ? "Llama" : "GPT-2"; }
 
 int64_t yokei_model_positions(struct yokei_model model) { return model.llama ? model.llama->max_position_embeddings : model.gpt2->n_positions; }
 
@@ -217,10 +217,10 @@ static void check_other(const struct yokei_tensor *tensor, const struct yokei_te
     if (is_table(model, tensor->name)) return;
     if (strcmp(tensor->name, "lm_head.weight") != 0)
         yokei_problem(bad, "tensor \"%s\" does not belong to a %s of %lld layers; the configuration and the weights do not go together",
-                      tensor->name, yokei_model_family(model), (long long)(model.llama ? model.llama->num_hidden_layers : model.gpt2->n_layer));
+                      tensor->name, family_of(model), (long long)(model.llama ? model.llama->num_hidden_layers : model.gpt2->n_layer));
     else if (wte && (tensor->dtype != wte->dtype || tensor->bytes != wte->bytes || memcmp(tensor->data, wte->data, wte->bytes) != 0))
         yokei_problem(bad, "tensor \"lm_head.weight\" differs from \"%s\"; this %s has one matrix for both%s", wte->name,
-                      yokei_model_family(model), model.llama ? " (tie_word_embeddings)" : "");
+                      family_of(model), model.llama ? " (tie_word_embeddings)" : "");
 }
 
 /* Nothing may be in the file that is neither a weight nor one of those that are passed over. */

@@ -44,8 +44,6 @@ yoke_status yokei_model_config_text(struct yokei_model model, const struct yokei
 yoke_status yokei_model_write(const char *path, struct yokei_model model);
 yoke_status yokei_model_check(struct yokei_model model);
 yoke_status yokei_model_create(struct yokei_model model, yoke_model **model_out);
-/** "GPT-2", "Llama". */
-const char *yokei_model_family(struct yokei_model model);
 int64_t yokei_model_positions(struct yokei_model model);
 int64_t yokei_model_vocabulary(struct yokei_model model);
 /** Query heads. */

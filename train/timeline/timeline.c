@@ -202,6 +202,16 @@ static yoke_status make_use(struct yokei_tracer *t, const struct yokei_trace *tr
     return status;
 }
 
+static void trace_free(struct yokei_trace *t)
+{
+    for (int r = 0; r < t->n_ranks && t->rank; r++) {
+        free(t->rank[r].list);
+        free(t->rank[r].span);
+    }
+    free(t->rank);
+    memset(t, 0, sizeof *t);
+}
+
 yoke_status yokei_tracer_finish(struct yokei_tracer *t)
 {
     const struct yokei_trainer_plan *p = &t->trainer->plan;
@@ -219,7 +229,7 @@ yoke_status yokei_tracer_finish(struct yokei_tracer *t)
         t->status = make_use(t, &trace);
         if (t->status) yokei_text(t->text, sizeof t->text, "%s", yoke_last_error());
     }
-    yokei_trace_free(&trace);
+    trace_free(&trace);
     free(all);
     return status;
 }
@@ -230,13 +240,3 @@ yoke_status yokei_tracer_status(struct yokei_tracer *t)
 }
 
 const struct yokei_trace_summary *yokei_tracer_summary(const struct yokei_tracer *t) { return t->summary.n_steps ? &t->summary : NULL; }
-
-void yokei_trace_free(struct yokei_trace *t)
-{
-    for (int r = 0; r < t->n_ranks && t->rank; r++) {
-        free(t->rank[r].list);
-        free(t->rank[r].span);
-    }
-    free(t->rank);
-    memset(t, 0, sizeof *t);
-}

@@ -39,7 +39,6 @@ struct yokei_trace {
     const yoke_layer *const *layers;
     struct yokei_trace_rank *rank;
 };
-void yokei_trace_free(struct yokei_trace *trace);
 static inline struct yokei_trace_span *yokei_trace_span_of(const struct yokei_trace *t, int rank, int step, int n)
 {
     return &t->rank[rank].span[(size_t)step * (size_t)t->rank[rank].n + (size_t)n];

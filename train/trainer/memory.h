@@ -47,8 +47,6 @@ double yokei_memory_shortage(const struct yokei_memory_rank *ranks, const double
 /** YOKE_OK, or on all ranks alike YOKE_ENOMEM with the cheapest change that fits. Collective where that is looked for. */
 yoke_status yokei_memory_check(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *config,
                                const struct yokei_trainer_plan *plan, const struct yokei_memory_rank *ranks);
-/** Whether a trainer of this configuration fits on all ranks, as yokei_memory_check says it, without making one. Collective. */
-yoke_status yokei_memory_fits(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *config);
 /** A table, a line for each run of ranks that take the same. */
 /** In one line: what the rank that needs most needs, and how much all do. */
 void yokei_memory_line(const struct yokei_memory_rank *ranks, int n_ranks, void (*line)(void *context, const char *text), void *context);

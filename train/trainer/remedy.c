@@ -363,16 +363,3 @@ yoke_status yokei_memory_check(const yoke_model *model, yoke_device *device, con
     const struct yokei_memory_run run = { model, &c, &plan->mesh, ranks, plan->n_ranks };
     return yokei_memory_refuse(&run, ask_all, &(struct own){ &run, device, plan->rank });
 }
-
-yoke_status yokei_memory_fits(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *config)
-{
-    struct yokei_trainer_plan plan;
-    struct yoke_trainer_config c = *config;
-    YOKE_TRY(yokei_trainer_plan(model, device, &c, &plan));
-    struct yokei_memory_rank *ranks = calloc((size_t)plan.n_ranks, sizeof *ranks);
-    yoke_status status = ranks ? yokei_memory_gather(&c, device, &plan, ranks) : yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d ranks", plan.n_ranks);
-    if (!status) status = yokei_memory_check(model, device, &c, &plan, ranks);
-    free(ranks);
-    yokei_trainer_plan_free(&plan);
-    return status;
-}

@@ -221,8 +221,6 @@ yoke_status yokei_zero_sum(yoke_trainer *trainer, int parameter, yoke_comm *comm
 /* ---- weights.c: elements [first, first + n) of what the ranks that share this one's tensors with it hold of a parameter ---- */
 /** YOKE_EUNSUPPORTED where this replica keeps a slice only, and the piece is not in it. */
 yoke_status yokei_trainer_get_piece(yoke_trainer *trainer, enum yoke_tensor_kind kind, int index, int64_t first, int64_t n, float *out);
-/** The elements of a parameter that this replica contributes where those of all are put together: its slice, or all on the first. */
-struct yoke_range yokei_trainer_contributes(const yoke_trainer *trainer, int index);
 /** Weights as layers are given them: rounded to 16 bits where there is a working copy. */
 yoke_status yokei_trainer_get_working(yoke_trainer *trainer, int index, float *out);
 /** As far as it is kept here; weights also in their working copy. */

@@ -157,7 +157,8 @@ const struct yoke_parameter *yoke_trainer_logical(const yoke_trainer *t, int ind
 /* This rank's parameter of that name; -1: another stage's. */
 static int held_index(const yoke_trainer *t, int logical) { return yokei_parameter_find(&t->plan.parameters, t->plan.logical.item[logical].name); }
 
-struct yoke_range yokei_trainer_contributes(const yoke_trainer *t, int index)
+/* The elements of a parameter that this replica contributes where those of all are put together: its slice, or all on the first. */
+static struct yoke_range contribution(const yoke_trainer *t, int index)
 {
     const struct yokei_slot *slot = &t->plan.state.slot[index];
     const struct yoke_range all = { 0, slot->n }, none = { 0, 0 };
@@ -168,7 +169,7 @@ struct yoke_range yokei_trainer_contributes(const yoke_trainer *t, int index)
 static yoke_status get_and_place(yoke_trainer *t, enum yoke_tensor_kind kind, int held, float *whole)
 {
     const struct yoke_parameter *p = &t->plan.parameters.item[held];
-    const struct yoke_range own = yokei_trainer_contributes(t, held);
+    const struct yoke_range own = contribution(t, held);
     if (yokei_is_empty(own)) return YOKE_OK;
     float *local = calloc((size_t)yokei_local_count(p) + 1, sizeof *local);
     if (!local) return yoke_fail(YOKE_ENOMEM, "yoke_trainer_get_whole: no host memory");
