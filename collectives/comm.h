@@ -255,7 +255,7 @@ void yokei_costs_inherit(yoke_comm *comm, const yoke_comm *parent);
 /* ---- shares.c: how the ranks divide sums ---- */
 yoke_status yokei_shares_begin(yoke_comm *comm); /* room for them; equal ones */
 void yokei_shares_end(yoke_comm *comm);
-/** From the configuration, else from YOKE_SHARES. */
+/** From the configuration, else from YOKE_SUM_SHARES. */
 yoke_status yokei_shares_read(yoke_comm *comm, const char *text);
 /** A hash of what was read; 0: nothing. */
 uint32_t yokei_shares_hash(const yoke_comm *comm);

@@ -57,7 +57,7 @@ yoke_status yokei_shares_read(yoke_comm *comm, const char *text)
     static const char measured[] = "measured:";
     struct yokei_shares *s = &comm->shares;
     s->of_the_job = !text || !*text;
-    if (s->of_the_job) text = getenv("YOKE_SHARES");
+    if (s->of_the_job) text = getenv("YOKE_SUM_SHARES");
     if (!text || !*text || !strcmp(text, "auto")) return YOKE_OK;
     const int n = s->of_the_job ? yokei_process.n_world : comm->size;
     s->wanted = calloc((size_t)n, sizeof *s->wanted);

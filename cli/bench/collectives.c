@@ -327,7 +327,7 @@ static void read_config(const struct cli_options *o, struct yoke_comm_config *co
     config->name = "bench";
     config->accum = !strcmp(cli_text(o, "accum"), "native") ? YOKE_ACCUM_NATIVE : YOKE_ACCUM_F32;
     config->reproducible = !strcmp(cli_text(o, "reproducible"), "shape") ? YOKE_REPRODUCIBLE_SHAPE : YOKE_REPRODUCIBLE_RUN;
-    config->shares = cli_text(o, "shares");
+    config->shares = cli_text(o, "sum-shares");
     config->check = cli_flag(o, "no-check") ? YOKE_CHECK_OFF : YOKE_CHECK_HEADER;
     for (size_t i = 0; i < YOKE_COUNT(waits); i++)
         if (!strcmp(cli_text(o, "wait"), waits[i])) config->wait = (enum yoke_wait)i;

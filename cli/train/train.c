@@ -290,8 +290,7 @@ static yoke_status open_communicators(const struct cli_context *context, struct 
     gradients.algorithm = t->plan.all_reduce;
     gradients.chunk_bytes = (size_t)t->plan.chunk_bytes;
     if (t->plan.comm_costs[0]) gradients.costs = control.costs = t->plan.comm_costs;
-    /* YOKE_SHARES is --shares here, and deals the batch. */
-    gradients.shares = control.shares = t->plan.comm_shares[0] ? t->plan.comm_shares : "auto";
+    if (t->plan.comm_shares[0]) gradients.shares = control.shares = t->plan.comm_shares; /* else YOKE_SUM_SHARES, else measured */
     const yoke_status status = yoke_comm_create(MPI_COMM_WORLD, t->device, &gradients, &t->comm);
     if ((status == YOKE_ECONFIG || status == YOKE_EINVAL) && t->plan_path)
         return yoke_fail_context(YOKE_ECONFIG, "%s: all_reduce, chunk_bytes, comm_costs or comm_shares", t->plan_path);

@@ -3,6 +3,8 @@
 #ifndef YOKE_ALGORITHMS_H
 #define YOKE_ALGORITHMS_H
 
+#include <yoke/base.h>
+
 /**
  * The algorithms of the collectives, a line each: ALGORITHM(ID, name, can_be_named, in_rank_order, reach).
  *   can_be_named    1: struct yoke_comm_config.algorithm (yoke/comm.h) may name the algorithm, for all_reduce. 0: the library alone chooses it

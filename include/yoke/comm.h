@@ -72,7 +72,7 @@ struct yoke_comm_config {
     const char *costs;     /* the cost model, as yoke_comm_explain gives it; NULL: YOKE_COSTS, else measured at creation */
     enum yoke_check check; /* default YOKE_CHECK=off|header|full, else header */
     bool no_shared;        /* messages over MPI also between ranks that could share memory; YOKE_NO_SHARED=1 */
-    const char *shares;    /* of the sums of long data, see "Shares of the ranks"; NULL: YOKE_SHARES, else measured with the costs */
+    const char *shares;    /* of the sums of long data, see "Shares of the ranks"; NULL: YOKE_SUM_SHARES, else measured with the costs */
 };
 #define YOKE_COMM_CONFIG_INIT YOKE_SIZED(yoke_comm_config)
 
@@ -84,8 +84,8 @@ struct yoke_comm_config {
  *   "equal"             1 for each
  *   "measured:16:8"     speeds of the ranks, as yoke_comm_explain gives them after a measurement: slices are such that all are done at one
  *                       time, with what a rank does beside its sums
- *   "auto"              measured, whatever YOKE_SHARES says
- * YOKE_SHARES has a number for each rank of the job, and each communicator uses those of its members; so does one that is made by split or
+ *   "auto"              measured, whatever YOKE_SUM_SHARES says
+ * YOKE_SUM_SHARES has a number for each rank of the job, and each communicator uses those of its members; so does one that is made by split or
  * shrink, of its parent's. Where the costs are given and the shares are not, they are equal.
  *
  * Measured: bytes that a rank sums per second while all do, in sixteenths of the fastest; without the stretches of half a millisecond

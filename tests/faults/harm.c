@@ -360,6 +360,7 @@ static void run(struct trial *t, int number)
 int main(int argc, char **argv)
 {
     if (argc < 5) return 99;
+    if (!getenv("TEST_HOSTS_DIR")) have_own_shared_memory();
     int trials = atoi(argv[4]);
     state = argc > 5 ? (uint32_t)atol(argv[5]) : (uint32_t)time(NULL) | 1;
     printf("# %s: seed %u\n1..%d\n", argv[3], state, trials);

@@ -4,10 +4,19 @@
 #define TESTS_FAULTS_SHARED_FILES_H
 
 #include <dirent.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
 
 #include "cli/launch/shared_memory.h"
+
+/* A /dev/shm of this process and all that it starts, where it may have one: what other jobs of the machine leave is then not counted. */
+static inline void have_own_shared_memory(void)
+{
+    if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL)) return;
+    (void)mount("tmpfs", "/dev/shm", "tmpfs", 0, "mode=1777,size=2g");
+}
 
 /* Files in `folder` that MPI or Yoke made and that no process holds. Files of other jobs on this machine are held by the ranks of these jobs.
  * A folder that is not a job's belongs to a test that runs beside this one. */

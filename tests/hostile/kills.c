@@ -471,6 +471,7 @@ int main(int argc, char **argv)
     double bound[2] = { strict ? 0.5 : 10, strict ? 2 : 15 };
     if (bounds && sscanf(bounds, "%lf %lf", &bound[0], &bound[1]) != 2) return 99;
     yoke = argv[1];
+    have_own_shared_memory();
     state = argc > 4 ? (uint32_t)atol(argv[4]) : (uint32_t)yokei_now_ns() | 1;
     printf("# seed %u; a killed rank is to be named within %.1f s, a stopped one within %.1f s; load %.1f\n", state, bound[0], bound[1], load());
     struct trial *trials = calloc((size_t)n + 1, sizeof *trials);

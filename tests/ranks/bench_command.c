@@ -117,7 +117,7 @@ static void variants(void)
     check(ok && ratio > 0.999 && ratio < 1.001, "a variant beside it, of as many elements");
     json_decref(rows);
     char uneven[256];
-    snprintf(uneven, sizeof uneven, "bench allreduce --shares 0:1*%d --beside equal --in-place out --rivals off --min-bytes 256K --max-bytes 256K", ranks - 1);
+    snprintf(uneven, sizeof uneven, "bench allreduce --sum-shares 0:1*%d --beside equal --in-place out --rivals off --min-bytes 256K --max-bytes 256K", ranks - 1);
     rows = rows_of("", uneven, 0);
     check(json_array_size(rows) == 1 && number(json_array_get(rows, 0), "wrong") == 0 && number(json_array_get(rows, 0), "beside_seconds") > 0,
           "rank 0 sums nothing, beside equal shares");

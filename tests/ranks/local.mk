@@ -100,7 +100,7 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run -a -H aabb 4 tests/ranks/explain' \
 	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/devices host opencl:0' \
 	'YOKE_OPENCL_ADDRESS=buffer $(top_srcdir)/tests/ranks/run 2 tests/ranks/devices opencl:0 reference' \
-	'YOKE_SHARES=0:1 YOKE_OPENCL_ADDRESS=buffer $(top_srcdir)/tests/ranks/run 2 tests/ranks/devices opencl:0 reference' \
+	'YOKE_SUM_SHARES=0:1 YOKE_OPENCL_ADDRESS=buffer $(top_srcdir)/tests/ranks/run 2 tests/ranks/devices opencl:0 reference' \
 	'YOKE_OPENCL_ADDRESS=buffer $(top_srcdir)/tests/ranks/run -H aabb 4 tests/ranks/devices opencl:0' \
 	'$(top_srcdir)/tests/ranks/run 3 tests/ranks/property $${YOKE_SOAK:+10}100 - opencl:0 host reference' \
 	'YOKE_OPENCL_ADDRESS=buffer $(top_srcdir)/tests/ranks/run 2 tests/ranks/property $${YOKE_SOAK:+10}150 - opencl:0' \

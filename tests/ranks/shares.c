@@ -2,7 +2,7 @@
 /*
  * Uneven slices: whatever the ranks' shares, a sum in the order of the ranks has the bits that it has with equal ones; by every
  * algorithm, type and reduction, counts around the number of ranks and primes, shares drawn with zeros among them. Then: what the ring
- * makes of shares, who refuses which, YOKE_SHARES, what split and shrink inherit, and YOKE_REPRODUCIBLE.
+ * makes of shares, who refuses which, YOKE_SUM_SHARES, what split and shrink inherit, and YOKE_REPRODUCIBLE.
  *   tests/ranks/shares [SETS [SEED]]
  */
 #include "tests/ranks/ranks.h"
@@ -264,7 +264,7 @@ static int of_the_job(void)
     MPI_Comm mpi;
     int ok = 1;
     list(text, sizeof text, 1, 0, false);
-    setenv("YOKE_SHARES", text, 1);
+    setenv("YOKE_SUM_SHARES", text, 1);
     RANKS_TRY(make(&plain, NULL, &world));
     ok = has_shares(world, text) && sums(world);
     list(part, sizeof part, 2, ranks_rank % 2, true);
@@ -279,10 +279,10 @@ static int of_the_job(void)
     RANKS_TRY(make(&plain, "equal", &made));
     snprintf(part, sizeof part, ranks_size == 2 ? "1:1" : "1*%d", ranks_size);
     ok = ok && has_shares(made, part);
-    setenv("YOKE_SHARES", "1:2:3:4:5:6:7:8:9", 1);
+    setenv("YOKE_SUM_SHARES", "1:2:3:4:5:6:7:8:9", 1);
     yoke_comm *none = NULL;
     ok = ok && make(&plain, NULL, &none) == YOKE_ECONFIG && strstr(yoke_last_error(), "of the job");
-    unsetenv("YOKE_SHARES");
+    unsetenv("YOKE_SUM_SHARES");
     RANKS_TRY(yoke_comm_destroy(made) || yoke_comm_destroy(own) || yoke_comm_destroy(half) || yoke_comm_destroy(world));
     MPI_Comm_free(&mpi);
     return ok;
@@ -376,7 +376,7 @@ int main(int argc, char **argv)
     }
     ranks_check(the_ring(), "a ring goes by given shares and not by measured ones");
     ranks_check(refusals(), "bad shares are refused, and different ones");
-    ranks_check(of_the_job(), "YOKE_SHARES are those of the job's ranks");
+    ranks_check(of_the_job(), "YOKE_SUM_SHARES are those of the job's ranks");
     ranks_check(inherited(), "split and shrink inherit their members' shares");
     ranks_check(measured(), "ranks that may run on the same processors are alike");
     ranks_check(reproducible_by_variable(), "YOKE_REPRODUCIBLE counts");

@@ -47,26 +47,26 @@ static bool is_like(const struct yokei_run_state *s, int a, int b)
 }
 
 /* Ranks on one device count as equal where they nearly are: the fastest and all that are about as fast, then the fastest of the rest. */
-static void even_out(const struct yokei_run_state *s, struct yokei_speed *speed, bool *done)
+static void even_out(const struct yokei_run_state *s, struct yokei_layer_times *times, bool *done)
 {
     memset(done, 0, (size_t)s->n_ranks * sizeof *done);
     for (int fastest = 0; fastest >= 0;) {
         fastest = -1;
         for (int r = 0; r < s->n_ranks; r++)
-            if (!done[r] && (fastest < 0 || speed[r].block < speed[fastest].block)) fastest = r;
+            if (!done[r] && (fastest < 0 || times[r].block < times[fastest].block)) fastest = r;
         if (fastest < 0) return;
-        const double least = speed[fastest].block;
-        struct yokei_speed sum = { 0 };
+        const double least = times[fastest].block;
+        struct yokei_layer_times sum = { 0 };
         int n = 0;
         for (int r = 0; r < s->n_ranks; r++) {
-            if (done[r] || !is_like(s, fastest, r) || speed[r].block > AS_FAST * least) continue;
-            sum.before += speed[r].before, sum.block += speed[r].block, sum.after += speed[r].after, sum.element += speed[r].element;
+            if (done[r] || !is_like(s, fastest, r) || times[r].block > AS_FAST * least) continue;
+            sum.before += times[r].before, sum.block += times[r].block, sum.after += times[r].after, sum.element += times[r].element;
             n++;
         }
         for (int r = 0; r < s->n_ranks; r++) {
-            if (done[r] || !is_like(s, fastest, r) || speed[r].block > AS_FAST * least) continue;
+            if (done[r] || !is_like(s, fastest, r) || times[r].block > AS_FAST * least) continue;
             done[r] = true;
-            speed[r] = (struct yokei_speed){ sum.before / n, sum.block / n, sum.after / n, sum.element / n };
+            times[r] = (struct yokei_layer_times){ sum.before / n, sum.block / n, sum.after / n, sum.element / n };
         }
     }
 }
@@ -85,7 +85,7 @@ static void deal_heads(const struct yokei_choice *c, int first, int groups, int 
     const int n = groups * width;
     for (int i = 0; i < n; i++) {
         room[i] = 0;
-        room[n + i] = c->speed[first + i].block;
+        room[n + i] = c->times[first + i].block;
     }
     yokei_balance_groups(yokei_model_heads(yokei_plan_model(&c->s->t->plan)), groups, width, room, room + n, 1, heads);
 }
@@ -142,7 +142,7 @@ static void note_parts(struct yokei_choice *c)
 static double ends_seconds(const struct yokei_choice *c, int r)
 {
     const struct yokei_mesh at = yokei_mesh_at(&c->s->mesh, r);
-    return c->part[r] * ((at.s == 0 ? c->speed[r].before : 0) + (at.s == at.pipeline - 1 ? c->speed[r].after : 0));
+    return c->part[r] * ((at.s == 0 ? c->times[r].before : 0) + (at.s == at.pipeline - 1 ? c->times[r].after : 0));
 }
 
 /* Of a rank's parameters those that it applies AdamW to. */
@@ -162,8 +162,8 @@ static yoke_status choose_layers(struct yokei_choice *c)
         const struct yokei_mesh at = yokei_mesh_at(&s->mesh, r);
         const int i = at.d * stages + at.s;
         const double own = part_of_optimizer(s), none = own * elements_of(c, at.s, 0), one = own * elements_of(c, at.s, 1) - none;
-        cost[i] = fmax(cost[i], c->part[r] * (share * c->speed[r].block + one * c->speed[r].element));
-        base[i] = fmax(base[i], share * ends_seconds(c, r) + c->part[r] * none * c->speed[r].element);
+        cost[i] = fmax(cost[i], c->part[r] * (share * c->times[r].block + one * c->times[r].element));
+        base[i] = fmax(base[i], share * ends_seconds(c, r) + c->part[r] * none * c->times[r].element);
     }
     if (!status) yokei_balance_stages(yokei_run_n_blocks(s->model), s->mesh.data, stages, s->mesh.chunks, base, cost, blocks);
     if (!status) yokei_run_numbers_text(blocks, n, ',', p->layers, sizeof p->layers);
@@ -188,8 +188,8 @@ static void note_costs(struct yokei_choice *c)
     for (int r = 0; r < s->n_ranks; r++) {
         const struct yokei_mesh at = yokei_mesh_at(&s->mesh, r);
         const int64_t blocks = yokei_run_blocks_of_stage(s, at.s);
-        c->seconds[r] = ends_seconds(c, r) + c->part[r] * (double)blocks * c->speed[r].block;
-        c->fixed[r] = c->part[r] * part_of_optimizer(s) * elements_of(c, at.s, blocks) * c->speed[r].element;
+        c->seconds[r] = ends_seconds(c, r) + c->part[r] * (double)blocks * c->times[r].block;
+        c->fixed[r] = c->part[r] * part_of_optimizer(s) * elements_of(c, at.s, blocks) * c->times[r].element;
         c->cost[at.d] = fmax(c->cost[at.d], c->seconds[r]);
         c->replica_fixed[at.d] = fmax(c->replica_fixed[at.d], c->fixed[r]);
     }
@@ -244,8 +244,8 @@ static yoke_status choose_all(struct yokei_choice *c, const struct yokei_given *
 {
     struct yokei_run_state *s = c->s;
     struct yokei_plan *p = &s->t->plan;
-    YOKE_TRY(yokei_run_measure(s, yokei_mesh_micro_batch(&s->mesh, YOKE_MAX(p->batch / s->mesh.data, 1), s->t->micro_batch), c->speed));
-    even_out(s, c->speed, c->done);
+    YOKE_TRY(yokei_run_measure(s, yokei_mesh_micro_batch(&s->mesh, YOKE_MAX(p->batch / s->mesh.data, 1), s->t->micro_batch), c->times));
+    even_out(s, c->times, c->done);
     if (!given->tensor_shares && widest(s) > 1 && widest(s) <= yokei_model_heads(yokei_plan_model(p))) YOKE_TRY(choose_tensor_shares(c));
     YOKE_TRY(yokei_run_read_cuts(s));
     note_parts(c);
@@ -259,8 +259,8 @@ yoke_status yokei_run_choose(struct yokei_run_state *s, const struct yokei_given
 {
     const size_t n = (size_t)s->n_ranks, n_data = (size_t)s->mesh.data;
     double *const room = calloc(3 * n + 2 * n_data, sizeof *room);
-    struct yokei_choice c = { .s = s, .speed = calloc(n, sizeof *c.speed), .shares = calloc(n_data, sizeof *c.shares), .done = calloc(n, sizeof *c.done) };
-    yoke_status status = room && c.speed && c.shares && c.done ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
+    struct yokei_choice c = { .s = s, .times = calloc(n, sizeof *c.times), .shares = calloc(n_data, sizeof *c.shares), .done = calloc(n, sizeof *c.done) };
+    yoke_status status = room && c.times && c.shares && c.done ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
     if (!status) {
         c.seconds = room, c.fixed = room + n, c.part = room + 2 * n, c.cost = room + 3 * n, c.replica_fixed = c.cost + n_data;
         status = choose_all(&c, given);
@@ -271,7 +271,7 @@ yoke_status yokei_run_choose(struct yokei_run_state *s, const struct yokei_given
         yokei_run_tell_choice(s, &c);
     }
     free(room);
-    free(c.speed);
+    free(c.times);
     free(c.shares);
     free(c.done);
     return status;

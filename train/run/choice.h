@@ -13,7 +13,7 @@ struct yokei_given {
 /** What the division of the work is chosen from, for all ranks that work. */
 struct yokei_choice {
     struct yokei_run_state *s;
-    struct yokei_speed *speed;      /* [n_ranks] */
+    struct yokei_layer_times *times;      /* [n_ranks] */
     double *part;                   /* [n_ranks] of each layer's tensors */
     double *seconds, *fixed;        /* [n_ranks] per sequence; per step, whatever the sequences */
     double *cost, *replica_fixed;   /* [mesh.data] of its slowest rank */

@@ -170,12 +170,12 @@ void yokei_run_end_ranks(struct yokei_run_state *s);
 /* measure.c */
 /** What one rank's device takes for the model's own layers, at the run's micro-batch, all ranks at once. A rank with a part of each
  * layer's tensors takes that part of it. */
-struct yokei_speed {
+struct yokei_layer_times {
     double before, block, after; /* seconds per sequence and step (F, B, W, and R where its stage recomputes): of all layers before the blocks, of one block, of all behind */
     double element;              /* seconds per parameter and step: gradient norm and AdamW */
 };
-/** speeds_out [n_ranks]. Collective. YOKE_ENOMEM, on all ranks alike: a device has too little memory for a micro-batch of one sequence. */
-yoke_status yokei_run_measure(struct yokei_run_state *s, int64_t micro_batch, struct yokei_speed *speeds_out);
+/** times_out [n_ranks]. Collective. YOKE_ENOMEM, on all ranks alike: a device has too little memory for a micro-batch of one sequence. */
+yoke_status yokei_run_measure(struct yokei_run_state *s, int64_t micro_batch, struct yokei_layer_times *times_out);
 /** Seconds of an all_reduce of n f32 over each stage's used replicas, the slowest's. Collective. */
 yoke_status yokei_run_measure_sums(const struct yokei_run_state *s, const bool *used, int64_t n, double *seconds_out);
 /** What each rank computed in a step of the run, and how long a step took, into the plan: means of all steps but the first. */

@@ -137,19 +137,19 @@ static double median(const double *values, int n)
 }
 
 /* The median step, divided as all that were timed op by op are: a pause that comes into one op is then as good as lost among them. */
-static struct yokei_speed speed_of(const struct probe *p)
+static struct yokei_layer_times times_of(const struct probe *p)
 {
     double part[N_PARTS] = { 0 }, ops = 0;
     for (int i = 0; i < p->n; i++)
         for (int k = 0; k < N_PARTS; k++) part[k] += p->part[k][i];
     for (int k = 0; k < STEP; k++) ops += part[k];
     const double of_step = median(p->plain, p->n) / ops, each = of_step / (double)p->B;
-    return (struct yokei_speed){ each * part[BEFORE], each * part[BLOCKS] / YOKE_MAX(p->n_blocks, 1), each * part[AFTER],
+    return (struct yokei_layer_times){ each * part[BEFORE], each * part[BLOCKS] / YOKE_MAX(p->n_blocks, 1), each * part[AFTER],
                                  of_step * (part[NORMS] + part[STEP]) / (double)yoke_model_n_elements(p->model) };
 }
 
 /* All ranks work at the same time, as in the run: they share memory and caches. */
-static yoke_status time_steps(const struct yokei_run_state *s, struct probe *p, struct yokei_speed *speed_out)
+static yoke_status time_steps(const struct yokei_run_state *s, struct probe *p, struct yokei_layer_times *times_out)
 {
     const struct yoke_trainer_config c = yokei_run_trainer_config(s);
     struct yoke_step_result result;
@@ -163,16 +163,16 @@ static yoke_status time_steps(const struct yokei_run_state *s, struct probe *p, 
         YOKE_TRY(sample(p));
         seconds = (double)(yokei_now_ns() - begun) * 1e-9;
     }
-    *speed_out = speed_of(p);
+    *times_out = times_of(p);
     return YOKE_OK;
 }
 
-yoke_status yokei_run_measure(struct yokei_run_state *s, int64_t micro_batch, struct yokei_speed *speeds_out)
+yoke_status yokei_run_measure(struct yokei_run_state *s, int64_t micro_batch, struct yokei_layer_times *times_out)
 {
-    enum { WORDS = sizeof *speeds_out / sizeof(double) };
+    enum { WORDS = sizeof *times_out / sizeof(double) };
     const struct yoke_trainer_config c = yokei_run_trainer_config(s);
     struct probe *p = calloc(1, sizeof *p);
-    struct yokei_speed mine = { 0 };
+    struct yokei_layer_times mine = { 0 };
     double said[WORDS];
     yokei_ranks_busy(&c, "compiling kernels");
     yoke_status status = p ? open_probe(s, micro_batch, p) : yoke_fail(YOKE_ENOMEM, "train: no host memory to measure this device");
@@ -183,7 +183,7 @@ yoke_status yokei_run_measure(struct yokei_run_state *s, int64_t micro_batch, st
     double *all = calloc((size_t)s->n_ranks * WORDS, sizeof *all);
     if (!status && !all) status = yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
     if (!status) status = yokei_ranks_gather(&c, said, WORDS, all);
-    for (int r = 0; r < s->n_ranks && !status; r++) memcpy(&speeds_out[r], all + (size_t)r * WORDS, sizeof *speeds_out);
+    for (int r = 0; r < s->n_ranks && !status; r++) memcpy(&times_out[r], all + (size_t)r * WORDS, sizeof *times_out);
     free(all);
     if (p) close_probe(p);
     free(p);
