@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One line per backend. */
+/* One line per backend. A backend that nothing has linked is NULL here: null is in a test alone. */
 #include "core/registry.h"
 
 #include <string.h>
 
-extern const struct yoke_backend yokei_backend_reference, yokei_backend_host, yokei_backend_opencl;
+extern const struct yoke_backend yokei_backend_reference, yokei_backend_host, yokei_backend_opencl, yokei_backend_null;
 #pragma weak yokei_backend_reference
 #pragma weak yokei_backend_host
 #pragma weak yokei_backend_opencl
+#pragma weak yokei_backend_null
 
 static const struct yoke_backend *const backends[] = {
     &yokei_backend_host,
     &yokei_backend_opencl,
     &yokei_backend_reference,
+    &yokei_backend_null,
 };
 
 const struct yoke_backend *yokei_backend_at(int index)
