@@ -27,7 +27,11 @@ const struct yokei_flight_file *yokei_record_of(yoke_comm *comm, int rank, uint6
     if (peer->flight || !yokei_process.run_dir[0]) return peer->flight;
     if (peer->far_ns && now - peer->far_ns < READ_EVERY_NS) return peer->far;
     peer->far_ns = now;
+    /* A record that cannot be read is no error of the call that waits, whose own error may stand already. */
+    struct yokei_error before;
+    yokei_error_save(&before);
     const bool read = !yokei_flight_look(yokei_process.run_dir, peer->info.world_rank, &peer->far);
+    yokei_error_restore(&before);
     if (read && peer->far->nonce == peer->info.nonce && peer->far->pid == peer->info.pid) return peer->far;
     yokei_flight_close(peer->far); /* its folder is another one of that name */
     peer->far = NULL;

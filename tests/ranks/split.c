@@ -80,6 +80,17 @@ static int one_color_disagrees(yoke_comm *parent)
     return !yoke_comm_destroy(comm) && ok;
 }
 
+/* The same where messages come late, so ranks that wait look at the records of all, those that they cannot read included. */
+static int disagrees_slowly(void)
+{
+    yoke_comm *parent = NULL;
+    setenv("YOKE_INJECT", "delay=1:300ms", 1);
+    RANKS_TRY(yoke_comm_create(ranks_world, NULL, NULL, &parent));
+    const int ok = one_color_disagrees(parent);
+    unsetenv("YOKE_INJECT");
+    return !yoke_comm_destroy(parent) && ok;
+}
+
 static int refusals(yoke_comm *parent)
 {
     yoke_comm *comm = parent;
@@ -137,6 +148,7 @@ int main(void)
     }
     ranks_check(ok, "sixty in a row, %s", how);
     ranks_check(one_color_disagrees(world), "a color whose ranks disagree fails alone, %s", how);
+    ranks_check(disagrees_slowly(), "the error stays the one of the call while ranks wait and look at each other's records, %s", how);
     ranks_check(refusals(world), "bad arguments are refused on all ranks, and the parent goes on, %s", how);
     ranks_check(!yoke_comm_destroy(world), "the parent ends, %s", how);
     if (!ranks_hosts()) ranks_check(of_device("host"), "a device's communicator");
