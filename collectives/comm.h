@@ -48,8 +48,8 @@ struct yokei_peer {
     int32_t view_waits_for, view_state;
     uint32_t view_sequence;
     uint64_t view_moved_ns;                  /* by the clock of the other host, so only a change means something */
-    /* The place in the program where the rank was last seen, since when it is there, and when it was last
-       looked at. */
+    /* A hash of how far the rank had come when it was last seen, since when it has not changed, and when it was
+       last looked at. */
     struct { uint64_t place, since_ns, looked_ns; } stand;
 };
 
