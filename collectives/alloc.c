@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that all ranks of a communicator on one host see: each rank's part is a memfd that the others map through its owner's
- * entry in /proc, so nothing is left behind however the processes end. Collectives on it copy nothing aside: see direct.c.
+ * Memory that all ranks of a communicator on one host see. Each rank's part is a memfd. The other ranks map
+ * it through its owner's entry in /proc, so nothing is left behind, however the processes end. Collectives on
+ * this memory need no copies in other shared memory: see direct.c.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the calls are given, checked before anything is sent. */
+/* Checks of a call's arguments, before anything is sent. */
 #include "collectives/call.h"
 
 yoke_status yokei_check_comm(const char *call, yoke_comm *comm, yoke_stream *stream)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The collectives' calls: arguments are checked, an operation is made and planned, and it is waited for or left to the stream. */
+/*
+ * The public calls of the collectives. A call checks its arguments, makes an operation and plans it. Then it
+ * waits for the operation, or leaves it to the stream.
+ */
 #include <string.h>
 
 #include "collectives/call.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The call check. Every message carries the header of the call that it belongs to, so a rank compares before it uses
- * what came; and each header carries a hash of all calls before it, so that a difference in a call which exchanged no
- * message between two ranks is found by the next one.
+ * The call check. Every message carries the header of the call that it belongs to, so a rank compares the
+ * calls before it uses the data. Each header carries a hash of all calls before it. So a difference in a call
+ * that exchanged no message between two ranks is found at their next message.
  */
 #include <stdio.h>
 #include <string.h>

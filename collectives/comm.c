@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Communicators: creation, destruction, abort; and the start and stop of MPI. */
+/* Communicators: creation, destruction, abort. Start and stop of MPI. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the communicator's ranks take for the parts that collectives are made of, measured when it is made, once for the same
- * ranks, and agreed by all. Choices that hang on it never change a sum's bits: only those between algorithms that all add in the
- * order of the ranks. The text form ("sync_us=0.25,copy_gbps=21,...") goes into the configuration, YOKE_COSTS and plan.json.
+ * The cost model: times and rates of the parts of collectives on the communicator's ranks. They are measured
+ * when the communicator is made, once for the same ranks, and all ranks agree on them.
+ * The costs never change a sum's bits. They only decide between algorithms that all add in the order of the
+ * ranks. The text form ("sync_us=0.25,copy_gbps=21,...") is used in the configuration, YOKE_COSTS and
+ * plan.json.
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks of one host that nobody has bound to cores of their own, each with as many threads as there are cores: they halve each other's speed. */
+/*
+ * A warning for ranks of one host that are not bound to cores, each with as many threads as there are cores.
+ * Such ranks halve each other's speed.
+ */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine: operations, their lanes, and the steps of lanes. Everything here runs under the process's lock. */
+/*
+ * The engine: operations, their lanes, and the steps of lanes. Everything here runs under the process's lock.
+ */
 #include <string.h>
 
 #include "collectives/engine.h"

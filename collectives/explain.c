@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * yoke_comm_explain: the plan of a call, its time by the cost model, and why it is that plan. n is a rank's data in bytes, p the
- * number of ranks; rates are those of all ranks at work at once, so nothing is divided by the number of cores.
+ * yoke_comm_explain: the plan of a call, its time by the cost model, and the reason for the plan. n is a
+ * rank's data in bytes, and p the number of ranks. The rates were measured with all ranks at work, so nothing
+ * is divided by the number of cores.
  */
 #include <string.h>
 

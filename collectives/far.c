@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What can be known of ranks on other hosts without their help: their records, where the run directory is shared, and whether the
- * network carries anything.
+ * What a rank can know of ranks on other hosts without their help: their records, if the run directory is
+ * shared, and whether the network carries anything.
  */
 #include <arpa/inet.h>
 #include <dirent.h>

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs that call MPI_Finalize themselves. It waits for all ranks, also for one that died; and between hosts that of MPICH 4.0 does not
- * always return (see leave.c). MPI deletes the attributes of MPI_COMM_SELF before it does anything else in MPI_Finalize, so ours tells
- * that this rank has come there, and starts a thread that watches. When a rank died or is stopped, the thread records who, and ends the process
- * with that error's code. When all ranks of several hosts have come there and some are not out of it after a while, nothing of the job is left to wait
- * for, and the thread ends the process with code 0, its output flushed. What the program would do after MPI_Finalize is not done.
- * Only under yoke run: any other launcher would take that for a death, and only there all records can be seen.
+ * Programs that call MPI_Finalize themselves. MPI_Finalize waits for all ranks, even for a rank that died.
+ * Between hosts MPI_Finalize of MPICH 4.0 does not always return (see leave.c).
+ * MPI deletes the attributes of MPI_COMM_SELF before anything else in MPI_Finalize. Yoke sets such an
+ * attribute. When it is deleted, this rank records that it is in MPI_Finalize, and starts a thread that
+ * watches.
+ * If a rank died or is stopped, the thread records which one, and ends the process with that error's code. If
+ * all ranks of several hosts are in MPI_Finalize, and some do not come out of it after a while, nothing of
+ * the job is left to wait for. Then the thread flushes the output and ends the process with code 0. What the
+ * program would do after MPI_Finalize is not done.
+ * This happens only under yoke run. Any other launcher would take such an end for a failure, and only under
+ * yoke run can all records be seen.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

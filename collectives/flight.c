@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Flight records: see flight.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

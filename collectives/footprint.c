@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a communicator takes of the host's memory: before it is made, and as it is. */
+/* Host memory of a communicator: before it is made, and at present. */
 #include "collectives/engine.h"
 #include "collectives/shm.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A group's small sums on one communicator, of one type and reduction, run as one: what they cost is the ranks' waiting for each
- * other, and that is paid once. The header's hash covers the counts of the parts, so calls that differ are found as ever.
+ * Run a group's small sums as one operation, if they are on one communicator, of one type and one reduction.
+ * Small sums cost the ranks' waiting for each other, and the fused operation pays this only once. The
+ * header's hash covers the counts of the parts, so calls that differ are still found.
  */
 #include <string.h>
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hosts of a communicator: groups of ranks that all see each other's memory, found by all ranks from the same table. */
+/*
+ * The hosts of a communicator: groups of ranks that all see each other's memory. All ranks find them from the
+ * same table.
+ */
 #include "collectives/comm.h"
 
 /* What each rank sees of each; NULL: all see all. */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of MPI between hosts. There MPI_Finalize of MPICH 4.0 over UCX's tcp does not always return (3 in 10 runs of a
- * program that does one MPI_Sendrecv): a rank that has closed its connections waits for the launcher's barrier without
- * looking at the network, where others still wait for its word that all they sent has come. So ranks that have nothing
- * in flight say to the launcher that they are done, and leave it at that; the process's end frees what MPI holds.
- * Spoken is PMI-1, a line each way: barrier_in, barrier_out, finalize, finalize_ack.
+ * The end of MPI between hosts. There MPI_Finalize of MPICH 4.0 over UCX's tcp does not always return: it
+ * hung in 3 of 10 runs of a program that calls MPI_Sendrecv once. A rank that has closed its connections
+ * waits in the launcher's barrier and does not serve the network. Other ranks still wait for its confirmation
+ * that all their data has arrived.
+ * So a rank with nothing in flight tells the launcher that it is done, and does not call MPI_Finalize. The
+ * end of the process frees what MPI holds.
+ * The protocol is PMI-1, one line each way: barrier_in, barrier_out, finalize, finalize_ack.
  */
 #include <errno.h>
 #include <poll.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is asked of an operation by those who plan it and by algorithms. */
+/* Questions about an operation, from the planner and from algorithms. */
 #include "collectives/comm.h"
 
 size_t yokei_longest_slice(const struct yokei_op *op)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which algorithm an operation runs, in which chunks, on how many lanes. Only facts that all ranks share may decide. */
+/*
+ * Choose the algorithm of an operation, its chunks, and the number of its lanes. The choice may depend only
+ * on facts that all ranks share.
+ */
 #include "collectives/algorithms/hierarchy.h"
 #include "collectives/engine.h"
 #include "collectives/shm.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a process has once: who it is, its flight record, its progress thread. */
+/* The data that a process has once: its identity, its flight record, its progress thread. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waits inside MPI: for the first words of a job, while a communicator is made, and at the end. No communicator watches over them (verdict.c),
- * and MPI itself waits for a rank that died for ever. So whoever waits there looks at the ranks of the job by itself: at their
- * agents' words, which lie in the run directory, or where there are no agents at the processes that it knows of. A rank
- * that died is named after 10 ms, one that is stopped after a second, as in collectives.
+ * Waits inside MPI: at the start of a job, while a communicator is made, and at the end. No communicator
+ * watches over these waits (verdict.c), and MPI itself waits for ever for a rank that died.
+ * So a rank that waits there watches the other ranks of the job itself. It reads their agents' words in the
+ * run directory. If there are no agents, it looks at the processes that it knows of. As in collectives, an
+ * error names a rank that died after 10 ms, and a stopped rank after a second.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Room for the shared memory of MPI's messages. Known to the agents too, so no MPI here. */
+/* Room for the shared memory of MPI's messages. Agents use this file too, so it does not use MPI. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the ranks tell each other when a communicator is made: who they are, how they are configured, and what they can
- * share. Every decision after it follows from what all of them know. Waiting is polite here too.
+ * The data that ranks exchange when a communicator is made: identity, configuration, and what they can share.
+ * Every later decision follows from what all ranks know. Waiting here does not block inside MPI either.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

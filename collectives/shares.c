@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the ranks divide the sums of long data. Shares are small integers that all ranks agree on when a communicator is made: given
- * by the user, or the ranks' speeds (speeds.c). Every place of a slice follows from them by whole numbers, the same on all ranks.
+ * How the ranks divide the sums of long data. Shares are small integers that all ranks agree on when a
+ * communicator is made. They are given by the user, or are the ranks' speeds (speeds.c). The bounds of all
+ * slices follow from them in integer arithmetic, the same on all ranks.
  */
 #include <stdio.h>
 #include <string.h>

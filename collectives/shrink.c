@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Going on without ranks that failed. MPI says nothing of who is left, so the ranks that are agree without it:
- *   1. Each writes down whom it would leave out, and how its part of the new communicator is to be found.
- *   2. Each joins to its own what the others wrote, and who was found dead meanwhile. Who sees that all it would not leave out
- *      have come, proposes: the first proposal is the decision.
- *   3. All do what the decision says. It cannot change. That the one who proposed it may have died since, or another of the chosen,
- *      does not matter: all have agreed on the same ranks, and find the dead one in the new communicator.
- * No leader is needed, and no rank that can still speak is waited for by name: whoever is alive may propose.
+ * Going on without failed ranks (yoke_comm_shrink). MPI does not say which ranks are left, so these ranks
+ * agree without MPI:
+ *   1. Each rank writes a post: which ranks it would leave out, and how the other ranks find its part of the
+ *      new communicator.
+ *   2. Each rank joins the other ranks' lists to its own, and adds ranks that were found dead meanwhile. A
+ *      rank that sees the posts of all ranks that it would not leave out makes a proposal. The first proposal
+ *      is the decision.
+ *   3. All ranks do what the decision says. It cannot change. It does not matter if the proposing rank or
+ *      another chosen rank has died since. All have agreed on the same ranks, and find the dead one in the
+ *      new communicator.
+ * No leader is needed, and no particular rank is needed to decide, because any living rank may propose.
  *
- * Where all ranks share memory they write into the old communicator's segments, which are there as long as anybody has them mapped,
- * and propose by compare and swap of one word. Else they write into the run directory (shrink_files.c).
+ * If all ranks share memory, the posts lie in the old communicator's segments, which exist as long as any
+ * process has them mapped. The proposal is a compare-and-swap of one word. Otherwise the posts are files in
+ * the run directory (shrink_files.c).
  */
 #include <string.h>
 #include <time.h>

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where ranks meet that shrink a communicator and do not all share memory: in files of the run directory, which outlive every rank
- * and every connection. A word and a decision are whole when they have their names: words by rename, the decision by link, which
- * fails where there is one already. So it is one and the same for all, on a file server too, and nobody has to be asked for it.
- *   shrink-UID-NUMBER-RANK  a rank's word      shrink-UID-NUMBER  the decision: all words that it rests on
+ * yoke_comm_shrink between ranks that do not all share memory. They meet in files of the run directory, which
+ * outlive every rank and every connection. A word is the file of one rank's post. The decision is one file
+ * with all posts that it rests on:
+ *   shrink-UID-NUMBER-RANK  a rank's word
+ *   shrink-UID-NUMBER       the decision
+ * A file is complete when it has its name. Words get their names by rename. The decision gets its name by
+ * link, which fails if there is a decision already. So all ranks read the same decision, on a file server
+ * too, and need to ask no other rank for it.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How fast each rank sums while all do, measured with the cost model: for cores that are slower all the time, by their clock, by
- * interrupts, by neighbours that work in short bursts. A core that others use for milliseconds at a time is none of these: ranks exchange
- * chunks every few hundred microseconds, so all stand still then, whatever the shares, and are as fast as ever between. Such
- * stretches are not counted. (With a busy process on one of two cores shares of 2 : 1 to 5 : 1 gained nothing: bench/results/uneven.md.)
- * What is left of chance must not stick, so unless all are equal it is done again, and each rank's best counts.
+ * How fast each rank sums while all ranks sum, measured with the cost model. This finds cores that are slower
+ * all the time: by their clock, by interrupts, or by neighbours that work in short bursts.
+ * A core that others use for milliseconds at a time does not count as slow. Ranks exchange chunks every few
+ * hundred microseconds. So all ranks stand still during such a stretch, whatever the shares are, and run at
+ * full speed between two stretches. Such stretches are not counted. (With a busy process on one of two cores,
+ * shares of 2 : 1 to 5 : 1 gained nothing: bench/results/uneven.md.)
+ * A chance result must not stay. So the measurement is repeated unless all ranks are equal, and the best
+ * result of each rank counts.
  */
 #include <math.h>
 #include <string.h>

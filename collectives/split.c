@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Communicators made from one that works: its own collectives carry what the ranks have to tell each other. */
+/*
+ * Communicators made from a communicator that works. The ranks exchange their data through its own
+ * collectives.
+ */
 #include <string.h>
 
 #include "collectives/engine.h"

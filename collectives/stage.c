@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device memory that the host does not see is staged chunk by chunk. Through shared memory the copies go straight to the stages that
- * the others read, and from them. For messages each lane has a buffer for the rank's own data on its way out and one for results
- * on their way in. The copies are issued to streams of the communicator's own, one for each direction, and looked after by
- * events, so that one lane copies while another sums and a third waits for the network.
+ * Device memory that the host does not see is staged chunk by chunk. Through shared memory the copies go
+ * directly to and from the stages that the other ranks read and write.
+ * For messages each lane has two buffers: one for the rank's own data on the way out, and one for results on
+ * the way in. The copies are issued to the communicator's own streams, one for each direction, and events say
+ * when they are done. So one lane copies while another sums and a third waits for the network.
  */
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The arithmetic of the reductions. It is ours on every rank, whatever its device, so that all ranks get the same bits.
- * Sixteen-bit data is widened to f32 for the operation, which is exact, and rounded where the result is written.
+ * The arithmetic of the reductions. Yoke's own code does it on every rank, whatever the device is, so all
+ * ranks get the same bits. 16-bit data is widened to f32 for the operation, which is exact, and rounded when
+ * the result is written.
  */
 #include <string.h>
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every wait ends. A rank that makes no progress looks, every few milliseconds, at its peers: at their agents' words
- * and their own records, which it reads less often where they are on another host, and at their answers to probes. The verdicts:
+ * Every wait ends. A rank that makes no progress looks at its peers every few milliseconds. It reads their
+ * agents' words and their own records, less often for ranks on another host, and their answers to probes. The
+ * verdicts are:
  *   dead     the agent, or /proc, says that the process ended; known at once
- *   stopped  the same for a stopped process, after a second in which it may be continued
- *   silent   its agent, on another host, has given no sign of life for stall_ms
- *   stuck    it entered, and neither it nor the ranks that it waits for make a step for stall_ms
- *   late     it lives, but has not called; a warning after stall_ms, an error after timeout_ms
- * Whoever reaches a verdict tells all the others, so that all name the same rank.
+ *   stopped  the agent, or /proc, says that the process is stopped; a verdict after one second, in which it
+ *            may be continued
+ *   silent   the rank's agent, on another host, has given no sign of life for stall_ms
+ *   stuck    the rank is in the call, and neither it nor the ranks that it waits for made a step for stall_ms
+ *   late     the rank lives, but has not called; a warning after stall_ms, an error after timeout_ms
+ * A rank that reaches a verdict tells all other ranks, so that all name the same rank.
  */
 #include <stdio.h>
 #include <string.h>

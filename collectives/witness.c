@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Without agents nobody outlives the launcher, which kills all ranks within a millisecond after the first of them ended
- * badly, and then all records look alike. So each rank has a thread that sleeps until another rank of its host ends, and
- * writes down which was the first.
+ * Witnesses, for jobs without agents. There no process outlives the launcher, which kills all ranks within a
+ * millisecond after the first of them ended badly. After that all records look alike. So each rank has a
+ * witness: a thread that sleeps until another rank of its host ends, and writes down which was the first.
  *
- * It must be quicker than the launcher, which notices when the kernel closes a dead rank's files. What the kernel does
- * before that is to walk the dead threads' lists of robust futexes: it marks their words, and wakes who waits for them. So
- * each rank's record has such a word (`life`), owned by this thread, and the threads of the others wait for it. The mark
- * stays in the record: also afterwards, and on another host, it tells that the process ended without a word.
+ * The witness must be faster than the launcher, which notices when the kernel closes a dead rank's files.
+ * Before that, the kernel walks the dead threads' lists of robust futexes. It marks the futex words, and
+ * wakes the threads that wait for them. So each rank's record has such a word (`life`), which this thread
+ * owns, and the witnesses of the other ranks wait for it. The mark stays in the record. So later, or on
+ * another host, it still says that the process ended without recording anything.
  *
- * The thread takes no lock, calls nothing of MPI and takes no signals. It makes the system calls itself, because the C
- * library's robust mutexes can neither be waited for together nor be left behind by a rank that ends in order.
+ * The thread takes no lock, calls no MPI function and takes no signals. It makes the system calls itself, for
+ * two reasons. The C library's robust mutexes cannot be waited for together, and a rank that ends normally
+ * cannot leave them behind.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

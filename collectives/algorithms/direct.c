@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives on memory that all ranks see (yoke_comm_alloc): nothing is copied aside. Each rank says where its buffers lie, and
- * when all have said so, works straight on them. In all_reduce each rank sums one slice from everybody's inputs, in the order of
- * the ranks, and writes it to everybody's outputs: every input is read once and every output written once, the least there is.
- * Elsewhere each rank takes what it wants from the others' inputs. Nobody returns before all have done with its buffers.
+ * Collectives on memory that all ranks see (yoke_comm_alloc). No data is copied into other shared memory
+ * first. Each rank announces where its buffers lie. When all have announced it, the ranks work directly on
+ * the buffers.
+ * In all_reduce each rank sums one slice from all inputs, in the order of the ranks, and writes it to all
+ * outputs. Every input is read once and every output is written once, which is the least possible. In the
+ * other collectives each rank takes the data that it needs from the others' inputs. No rank returns before
+ * all ranks have finished with its buffers.
  *
- * When some rank's buffers are its own after all, which everybody sees in the announcements, the operation goes on as `slices`.
+ * If some rank's buffers lie elsewhere, which all ranks see in the announcements, the operation goes on as
+ * `slices`.
  */
 #include "collectives/shm.h"
 

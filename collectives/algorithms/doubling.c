@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All-reduce by recursive doubling: log2(size) exchanges of the whole buffer, for messages where hops cost more than
- * bytes. The largest power of two of the ranks exchanges; the others hand their data to a neighbour before and get the
- * result after. Both partners of an exchange combine the lower ranks' part with the upper ranks' part in that order, so
- * all of them compute the same bits.
+ * All-reduce by recursive doubling: log2(size) exchanges of the whole buffer, for messages where hops cost
+ * more than bytes. Only the largest power of two of the ranks exchanges. Each other rank gives its data to a
+ * neighbour before, and gets the result after.
+ * Both partners of an exchange combine the lower ranks' part with the upper ranks' part in that order, so all
+ * ranks compute the same bits.
  */
 #include "collectives/comm.h"
 

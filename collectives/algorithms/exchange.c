@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions by messages in the order of the ranks: every rank sends slice j of its data to rank j, which adds what comes in the
- * order 0, 1, …, size - 1, itself included, and rounds once. In all_reduce the sums then go to everybody. The bytes are the
- * ring's, sixteen-bit data stays sixteen bits wide on the way, and a sum does not depend on count, chunk, or where the ranks are.
+ * Reductions by messages in the order of the ranks. Every rank sends slice j of its data to rank j. Rank j
+ * adds the parts in the order 0, 1, ..., size - 1, its own part included, and rounds once. In all_reduce the
+ * sums then go to all ranks. The bytes sent are those of the ring, and 16-bit data stays 16 bits wide in
+ * messages. A sum does not depend on the count, the chunk, or the hosts of the ranks.
  *
- * In turn t of a round rank t sends to all others, and they receive: whoever waits, waits for a rank of a turn that has begun, so
- * it comes to an end with any number of buffers. Rounds go to the lanes in turn, and their turns overlap.
+ * In turn t of a round rank t sends to all other ranks, and they receive. A rank only ever waits for a rank
+ * of a turn that has begun, so the waiting ends with any number of buffers. Rounds go to the lanes in turn,
+ * and their turns overlap.
  */
 #include "collectives/comm.h"
 

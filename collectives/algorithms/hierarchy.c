@@ -1,26 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives of ranks on several hosts, some of which share memory. The wire between the hosts is what is slow, so as little
- * as possible crosses it: a host's ranks first make one of what they have, in shared memory, and only that goes to other hosts.
- * A flat ring over 2 hosts of 4 ranks sends 1.75 n bytes each way to all_reduce n bytes; here it is n, the least there is.
+ * Collectives of ranks on several hosts, some of which share memory. The wire between the hosts is slow, so
+ * as little data as possible crosses it. The ranks of a host first combine their data in shared memory, and
+ * only the combined data goes to other hosts. In all_reduce of n bytes, a ring over 2 hosts of 4 ranks sends
+ * 1.75 n bytes each way. The hierarchy sends n, which is the least possible.
  *
- * Every host has as many columns as the smallest host has ranks: column c is the c-th rank of each host, and looks after slice c
- * of the data, on its host and towards the other hosts. So all ranks (but those beyond the columns) share the work of the sums
- * and of the messages. As in `slices`, the data is worked on in rounds, one chunk each, which go to the lanes in turn:
+ * The ranks form columns: column c is the c-th rank of each host. There are as many columns as the smallest
+ * host has ranks. Column c handles slice c of the data, on each host and between the hosts. So all ranks in
+ * columns share the work of the sums and of the messages. As in `slices`, the data is worked on in rounds of
+ * one chunk each, and the rounds go to the lanes in turn. A stage is a buffer in shared memory. The steps of
+ * a round are:
  *
- *   show    each rank copies its chunk to its stage, where its host sees it
- *   cross   column c adds up slice c of its host's chunks, and exchanges that with column c of the other hosts; the result
- *           goes to its stage. How it crosses depends:
- *             swap    each sends its sum to all others, and adds up what came in the order of the hosts: one latency, and
- *                     the fewest bytes between two hosts
- *             ring    among many hosts: the ring of ring.c over parts of the slice, in which a hop adds a host's ranks
- *             chain   host after host adds its ranks to what came, and the result comes back; where the ranks follow each other
- *                     host by host, each element is ((x0 + x1) + x2) + …, so this is what serves `reproducible`. Also for reduce,
- *                     where the chain ends at the root's host, and broadcast, where it begins there
+ *   show    each rank copies its chunk to its stage, where the ranks of its host see it
+ *   cross   Column c adds up slice c of its host's chunks, exchanges the sum with column c of the other
+ *           hosts, and puts the result in its stage. There are several ways to cross:
+ *           swap    each rank sends its sum to all other hosts, and adds up what came in the order of the
+ *                   hosts. This takes one latency, and sends the fewest bytes between two hosts
+ *           ring    for many hosts: the ring of ring.c over parts of the slice, in which each hop adds one
+ *                   host's ranks
+ *           chain   Host after host adds its ranks to what came, and the result comes back. If the ranks are
+ *                   numbered host by host, each element is ((x0 + x1) + x2) + ..., so `reproducible` uses the
+ *                   chain. Also for reduce, where the chain ends at the root's host, and for broadcast, where
+ *                   it begins there
  *   take    each rank copies the slices of all columns to the caller's buffer
  *
- * all_gather and reduce_scatter (hierarchy_parts.c) have other rounds, and what is small (leaders.c, leaders_all_to_all.c) has none.
- * Messages never wait for each other in a circle: what a rank waits for in a round was sent before its sender waits for something later.
+ * all_gather and reduce_scatter (hierarchy_parts.c) have other rounds. Small data (leaders.c,
+ * leaders_all_to_all.c) has no rounds.
+ * Messages never wait for each other in a circle. A message that a rank waits for in a round was sent before
+ * its sender waits for anything later.
  */
 #include "collectives/algorithms/hierarchy.h"
 #include "collectives/engine.h"

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * all_gather and reduce_scatter over several hosts: see hierarchy.c. A round works on one chunk of each rank's slice, and each
- * slice crosses to another host once.
+ * all_gather and reduce_scatter over several hosts: see hierarchy.c. A round works on one chunk of each
+ * rank's slice, and each slice crosses to another host once.
  *
- *   all_gather       each rank sends its chunk to one rank of every other host, which shows it to that host
- *   reduce_scatter   for each rank elsewhere, one rank of this host adds up what the host's ranks have for it, and sends that;
- *                    the rank adds its own host's chunks to what comes from the others
+ *   all_gather       each rank sends its chunk to one rank of every other host, which shows it to the ranks
+ *                    of that host
+ *   reduce_scatter   For each rank on another host, one rank of this host adds up the data that the host's
+ *                    ranks have for it, and sends the sum. The receiver adds its own host's chunks to the
+ *                    sums from the other hosts.
  *
- * Who deals with whom: rank i of a host with rank i of the others, counted around where they have less; so a lone rank may
- * have several to deal with.
+ * Rank i of a host exchanges with rank i of the other hosts. If the other host has fewer ranks, i counts
+ * around. So a rank that is alone on its host may exchange with several ranks of another host.
  */
 #include "collectives/algorithms/hierarchy.h"
 #include "collectives/engine.h"

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small collectives over several hosts: see hierarchy.c. Each rank shows its data to its host, as in oneshot; the first rank of
- * each host, its leader, makes one message of what its host has, and swaps it with the other leaders; its host takes the result
- * from it. That is one look at the host's ranks, one message's way, and one look at the leader.
+ * Small collectives over several hosts: see hierarchy.c. Each rank shows its data to its host, as in oneshot.
+ * The first rank of each host is its leader. The leader puts its host's data into one message, and swaps it
+ * with the other leaders. The host's ranks take the result from the leader. So there are three waits: for the
+ * host's ranks, for one message, and for the leader.
  *
- * The message is the host's sum, or, where the order of the ranks matters or nothing is summed, the data of all its ranks.
+ * The message holds the host's sum. If the order of the ranks matters, or nothing is summed, it holds the
+ * data of all ranks of the host.
  */
 #include "collectives/algorithms/hierarchy.h"
 #include "collectives/engine.h"

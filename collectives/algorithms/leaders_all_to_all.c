@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small all-to-all over several hosts: see hierarchy.c and leaders.c. No byte is spared, but messages are: the leaders swap what their
- * hosts have for each other in one, where each pair of ranks would have its own. Each rank shows all that it sends; a message has the
- * slices in the order of the ranks that send, and for each of them in the order of those that receive. In shared memory a slice is
- * taken from where it is shown.
+ * Small all-to-all over several hosts: see hierarchy.c and leaders.c. This saves messages, not bytes. The
+ * leaders of two hosts swap all data between their hosts in one message each way, where otherwise each pair
+ * of ranks would exchange its own.
+ * Each rank shows all data that it sends. A message has the slices in the order of the sending ranks, and for
+ * each sender in the order of the receiving ranks. Slices between ranks of one host are taken from shared
+ * memory.
  */
 #include "collectives/algorithms/hierarchy.h"
 #include "collectives/engine.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gather, scatter and all-to-all by messages: each pair of ranks exchanges its slice directly. In all-to-all, step s sends to
- * the rank s further and receives from the rank s before, so that at each moment all ranks talk to different ones. Chunks go to
- * the lanes in turn. The first message of a pair is sent even when it is empty: it carries the call.
+ * Gather, scatter and all-to-all by messages. Each pair of ranks exchanges its slices directly. In step s of
+ * all-to-all a rank sends to the rank s further on, and receives from the rank s before it. So at each moment
+ * all ranks exchange with different ranks. Chunks go to the lanes in turn. The first message of a pair is
+ * sent even if it has no data, because it carries the call.
  */
 #include "collectives/comm.h"
 

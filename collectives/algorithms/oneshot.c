@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small collectives between ranks that share memory: each rank shows its data to all, and then takes from everybody's what it
- * needs. One look at the others is the only waiting there is. Sums are done by every rank that wants them, in the order of the
- * ranks, so all get the same bits.
+ * Small collectives between ranks that share memory. Each rank shows its data to all ranks, and then takes
+ * what it needs from the others' data. The ranks wait for each other only once. Every rank that needs a sum
+ * computes it, in the order of the ranks, so all ranks get the same bits.
  *
- * A rank shows at most YOKEI_ONESHOT_BYTES; up to YOKEI_INLINE_BYTES lie beside the announcement, in the line that the others
- * look at anyway.
+ * A rank shows at most YOKEI_ONESHOT_BYTES. Data of up to YOKEI_INLINE_BYTES lies beside the announcement, in
+ * the cache line that the other ranks read anyway.
  */
 #include "collectives/engine.h"
 #include "collectives/shm.h"

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives between ranks that share memory, for data of any size. A round of a lane works on one chunk, in three steps:
+ * Collectives between ranks that share memory, for data of any size. A stage is a buffer in shared memory
+ * where a rank shows data to the others. A round of a lane works on one chunk, in three steps:
  *
- *   show    copy what the others need of the own chunk to the own stage (when they have done with the round before)
- *   sum     add the own slice of the chunk, straight from everybody's stages, in the order of the ranks (reductions)
- *   take    copy the others' results, or what they show, to the caller's buffer
+ *   show    copy the data that the others need of this rank's chunk to its stage, once they have finished the
+ *           round before
+ *   sum     add this rank's slice of the chunk, directly from all stages, in the order of the ranks
+ *           (reductions)
+ *   take    copy the others' results, or the data that they show, to the caller's buffer
  *
- * Stages stay in the caches, so main memory is touched once per input and once per output. Rounds go to the lanes in turn:
- * while one lane waits, another works.
+ * Stages stay in the caches, so main memory is accessed once per input and once per output. Rounds go to the
+ * lanes in turn. While one lane waits, another works.
  *
- * Where all ranks hold the whole buffer (all_reduce, reduce, broadcast) the chunk is a piece of it, and slice j is the j-th part
- * of the chunk: the ranks' shares of the sums may make these uneven (shares.c). Else (reduce_scatter, all_gather, all_to_all, gather,
- * scatter) it is one chunk of each of the callers' slices.
+ * In all_reduce, reduce and broadcast all ranks hold the whole buffer. There the chunk is a piece of the
+ * buffer, and slice j is the j-th part of the chunk. The ranks' shares of the sums may make the slices uneven
+ * (shares.c). In reduce_scatter, all_gather, all_to_all, gather and scatter a round's chunk is one chunk of
+ * each of the callers' slices.
  */
 #include "collectives/engine.h"
 #include "collectives/shm.h"

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Faults on purpose: a transport that lies around the real ones of a rank and delays, drops, doubles or damages what the
- * rank receives, through shared slots and over MPI alike. For tests of what must notice. It is put there when a
- * communicator is made and YOKE_INJECT is set; without it the engine calls the real transports as ever.
+ * Fault injection for tests of the checks: a transport around the real transports of a rank. It delays,
+ * drops, doubles or damages what the rank receives, through shared slots and over MPI. It is installed when a
+ * communicator is made and YOKE_INJECT is set. Without it the engine calls the real transports directly.
  *   YOKE_INJECT=seed=7,rank=1,delay=0.01:5ms,drop=0.001,duplicate=0.001,flip=0.001:header,after=20,most=1
- *   rank=N               of the job, may be repeated; default all
+ *   rank=N               a rank of the job; may be repeated; default all ranks
  *   delay=P:TIME         with probability P a message is seen TIME (us, ms, s) later
- *   drop=P, duplicate=P  it never arrives; it arrives twice
- *   flip=P[:header|:payload]   one bit of it differs; default either part
- *   after=N, most=N      leave the first N messages alone; harm N at most
- * What happens to a message is a function of seed, rank, communicator and its place in its stream, and of nothing else.
- * Collectives through shared memory exchange no messages (see YOKE_NO_SHARED and YOKE_ALGORITHM); control messages are left alone.
+ *   drop=P, duplicate=P  the message never arrives; the message arrives twice
+ *   flip=P[:header|:payload]   one bit of the message is flipped; default in either part
+ *   after=N, most=N      leave the first N messages unharmed; harm at most N messages
+ * What happens to a message depends only on the seed, the rank, the communicator and the message's place in
+ * its stream.
+ * Collectives through shared memory exchange no messages (see YOKE_NO_SHARED and YOKE_ALGORITHM). Control
+ * messages are not harmed.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages over MPI. Only PMPI_* and only non-blocking point-to-point calls, on a private duplicate. MPI sees nothing
- * but memory that the library owns and, after an error, never gives back: a receive that was posted may still land.
- * A communicator and a lane are a tag; MPI keeps the order of messages with equal tags between two ranks.
+ * Messages over MPI. This file uses only PMPI_* functions, and only non-blocking point-to-point calls, on a
+ * private duplicate of MPI's communicator.
+ * MPI sees only memory that the library owns. After an error the library never frees this memory, because
+ * data for a posted receive may still arrive.
+ * The tag stands for a communicator and a lane. MPI keeps the order of messages with equal tags between two
+ * ranks.
  */
 #include <string.h>
 #include <sys/mman.h>

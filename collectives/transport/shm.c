@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages between ranks of one host through shared memory. Each rank owns a segment that its peers map: send slots per
- * lane, and one mailbox per peer and lane that says which slot holds the next message. A receiver reads the message
- * where it lies, so that a sum goes from the peer's slot straight into the own one: no message is copied.
+ * Messages between ranks of one host through shared memory. Each rank owns a segment that its peers map. The
+ * segment has send slots for each lane, and a mailbox for each peer and lane that says which slot holds the
+ * next message. A receiver reads the message in the slot. So a sum reads the peer's slot and writes this
+ * rank's own slot, and no message is copied.
  *
- * The segment is a memfd that peers open through the owner's entry in /proc, so nothing is left behind however the
- * processes end; its mode is 0600, and who maps it checks owner and nonce. Its pages are allocated before it is used:
- * too little memory is found here, and messages then go over MPI.
+ * The segment is a memfd that peers open through the owner's entry in /proc, so nothing is left behind,
+ * however the processes end. Its mode is 0600, and a process that maps it checks the owner and the nonce. Its
+ * pages are allocated before it is used. So too little memory is found at that point, and messages then go
+ * over MPI.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
