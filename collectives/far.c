@@ -12,7 +12,7 @@
 #include "collectives/verdict.h"
 
 static const uint64_t READ_EVERY_NS = 50000000;
-enum { MUCH = 4 << 10 }; /* bytes beside the questions of waiting ranks and their answers */
+enum { MUCH = 4 << 10 }; /* bytes, not counting the probes of waiting ranks and their answers */
 
 bool yokei_has_far(const yoke_comm *comm)
 {
@@ -29,7 +29,7 @@ const struct yokei_flight_file *yokei_record_of(yoke_comm *comm, int rank, uint6
     peer->far_ns = now;
     const bool read = !yokei_flight_look(yokei_process.run_dir, peer->info.world_rank, &peer->far);
     if (read && peer->far->nonce == peer->info.nonce && peer->far->pid == peer->info.pid) return peer->far;
-    yokei_flight_close(peer->far); /* its folder is another one of that name */
+    yokei_flight_close(peer->far); /* it is in another folder of the same name */
     peer->far = NULL;
     return NULL;
 }
@@ -43,7 +43,7 @@ int yokei_next_far(yoke_comm *comm)
     return -1;
 }
 
-/* Bytes that have arrived and bytes whose arrival was confirmed, of all connections of this process. */
+/* Bytes that have arrived, and bytes whose arrival was confirmed, on all connections of this process. */
 static uint64_t count_bytes(void)
 {
     uint64_t bytes = 0;
@@ -59,8 +59,9 @@ static uint64_t count_bytes(void)
 }
 
 /*
- * Whether the network carried something for a rank of this host since the last look. Its ranks share the link, and a slow one may have
- * seconds of another rank's data before this one's: as long as that moves, this rank's is on its way.
+ * Whether the network carried something for a rank of this host since the last look. The ranks of a host
+ * share the link. On a slow link there may be seconds of another rank's data before this rank's data. As long
+ * as that data moves, this rank's data is on its way.
  */
 bool yokei_network_moved(const yoke_comm *comm)
 {

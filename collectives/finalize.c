@@ -28,7 +28,7 @@ static bool installed, by_yoke, is_far;
 
 void yokei_finalize_is_ours(void) { by_yoke = true; }
 
-/* Whether all ranks have come to MPI_Finalize, or have ended. */
+/* Whether all ranks are in MPI_Finalize, or have ended. */
 static bool all_finalize(void)
 {
     const struct yokei_process *p = &yokei_process;
@@ -42,7 +42,7 @@ static bool all_finalize(void)
 
 static void *watch_finalize(void *argument)
 {
-    struct yokei_flight_file *file = argument; /* mapped to the end */
+    struct yokei_flight_file *file = argument; /* stays mapped until the process ends */
     uint64_t since = 0;
     int finalised = 0;
     for (int turn = 1;; turn++) {
@@ -54,7 +54,7 @@ static void *watch_finalize(void *argument)
         if (is_far && !since && turn % READ_EVERY == 0 && all_finalize()) since = yokei_now_ns();
         if (since && yokei_now_ns() - since > FINALIZE_SECONDS * 1000000000ull) break;
     }
-    atomic_store(&file->finalizing, YOKEI_FINALIZE_LEFT); /* yoke run says it */
+    atomic_store(&file->finalizing, YOKEI_FINALIZE_LEFT); /* yoke run reports it */
     yokei_flight_publish(file);
     fflush(NULL);
     PMPI_Finalized(&finalised);

@@ -46,7 +46,10 @@ yoke_status yokei_fuse(struct yokei_op *const ops[], int n_ops, int *n_out)
     return YOKE_OK;
 }
 
-/* Copy the parts, out to `fused` or in from there. Of device memory that the host does not see the copies are only issued. */
+/*
+ * Copy the parts to `fused`, or from there. If the host does not see the device's memory, the copies are only
+ * issued.
+ */
 static yoke_status move(struct yokei_op *op, bool out)
 {
     yoke_comm *comm = op->comm;

@@ -18,7 +18,10 @@
 
 enum { ANSWER_MS = 5000, LOOK_MS = 20 };
 
-/* Say a line and read the answer; *heard_out false when another came, or none in time. The answer to a barrier waits for all ranks: one may have died. */
+/*
+ * Send a line and read the answer. *heard_out is false if another answer came, or none in time. The answer to
+ * a barrier waits for all ranks, and one of them may have died.
+ */
 static yoke_status ask(int fd, const char *line, const char *answer, bool *heard_out)
 {
     char text[256];
@@ -47,7 +50,8 @@ yoke_status yokei_leave_launcher(bool *left_out)
     bool heard = false;
     *left_out = false;
     if (!fd || !here || !all || atoi(here) >= atoi(all)) return YOKE_OK;
-    /* Nobody leaves while others still look at the network: they would meet a connection that is gone. */
+    /* No rank leaves while others still serve the network, because they would find a connection that is
+       gone. */
     YOKE_TRY(ask(atoi(fd), "cmd=barrier_in\n", "cmd=barrier_out", &heard));
     if (!heard) return YOKE_OK;
     *left_out = true;

@@ -24,7 +24,7 @@ static void broadcast_step(const struct yokei_op *op, size_t at, struct yokei_st
     if (position < size - 1) step->to = (rank + 1) % size;
 }
 
-/* Up the chain: what the ranks below have added, and the own. */
+/* Reduction up the chain: add this rank's data to the sum of the ranks below. */
 static void fold_up(const struct yokei_op *op, size_t at, struct yokei_step *step)
 {
     const int size = op->comm->size, rank = op->comm->rank;
@@ -41,7 +41,7 @@ static void fold_up(const struct yokei_op *op, size_t at, struct yokei_step *ste
     if (last && (all || op->root == rank)) step->store = (char *)op->recv + at;
 }
 
-/* The result comes back; false: this rank has it, or does not want it. */
+/* The result comes back down the chain. False: this rank has the result already, or does not need it. */
 static bool fold_down(const struct yokei_op *op, size_t at, struct yokei_step *step)
 {
     const int size = op->comm->size, rank = op->comm->rank;

@@ -33,7 +33,7 @@
 #include "collectives/engine.h"
 #include "collectives/shm.h"
 
-/* The chunk of a round: so many elements from `base` on. */
+/* The chunk of a round: `length` elements from `base` on. */
 struct chunk {
     size_t base, length;
 };
@@ -44,13 +44,13 @@ static struct chunk chunk_of(const struct yokei_op *op, size_t round)
     return (struct chunk){ .base = base, .length = YOKE_MIN(op->chunk, op->count - base) };
 }
 
-/* Where slice c of the chunk begins: the columns' shares may differ. */
+/* Where slice c of the chunk begins. The columns' shares may differ. */
 static size_t slice_begin(const struct yokei_op *op, const struct chunk *c, int column)
 {
     return yokei_slice_begin(op->before, op->comm->hosts.least, c->length, op->unit, column);
 }
 
-/* Part `part` of `parts` of slice `column`: its first element within the chunk; *n_out elements. */
+/* Part `part` of `parts` of slice `column`: its first element within the chunk, and *n_out elements. */
 static size_t part_of(const struct yokei_op *op, const struct chunk *c, int column, int part, int parts, size_t *n_out)
 {
     const size_t from = slice_begin(op, c, column), n = slice_begin(op, c, column + 1) - from;
@@ -63,12 +63,12 @@ static size_t slice_of(const struct yokei_op *op, const struct chunk *c, int col
 
 static bool is_column(const yoke_comm *comm) { return yokei_own_place(comm) < comm->hosts.least; }
 
-/* A piece of the own slice: this rank's own place in a round's chunk. */
+/* A piece of this rank's slice of a round's chunk. */
 struct piece {
     struct chunk chunk;
-    size_t at, n;  /* within the chunk */
-    size_t within; /* within the slice */
-    size_t seat;   /* room for the slice */
+    size_t at, n;  /* first element within the chunk, and number of elements */
+    size_t within; /* first element within the slice */
+    size_t seat;   /* elements of a seat: the room for the slice */
 };
 
 static struct piece piece_of(const struct yokei_op *op, size_t round, int part, int parts)
@@ -89,7 +89,7 @@ static char *result_of(const struct yokei_op *op, const struct yokei_lane *lane,
     return yokei_shm_stage_at(op->comm, r, lane, 1) + within * yoke_dtype_bytes(op->dtype);
 }
 
-/* Of `swap`: where the sum of a host lies, behind the result. */
+/* For `swap`: the seat of a host's sum, behind the result. */
 static char *seat_of(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p, int host)
 {
     return yokei_shm_stage_at(op->comm, op->comm->rank, lane, 1) + (size_t)(1 + host) * p->seat * yoke_dtype_bytes(op->wire);
@@ -97,7 +97,7 @@ static char *seat_of(const struct yokei_op *op, const struct yokei_lane *lane, c
 
 static bool root_is_here(const struct yokei_op *op) { return op->comm->hosts.of[op->root] == yokei_own_host(op->comm); }
 
-/* Where the host finds what this rank sends of the chunk, from element `at` of it on. */
+/* Where the host finds the data that this rank sends of the chunk, from element `at` of the chunk on. */
 static const char *own_data(const struct yokei_op *op, const struct yokei_lane *lane, const struct chunk *c, size_t at)
 {
     const size_t bytes = yoke_dtype_bytes(op->dtype);
@@ -105,8 +105,9 @@ static const char *own_data(const struct yokei_op *op, const struct yokei_lane *
 }
 
 /*
- * Where a finished piece goes: to the own buffer (device memory that the host does not see gets it from the stage), to the stage for
- * the others, and on its way (room NULL: it ends here).
+ * The places for a finished piece: this rank's receive buffer, its stage for the other ranks, and the message
+ * to the next host (room NULL: no message). If the host does not see the device's memory, the receive buffer
+ * gets the data from the stage.
  */
 static int outputs(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p, void *out[3], unsigned *shown_out)
 {
@@ -140,7 +141,10 @@ static void show(const struct yokei_op *op, struct yokei_lane *lane)
 
 /* ---- crossing: sums ---- */
 
-/* Add what came, if anything did, and this host's ranks in their order; to `out`, unfinished where it is `partial`. */
+/*
+ * Add the message, if there is one, and this host's ranks in their order. The sum goes to `out`. With
+ * `partial` it is not finished.
+ */
 static void add(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p, void *const out[], int n_out, unsigned shown, bool partial)
 {
     yoke_comm *comm = op->comm;
@@ -163,7 +167,7 @@ static void finish(const struct yokei_op *op, const struct yokei_lane *lane, con
     add(op, lane, p, out, n, shown, false);
 }
 
-/* What came is finished: it is kept, and goes on. */
+/* The message holds a finished piece, which is stored and passed on. */
 static void pass(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p)
 {
     void *out[3];
@@ -172,7 +176,7 @@ static void pass(const struct yokei_op *op, const struct yokei_lane *lane, const
     for (int o = 0; o < n; o++) yokei_copy(out[o], lane->message, p->n * yoke_dtype_bytes(op->dtype), o == 0 && streams(op));
 }
 
-/* The wait for the data of this host's ranks. */
+/* Wait for the data of this host's ranks. */
 static void wait_shown(const struct yokei_lane *lane, struct yokei_step *step)
 {
     step->wait = YOKEI_STAGED;
@@ -244,7 +248,10 @@ static void ring_add(const struct yokei_op *op, struct yokei_lane *lane)
     else add(op, lane, &p, (void *const[]){ lane->room }, 1, 0, true);
 }
 
-/* Part h of the slice sets out at host h + 1 and is complete at host h, from where it goes round once more. */
+/*
+ * Part h of the slice starts at host h + 1 and is complete at host h. From there the result goes around once
+ * more.
+ */
 static void ring_step(const struct yokei_op *op, const struct yokei_lane *lane, int i, struct yokei_step *step)
 {
     const yoke_comm *comm = op->comm;
@@ -262,7 +269,10 @@ static void ring_step(const struct yokei_op *op, const struct yokei_lane *lane, 
 
 /* ---- chain ---- */
 
-/* The host's place in the chain: a broadcast's begins at the root's host, a reduction's ends there, if the order is free. */
+/*
+ * The host's place in the chain. If the order is free, a broadcast's chain begins at the root's host, and a
+ * reduction's chain ends there.
+ */
 static int chain_place(const struct yokei_op *op, int host)
 {
     const yoke_comm *comm = op->comm;
@@ -286,7 +296,7 @@ static void chain_pass(const struct yokei_op *op, struct yokei_lane *lane)
     pass(op, lane, &p);
 }
 
-/* Of a broadcast, on the root's host: the root's data sets out. */
+/* For a broadcast, on the root's host: send the root's data. */
 static void chain_begin(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const struct piece p = piece_of(op, lane->step.round, 0, 1);
@@ -357,21 +367,22 @@ static void cross(const struct yokei_op *op, const struct yokei_lane *lane, int 
 
 static void nothing(const struct yokei_op *op, struct yokei_lane *lane) { (void)op, (void)lane; }
 
-/* The other columns' slices; the own one is there, where the host sees that place. */
+/* Take the other columns' slices. This rank's own slice is already there, if the host sees its buffer. */
 static void take_results(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const yoke_comm *comm = op->comm;
     const struct chunk c = chunk_of(op, lane->step.round);
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     for (int i = 0; i < comm->hosts.least; i++) {
-        const int column = (yokei_own_place(comm) + i) % comm->hosts.least; /* each begins with another, so that they do not meet */
+        /* each rank begins with another column, so that they do not access the same one */
+        const int column = (yokei_own_place(comm) + i) % comm->hosts.least;
         size_t n;
         const size_t at = slice_of(op, &c, column, &n);
         if (column != yokei_own_place(comm) || op->staged) yokei_put(op, lane, (c.base + at) * bytes, result_of(op, lane, comm->local[column], 0), n * bytes);
     }
 }
 
-/* Of a broadcast, on the root's host. */
+/* For a broadcast, on the root's host: take the data that the root shows. */
 static void take_shown(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const struct chunk c = chunk_of(op, lane->step.round);
@@ -398,7 +409,7 @@ static void take(const struct yokei_op *op, const struct yokei_lane *lane, struc
 
 static const struct yokei_crossing_steps whole = { count, cross, show, take };
 
-/* Step `which` of a round; true: the last. */
+/* Step `which` of a round. True: it is the last one. */
 static bool round_step(const struct yokei_op *op, struct yokei_lane *lane, int which, struct yokei_step *step)
 {
     const struct yokei_crossing_steps *steps = op->crossing == YOKEI_CROSS_PARTS ? &yokei_parts : &whole;
@@ -406,7 +417,7 @@ static bool round_step(const struct yokei_op *op, struct yokei_lane *lane, int w
     step->round = lane->round;
     step->work = nothing;
     step->value = lane->epoch;
-    if (which == 0) { /* nobody overwrites what another has not taken yet */
+    if (which == 0) { /* no rank overwrites data that another has not taken yet */
         step->work = steps->show;
         step->wait = YOKEI_PASSED;
         step->until = lane->epoch - 1;

@@ -11,17 +11,18 @@
 #include "collectives/engine.h"
 #include "collectives/shm.h"
 
-enum { MESSAGE_BYTES = 64 << 10 }; /* beyond, the ranks' own messages overlap, and the wire is what counts */
+/* In longer all-to-alls the ranks' own messages overlap, and only the wire's speed matters. */
+enum { MESSAGE_BYTES = 64 << 10 };
 
 static int leader(const struct yokei_op *op) { return op->comm->local[0]; }
 
 /* All slices are equal here. */
 static size_t slice_bytes(const struct yokei_op *op) { return op->slices[1] * yoke_dtype_bytes(op->dtype); }
 
-/* Slices in the message from one host to another. */
+/* Number of slices in the message from one host to another. */
 static size_t n_slices(const yoke_comm *comm, int from, int to) { return (size_t)yokei_host_size(comm, from) * (size_t)yokei_host_size(comm, to); }
 
-/* In the leader's stage: the slices that came from a host. */
+/* A seat in the leader's stage: the slices that came from a host. */
 static char *seat_at(const struct yokei_op *op, const struct yokei_lane *lane, int host)
 {
     const int own = yokei_own_host(op->comm);
@@ -90,7 +91,7 @@ static void swap_step(const struct yokei_op *op, int i, struct yokei_step *step)
     step->n = op->slices[1] * (sends ? n_slices(comm, host, other) : n_slices(comm, other, host));
     if (sends) step->to = yokei_rank_on(comm, other, 0);
     else step->from = yokei_rank_on(comm, other, 0);
-    if (i == 0) step->wait = YOKEI_POSTED; /* for the data; and who has come here has taken what is in the seats */
+    if (i == 0) step->wait = YOKEI_POSTED; /* Wait for the data. A rank that has come here has taken the data in the seats. */
     if (i == 2 * n_hosts - 3) step->tell = YOKEI_GIVEN;
 }
 
@@ -105,7 +106,7 @@ bool yokei_leaders_all_to_all_next(const struct yokei_op *op, struct yokei_lane 
     step->until = step->value = op->number;
     if (i < n_messages) {
         swap_step(op, i, step);
-    } else { /* what the host shows is there too when its leader has come so far */
+    } else { /* if the leader has come so far, the data that the host's ranks show is there too */
         step->work = take;
         step->wait = YOKEI_GIVEN;
         step->wait_rank = leader(op);

@@ -24,7 +24,9 @@
  */
 #include "collectives/comm.h"
 
-/* Let the step work on the lane's chunk of slice `slice`; returns the chunk's first element within the slice. */
+/*
+ * Let the step work on the lane's chunk of slice `slice`. Returns the chunk's first element within the slice.
+ */
 static size_t take_chunk(const struct yokei_op *op, const struct yokei_lane *lane, int slice, struct yokei_step *step)
 {
     const size_t length = op->slices[slice + 1] - op->slices[slice];
@@ -43,7 +45,7 @@ static void *store_at(const struct yokei_op *op, size_t element)
     return (char *)op->recv + element * yoke_dtype_bytes(op->dtype);
 }
 
-/* Hop `hop` of reduce-scatter, 0..size-1: at the last the slice is complete here. */
+/* Hop `hop` of reduce-scatter, 0..size-1. At the last hop the slice is complete here. */
 static void reduce_hop(const struct yokei_op *op, const struct yokei_lane *lane, int hop, struct yokei_step *step)
 {
     const int size = op->comm->size, rank = op->comm->rank;
@@ -59,7 +61,9 @@ static void reduce_hop(const struct yokei_op *op, const struct yokei_lane *lane,
     if (!last || (op->kind == YOKEI_ALL_REDUCE && size > 1)) step->to = (rank + 1) % size;
 }
 
-/* Hop `hop` of all-gather, 1..size-1: a complete slice comes in, and goes on unless it has been everywhere. */
+/*
+ * Hop `hop` of all-gather, 1..size-1. A complete slice comes in, and goes on unless it has been at all ranks.
+ */
 static void gather_hop(const struct yokei_op *op, const struct yokei_lane *lane, int hop, struct yokei_step *step)
 {
     const int size = op->comm->size, rank = op->comm->rank;
@@ -70,7 +74,7 @@ static void gather_hop(const struct yokei_op *op, const struct yokei_lane *lane,
     if (hop < size - 1) step->to = (rank + 1) % size;
 }
 
-/* All-gather's own slice sets out. */
+/* All-gather sends this rank's own slice. */
 static void gather_begin(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step)
 {
     const int size = op->comm->size, rank = op->comm->rank;

@@ -25,12 +25,12 @@ enum part { ANY_PART, HEADER, PAYLOAD };
 
 /* The messages of one lane from one rank. */
 struct stream {
-    uint64_t n;       /* seen so far, the one at hand included */
-    bool decided;     /* what happens to the one at hand */
+    uint64_t n;       /* number of messages seen so far, the present one included */
+    bool decided;     /* the fault of the present message is chosen */
     enum fault fault;
-    uint64_t due_ns;  /* of a delay */
+    uint64_t due_ns;  /* for a delay: when the message is seen */
     const void *message;
-    void *copy;       /* of a doubled one, which comes once more; NULL: none does */
+    void *copy;       /* for a doubled message: its copy, which comes once more; NULL: none */
     size_t bytes;
 };
 
@@ -52,7 +52,7 @@ static bool read_whole(const char *text, uint64_t *value)
     return *text >= '0' && *text <= '9' && !*end && !errno;
 }
 
-/* "0.5" and what is behind it. */
+/* Read a probability such as "0.5". *rest is the text behind it. */
 static bool read_probability(const char *text, double *value, const char **rest)
 {
     char *end;
@@ -158,7 +158,7 @@ static struct stream *stream_at(const yoke_comm *comm, const struct yokei_lane *
     return &comm->inject->streams[(size_t)from * (YOKEI_LANES + 1) + (size_t)lane->id];
 }
 
-/* A number that belongs to this message and purpose. */
+/* A pseudorandom number for this message and this purpose. */
 static uint64_t draw(const yoke_comm *comm, const struct yokei_lane *lane, int from, const struct stream *s, uint64_t purpose)
 {
     const uint64_t key[6] = { (uint64_t)yokei_process.world_rank, comm->context, (uint64_t)from, (uint64_t)lane->id, s->n, purpose };
@@ -172,7 +172,7 @@ static void flip(const yoke_comm *comm, const struct yokei_lane *lane, int from,
     const enum part part = comm->inject->part ? comm->inject->part : where >> 63 ? HEADER : PAYLOAD;
     const bool in_payload = part == PAYLOAD && payload;
     const uint64_t bit = (in_payload ? header * 8 : 0) + (where & INT64_MAX) % ((in_payload ? payload : header) * 8);
-    /* The slot, or the room for what comes, is written by its sender alone, which has done so. */
+    /* Only the sender writes the slot or the receive buffer, and it has finished writing. */
     ((unsigned char *)(uintptr_t)s->message)[bit / 8] ^= (unsigned char)(1u << bit % 8);
 }
 
@@ -224,7 +224,7 @@ static yoke_status inject_poll(yoke_comm *comm, struct yokei_lane *lane, int fro
 static void inject_release(yoke_comm *comm, struct yokei_lane *lane, int from)
 {
     struct stream *s = stream_at(comm, lane, from);
-    if (s->copy) { /* that was the second time */
+    if (s->copy) { /* this was the second time */
         free(s->copy);
         s->copy = NULL;
         return;

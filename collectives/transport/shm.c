@@ -29,9 +29,9 @@
 #include "collectives/shm.h"
 #include "collectives/verdict.h"
 
-/* Both sides of a line change together; different lines never do. */
+/* Both sides change fields of a line together, and different cache lines are never changed together. */
 struct mailbox {
-    _Alignas(64) _Atomic uint32_t posted; /* messages ever put here */
+    _Alignas(64) _Atomic uint32_t posted; /* number of messages ever put here */
     uint32_t slot[YOKEI_SLOTS], bytes[YOKEI_SLOTS];
 };
 struct flag {
@@ -41,16 +41,18 @@ struct flag {
 struct yokei_segment {
     _Alignas(64) uint64_t nonce;
     uint64_t bytes;
-    /* The owner's bell: it sleeps on `rung` while `sleeps` is set; who gives it a message or a free slot rings. */
+    /* The owner's bell: a wake-up counter. The owner sleeps on `rung` while `sleeps` is set. A rank that
+       gives it a message or a free slot rings: it adds to `rung` and wakes the owner. */
     _Alignas(64) _Atomic uint32_t rung;
     _Atomic uint32_t sleeps;
-    /* What the first peer said that found this communicator failed: 0 nothing, 1 being written, 2 readable. */
+    /* The message of the first peer that found this communicator failed. 0: none, 1: it is being written,
+       2: readable. */
     _Atomic uint32_t alarm;
     struct yokei_control said;
     struct yokei_shrink_post shrinks[2];
-    _Atomic uint64_t decision; /* of the last shrink; rank 0's counts, also when rank 0 is gone */
-    /* then: the posts and counters; struct mailbox [size][YOKEI_LANES + 1]; struct flag [YOKEI_LANES + size][YOKEI_SLOTS]; the slots;
-       the rooms of oneshot and slices */
+    _Atomic uint64_t decision; /* decision of the last shrink; rank 0's counts, even if rank 0 is gone */
+    /* Then follow the posts and counters, struct mailbox [size][YOKEI_LANES + 1], struct flag [YOKEI_LANES
+       + size][YOKEI_SLOTS], the slots, and the memory of oneshot and slices. */
 };
 
 static size_t up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
@@ -102,7 +104,7 @@ char *yokei_shm_stage_at(const yoke_comm *comm, int r, const struct yokei_lane *
     return segment_of(comm, r) + comm->layout.stages + ((size_t)lane->id * 2 + (size_t)part) * yokei_stage_bytes(comm);
 }
 
-/* Slots and flags of one lane lie together; a pair's lane has its own per peer. */
+/* Slots and flags of one lane lie together. The lane of send and recv has its own slots for each peer. */
 static struct flag *flag_at(const yoke_comm *comm, void *segment, int lane, int to, uint32_t slot)
 {
     struct flag *flags = (struct flag *)((char *)segment + comm->layout.flags);
@@ -122,7 +124,10 @@ static struct mailbox *mailbox_at(const yoke_comm *comm, void *segment, int lane
     return (struct mailbox *)((char *)segment + comm->layout.mailboxes) + to * (YOKEI_LANES + 1) + lane;
 }
 
-/* After a fence: either the owner's last look, after it set `sleeps`, saw what was written before, or this sees `sleeps`. */
+/*
+ * Call this after a fence. Then there are two cases: the owner's last look, after it set `sleeps`, saw the
+ * data, or this function sees `sleeps`.
+ */
 static void wake(struct yokei_segment *segment)
 {
     if (!atomic_load_explicit(&segment->sleeps, memory_order_relaxed)) return;
@@ -223,7 +228,7 @@ static void shm_release(yoke_comm *comm, struct yokei_lane *lane, int from)
     ring(peer->segment);
 }
 
-/* What lies in shared memory needs nobody to push it. */
+/* A message in shared memory needs no push. */
 static yoke_status shm_drained(yoke_comm *comm, struct yokei_lane *lane, bool *drained_out)
 {
     (void)comm, (void)lane;
