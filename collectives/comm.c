@@ -107,8 +107,8 @@ static yoke_status configure(yoke_comm *comm, const struct yoke_comm_config *con
     YOKE_TRY(read_number("YOKE_TIMEOUT_MS", 1, &timeout));
     YOKE_TRY(read_number("YOKE_STALL_MS", 1, &stall));
     YOKE_TRY(yokei_read_messages(config->chunk_bytes, config->no_shared, &chunk, &no_shared));
-    /* Up to here the defaults hold. An error before this point is told to the other ranks too, and that
-       takes time. */
+    /* Up to here the default timeouts hold. After an error above, this rank must still tell the other ranks,
+       and that may take time. */
     if (timeout) comm->timeout_ms = timeout;
     if (stall) comm->stall_ms = stall;
     comm->chunk_is_forced = chunk != 0;
@@ -279,7 +279,7 @@ static void tell_of_no_memory(const yoke_comm *comm)
 yoke_status yokei_comm_enter(yoke_comm *comm, yoke_status status, yoke_comm **comm_out)
 {
     if (!status) tell_of_no_memory(comm);
-    /* there is no hierarchy here */
+    /* the hierarchy cannot run here */
     if (comm->forced_algorithm == YOKEI_HIERARCHY && (comm->hosts.n < 2 || comm->hosts.most < 2)) comm->forced_algorithm = -1;
     if (!status) yokei_wait_init(&comm->wait, (enum yokei_wait_policy)comm->wait_policy, comm->n_on_host, comm->n_cores);
     if (!status && !comm->all_shared && comm->size > 1) status = yokei_mpi_control_begin(comm);

@@ -27,7 +27,7 @@ struct yokei_allocation {
     char **base;
 };
 
-/** Another rank of the communicator, as this rank sees it. */
+/** A rank of the communicator, as this rank sees it. */
 struct yokei_peer {
     struct yokei_peer_info info;
     const struct yokei_flight_file *flight; /* the rank's flight record; NULL: on another host */
@@ -48,8 +48,8 @@ struct yokei_peer {
     int32_t view_waits_for, view_state;
     uint32_t view_sequence;
     uint64_t view_moved_ns;                  /* by the clock of the other host, so only a change means something */
-    /* A hash of how far the rank had come when it was last seen, since when it has not changed, and when it was
-       last looked at. */
+    /* A hash of how far the rank had come when it was last seen, since when the hash has not changed, and
+       when the rank was last looked at. */
     struct { uint64_t place, since_ns, looked_ns; } stand;
 };
 

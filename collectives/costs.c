@@ -3,7 +3,7 @@
  * The cost model: times and rates of the parts of collectives on the communicator's ranks. They are measured
  * when the communicator is made, once for the same ranks, and all ranks agree on them.
  * The costs never change a sum's bits. They only decide between algorithms that all add in the order of the
- * ranks. The text form ("sync_us=0.25,copy_gbps=21,...") is used in the configuration, YOKE_COSTS and
+ * ranks. The text form ("sync_us=0.25,shared_gbps=21,...") is used in the configuration, YOKE_COSTS and
  * plan.json.
  */
 #include <math.h>

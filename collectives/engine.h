@@ -134,7 +134,7 @@ yoke_status yokei_check_probe(yoke_comm *comm, int from, const struct yokei_head
 /** Compare the calls as yokei_check does, by the flight record of a rank of this host. */
 yoke_status yokei_check_record(yoke_comm *comm, int other);
 
-/* ---- transport/mpi.c: the only calls of MPI besides those of setup.c ---- */
+/* ---- transport/mpi.c: messages over MPI ---- */
 yoke_status yokei_mpi_lane_begin(yoke_comm *comm, struct yokei_lane *lane, size_t message_bytes);
 void yokei_mpi_lane_end(yoke_comm *comm, struct yokei_lane *lane);
 /** Bytes that a lane takes if its messages have so many bytes, header included. */

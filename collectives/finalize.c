@@ -5,9 +5,9 @@
  * MPI deletes the attributes of MPI_COMM_SELF before anything else in MPI_Finalize. Yoke sets such an
  * attribute. When it is deleted, this rank records that it is in MPI_Finalize, and starts a thread that
  * watches.
- * If a rank died or is stopped, the thread records which one, and ends the process with that error's code. If
- * all ranks of several hosts are in MPI_Finalize, and some do not come out of it after a while, nothing of
- * the job is left to wait for. Then the thread flushes the output and ends the process with code 0. What the
+ * If a rank died or is stopped, the thread records which one, and ends the process with that error's code. On
+ * several hosts, all ranks may be in MPI_Finalize, and some may not come out of it after a while. Then nothing
+ * of the job is left to wait for. The thread flushes the output and ends the process with code 0. What the
  * program would do after MPI_Finalize is not done.
  * This happens only under yoke run. Any other launcher would take such an end for a failure, and only under
  * yoke run can all records be seen.

@@ -34,7 +34,7 @@ enum yokei_agent_state {
     YOKEI_AGENT_STOPPED,
     YOKEI_AGENT_DEAD,  /* it ended, and its agent did not end it */
     YOKEI_AGENT_ENDED, /* its agent ended it, because it was told to, or because the launcher or yoke run was gone */
-    YOKEI_AGENT_LOST,  /* its agent was killed, and the rank ended with it; the parent of the agent writes this */
+    YOKEI_AGENT_LOST,  /* its agent was killed, and the rank ended with it; the agent's parent process writes this */
     YOKEI_AGENT_SILENT, /* Never written. A reader on another host concludes it when the agent's beats stand still. */
 };
 
@@ -89,7 +89,8 @@ struct yokei_flight_file {
        16 | pid << 32. */
     _Atomic uint64_t agent;
     _Atomic uint64_t agent_ns; /* when `agent` was written */
-    /* The agent's beats: it adds to this count as long as it lives, if there are other hosts. 0: it does not. */
+    /* The agent's beats: the agent adds to this count as long as it lives, if there are other hosts. 0: it
+       does not. */
     _Atomic uint64_t agent_beats;
     /* Written by the agent: its rank waits for the launcher's answer, as MPI does while it starts and ends. */
     _Atomic uint32_t at_launcher;
@@ -185,7 +186,7 @@ void yokei_flight_name(int rank, char *name_out, size_t bytes);
  * file, it is opened for writing. `fresh` begins a new file. An old file then stays valid for the processes
  * that have mapped it. The agent passes true for each start of its rank. A rank without an agent passes true
  * when it starts.
- * Errors:  YOKE_EIO with path and reason. A full disk is found here, not by a later page fault.
+ * Errors: YOKE_EIO with path and reason. A full disk is found here, not by a later page fault.
  */
 yoke_status yokei_flight_create(const char *folder, int rank, bool fresh, struct yokei_flight_file **file_out);
 /** Remove the files of rank `first` and of the ranks after it, up to the first that is missing. */
@@ -268,11 +269,11 @@ void yokei_agent_verdict_text(const struct yokei_agent_verdict *verdict, char *t
 void yokei_flight_describe(const struct yokei_flight_file *file, bool here, char *text_out, size_t bytes);
 
 /**
- * Check that MPI can start here. If /dev/shm is too small for MPI's messages between so many ranks, is
- * read-only, or is missing, let the messages go through files in $TMPDIR instead. For this the function
- * changes this process's environment, and says so in note_out (else empty). Call it before MPI starts.
- * Errors:  YOKE_EIO and YOKE_ENOMEM if MPI cannot start, also because there are too few descriptors or no
- *          thread can be started. MPI itself would end by a bus error, a segmentation fault or an abort.
+ * Check that MPI can start here. /dev/shm may be too small for MPI's messages between so many ranks, or
+ * read-only, or missing. Then the messages go through files in $TMPDIR. For this the function changes this
+ * process's environment, and says so in note_out (else empty). Call it before MPI starts.
+ * Errors: YOKE_EIO and YOKE_ENOMEM if MPI cannot start, also because there are too few descriptors or no
+ *         thread can be started. MPI itself would end by a bus error, a segmentation fault or an abort.
  */
 yoke_status yokei_make_room(int ranks_on_host, char *note_out, size_t bytes);
 /**

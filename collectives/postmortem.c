@@ -122,8 +122,8 @@ struct records {
 };
 
 /*
- * The first rank whose death its agent saw. A rank that ended with a code before any collective ended because
- * of another rank.
+ * The first rank whose death its agent saw. Ranks that ended with a code before their first collective come
+ * last, because another rank caused their end.
  */
 static int first_dead(const struct records *all, uint64_t *when_out)
 {

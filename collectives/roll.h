@@ -21,8 +21,8 @@ struct yokei_mpi_wait {
  * Wait for the request of an MPI call that returned `code`, without blocking inside MPI. After an error the
  * request is still pending. Then its buffers must stay for ever (yokei_keep), and this rank's record has the
  * error. The lock is held, or the process has no communicator.
- * Errors:  YOKE_EDEAD (a rank of `comm` dies or is stopped), the error with which a rank of `comm` ended,
- *          YOKE_ETIMEOUT, YOKE_EBACKEND
+ * Errors: YOKE_EDEAD (a rank of `comm` dies or is stopped), the error with which a rank of `comm` ended,
+ *         YOKE_ETIMEOUT, YOKE_EBACKEND
  */
 yoke_status yokei_mpi_finish(MPI_Request *request, int code, const struct yokei_mpi_wait *how);
 /**

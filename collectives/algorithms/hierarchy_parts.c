@@ -37,8 +37,8 @@ static int n_dealt(const yoke_comm *comm, int host, int place, int n_there)
 /* ---- all_gather ---- */
 
 /*
- * A seat is the room for one rank's chunk. Each host has as many seats as a rank of the smallest host
- * exchanges with on the largest.
+ * A seat is the room for one rank's chunk. There are as many seats for each host as the largest host has ranks
+ * for each rank of the smallest host.
  */
 static int seats_per_host(const yoke_comm *comm) { return (comm->hosts.most + comm->hosts.least - 1) / comm->hosts.least; }
 

@@ -11,7 +11,7 @@
 #include "collectives/engine.h"
 #include "collectives/shm.h"
 
-/* In longer all-to-alls the ranks' own messages overlap, and only the wire's speed matters. */
+/* Most bytes of a message. In longer all-to-alls the ranks' own messages overlap, and only the wire's speed matters. */
 enum { MESSAGE_BYTES = 64 << 10 };
 
 static int leader(const struct yokei_op *op) { return op->comm->local[0]; }

@@ -73,11 +73,11 @@ struct yoke_comm_config {
     const char *name;      /* name in messages to the user; default "world" */
     enum yoke_accum accum;
     enum yoke_wait wait;
-    /* How long a rank that is alive may take to make the call; default 600000 or YOKE_TIMEOUT_MS. With
-       YOKE_NO_TIMEOUT it may take as long as it likes, whatever the variable says, and no warning comes. Then
-       only a rank that died, was stopped or is stuck ends the wait. */
+    /* How long a rank that is alive may take to make the call; default YOKE_TIMEOUT_MS, else 600000. With
+       YOKE_NO_TIMEOUT it may take as long as it likes, whatever the variable says, and no warning comes.
+       Then only a rank that died, was stopped or is stuck ends the wait. */
     int64_t timeout_ms;
-    int64_t stall_ms;      /* how long a rank inside a call may make no progress; default 10000 or YOKE_STALL_MS */
+    int64_t stall_ms;      /* how long a rank inside a call may make no progress; default YOKE_STALL_MS, else 10000 */
     size_t chunk_bytes;    /* bytes of a pipeline's chunk; default YOKE_CHUNK_BYTES, else chosen by size */
     /* Algorithm of all_reduce: a name from YOKE_ALGORITHMS that can be named, or "auto" (chosen by size).
        NULL: YOKE_ALGORITHM, else "auto". "hierarchy" has an effect if the ranks are on several hosts, and
@@ -140,8 +140,8 @@ struct yoke_comm_config {
  * In other cases, where MPI has threads, it waits 3 s for MPI_Finalize. Then it warns and goes on without it.
  * In that case the process ends by _exit after its output is flushed, with the code that main returned or
  * that was given to exit.
- * Errors:  YOKE_EDEAD or a rank's own error, if that rank died, was stopped, or ended with a code before the
- *          other ranks had ended. The other ranks do not wait for it.
+ * Errors: YOKE_EDEAD or a rank's own error, if that rank died, was stopped, or ended with a code before the
+ *         other ranks had ended. The other ranks do not wait for it.
  */
 yoke_status yoke_mpi_start(MPI_Comm *world_out);
 yoke_status yoke_mpi_stop(void);
@@ -154,8 +154,8 @@ yoke_status yoke_mpi_stop(void);
  * with YOKE_RUN_DIR. After YOKE_EDEAD or YOKE_ETIMEOUT MPI is not finalised any more. If a rank fails in the
  * last steps, other ranks may already have passed them. Then they get a communicator, and its next call
  * returns the error.
- * Errors:  YOKE_EMISMATCH (the ranks' configurations differ), YOKE_ENOMEM, YOKE_EDEAD (a rank died or was
- *          stopped), YOKE_ETIMEOUT (a living rank has not called within timeout_ms)
+ * Errors: YOKE_EMISMATCH (the ranks' configurations differ), YOKE_ENOMEM, YOKE_EDEAD (a rank died or was
+ *         stopped), YOKE_ETIMEOUT (a living rank has not called within timeout_ms)
  */
 yoke_status yoke_comm_create(MPI_Comm mpi_comm, yoke_device *device, const struct yoke_comm_config *config,
                              yoke_comm **comm_out);
@@ -171,8 +171,8 @@ yoke_status yoke_comm_destroy(yoke_comm *comm);
  * The new communicators use the same device. config NULL: the configuration of `comm`, with the color added
  * to the name.
  * Collective over all ranks of `comm`, through its own collectives, so nothing blocks inside MPI.
- * Errors:  YOKE_EINVAL, YOKE_EMISMATCH (configurations differ within a color), YOKE_ENOMEM, and the errors of
- *          `comm`
+ * Errors: YOKE_EINVAL, YOKE_EMISMATCH (configurations differ within a color), YOKE_ENOMEM, and the errors of
+ *         `comm`
  */
 #define YOKE_NO_COLOR (-1)
 yoke_status yoke_comm_split(yoke_comm *comm, int color, int key, const struct yoke_comm_config *config, yoke_comm **comm_out);
@@ -190,9 +190,9 @@ yoke_status yoke_comm_split(yoke_comm *comm, int color, int key, const struct yo
  * run. There is only one decision, even if files or ranks are lost on the way. Afterwards the remaining ranks
  * exchange messages over MPI as before.
  * All ranks that called get the same error.
- * Errors:  YOKE_EDEAD (this rank was left out), YOKE_ETIMEOUT (a rank lives and does not call), YOKE_ENOMEM,
- *          YOKE_EIO (the files of several hosts), YOKE_EUNSUPPORTED (the ranks share neither memory nor a run
- *          directory, or are more than 1,024)
+ * Errors: YOKE_EDEAD (this rank was left out), YOKE_ETIMEOUT (a rank lives and does not call), YOKE_ENOMEM,
+ *         YOKE_EIO (the files of several hosts), YOKE_EUNSUPPORTED (the ranks share neither memory nor a run
+ *         directory, or are more than 1,024)
  */
 yoke_status yoke_comm_shrink(yoke_comm *comm, const int without[], int n_without, yoke_comm **comm_out);
 /**
@@ -222,7 +222,7 @@ yoke_status yoke_comm_busy(yoke_comm *comm, const char *what);
  * What a call with these arguments would do. The answer comes from facts that all ranks share, without
  * communication. `collective` is the call's name without yoke_ ("all_reduce"). `count` is the call's argument
  * of that name, and for a _v call the longest slice. `reduction` is ignored if the call has none.
- * Errors:  YOKE_EINVAL
+ * Errors: YOKE_EINVAL
  */
 struct yoke_comm_plan {
     size_t size;         /* set by yoke_comm_explain */
@@ -269,7 +269,7 @@ struct yoke_comm_memory {
  * The memory that a communicator takes on each of its ranks, without making it. The result is exactly what
  * would be mapped and allocated; it is exact for private_bytes and reserved together. Not included are the
  * lists that operations keep of their calls (some KiB), memory of yoke_comm_alloc, and MPI's own memory.
- * Errors:  YOKE_EINVAL (no ranks, a negative number), YOKE_ECONFIG (YOKE_CHUNK_BYTES, YOKE_NO_SHARED)
+ * Errors: YOKE_EINVAL (no ranks, a negative number), YOKE_ECONFIG (YOKE_CHUNK_BYTES, YOKE_NO_SHARED)
  */
 yoke_status yoke_comm_memory_plan(const struct yoke_comm_shape *shape, struct yoke_comm_memory *memory_out);
 /** The memory that this communicator has taken so far. */
@@ -282,25 +282,28 @@ yoke_status yoke_comm_memory(const yoke_comm *comm, struct yoke_comm_memory *mem
  * Collective, with the same size on all ranks. All ranks call yoke_comm_free in the same place among the
  * communicator's collectives. Destroying the communicator frees what is left.
  * All ranks get the same error.
- * Errors:  YOKE_ENOMEM, YOKE_EMISMATCH (sizes), YOKE_EUNSUPPORTED (the communicator has a device).
- *          yoke_comm_free: YOKE_EINVAL if the address was freed already, lies inside such memory, or is other
- *          memory. Then nothing is freed.
+ * Errors: YOKE_ENOMEM, YOKE_EMISMATCH (sizes), YOKE_EUNSUPPORTED (the communicator has a device).
+ *         yoke_comm_free: YOKE_EINVAL if the address was freed already, lies inside such memory, or is other
+ *         memory. Then nothing is freed.
  */
 yoke_status yoke_comm_alloc(yoke_comm *comm, size_t bytes, void **memory_out);
 yoke_status yoke_comm_free(yoke_comm *comm, void *memory);
 
 /**
  * recv[i] = op over all ranks of send[i]. In place: send == recv.
- * Types:   all; avg not for integers. Integer sums and products wrap around.
- * Rounds:  see yoke_accum. avg is the sum / p, in f32 (in f64 for f64). It is exact if the average can be
- *          represented.
- * Errors:  YOKE_EINVAL, YOKE_EUNSUPPORTED, YOKE_EMISMATCH, YOKE_EDATA (see yoke_check), YOKE_ETIMEOUT,
- *          YOKE_EDEAD, YOKE_EABORTED
- * Bound:   f32: gamma(p - 1) sum |x|; 16-bit with accum f32: u |ref| more; native: (p - 1) u sum |x|
+ * Types:  all; avg not for integers. Integer sums and products wrap around.
+ * Rounds: see yoke_accum. avg is the sum / p, in f32 (in f64 for f64). It is exact if the average can be
+ *         represented.
+ * Errors: YOKE_EINVAL, YOKE_EUNSUPPORTED, YOKE_EMISMATCH, YOKE_EDATA (see yoke_check), YOKE_ETIMEOUT,
+ *         YOKE_EDEAD, YOKE_EABORTED
+ * Bound:  f32: gamma(p - 1) sum |x|; 16-bit with accum f32: u |ref| more; native: (p - 1) u sum |x|
  */
 yoke_status yoke_all_reduce(const void *send, void *recv, size_t count, yoke_dtype dtype, yoke_reduction op,
                             yoke_comm *comm, yoke_stream *stream);
-/** recv[0..recv_count) = slice `rank` of the reduction of send[0..size * recv_count). In place: recv == send + rank * recv_count. */
+/**
+ * recv[0..recv_count) = slice `rank` of the reduction of send[0..size * recv_count). In place: recv == send +
+ * rank * recv_count.
+ */
 yoke_status yoke_reduce_scatter(const void *send, void *recv, size_t recv_count, yoke_dtype dtype, yoke_reduction op,
                                 yoke_comm *comm, yoke_stream *stream);
 /** recv[r * send_count ...] = rank r's send. In place: send == recv + rank * send_count. */
@@ -317,7 +320,7 @@ yoke_status yoke_reduce_scatter_v(const void *send, void *recv, const size_t cou
                                   yoke_reduction op, yoke_comm *comm, yoke_stream *stream);
 yoke_status yoke_all_gather_v(const void *send, void *recv, const size_t counts[], yoke_dtype dtype, yoke_comm *comm,
                               yoke_stream *stream);
-/** recv on the root = op over all ranks of send. Only the root writes recv. Otherwise as yoke_all_reduce. */
+/** recv on the root = op over all ranks of send. Only the root's recv is used. Otherwise as yoke_all_reduce. */
 yoke_status yoke_reduce(const void *send, void *recv, size_t count, yoke_dtype dtype, yoke_reduction op, int root,
                         yoke_comm *comm, yoke_stream *stream);
 /** recv[r * count ...] on the root = rank r's send. In place on the root: send == recv + root * count. */
