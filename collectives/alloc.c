@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that all ranks of a communicator on one host see: each rank's part is a memfd that the others map through its owner's
- * entry in /proc, so nothing is left behind however the processes end. Collectives on it copy nothing aside: see direct.c.
+ * Memory that all ranks of a communicator on one host see. Each rank's part is a memfd. The other ranks map
+ * it through its owner's entry in /proc, so nothing is left behind, however the processes end. Collectives on
+ * this memory need no copies in other shared memory: see direct.c.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -16,7 +17,7 @@
 
 #include "collectives/comm.h"
 
-/* What a rank tells the others of its part. The nonce lies in the page behind the part's end. */
+/* The data that a rank tells the others about its part. The nonce lies in the page behind the part's end. */
 struct offer {
     int32_t status, fd;
     uint64_t bytes, nonce;
@@ -34,7 +35,10 @@ static void unmap(const yoke_comm *comm, struct yokei_allocation *a)
     free(a);
 }
 
-/* This rank's part. Its pages are allocated now: too little memory is found here, and not as a signal later. */
+/*
+ * Make this rank's part. Its pages are allocated now, so too little memory is an error here and not a signal
+ * later.
+ */
 static yoke_status make_part(struct yokei_allocation *a, int rank, int *fd_out, uint64_t *nonce_out)
 {
     const size_t bytes = mapped_bytes(a->bytes);
@@ -72,7 +76,7 @@ static yoke_status map_part(const yoke_comm *comm, struct yokei_allocation *a, i
     return *nonce_at(memory, a->bytes) == offer->nonce ? YOKE_OK : yoke_fail(YOKE_EIO, "yoke_comm_alloc: rank %d's part is not its own", r);
 }
 
-/* The first status that any rank came to; all ranks return it. */
+/* The first error of any rank, which all ranks return. */
 static yoke_status agree(yoke_comm *comm, struct offer *mine, struct offer *all, yoke_status status)
 {
     mine->status = (int32_t)status;
@@ -93,7 +97,8 @@ static yoke_status share(yoke_comm *comm, struct yokei_allocation *a, struct off
     yoke_status status = agree(comm, &mine, all, make_part(a, comm->rank, &mine.fd, &mine.nonce));
     for (int r = 0; r < comm->size && !status && comm->all_shared; r++)
         if (r != comm->rank) status = map_part(comm, a, r, &all[r]);
-    /* Nobody closes before all have mapped; and who could not, takes the others with it. */
+    /* No rank closes its descriptor before all have mapped it. If one rank could not map a part, all ranks
+       fail. */
     const int fd = mine.fd;
     if (!atomic_load(&comm->error)) {
         const yoke_status agreed = agree(comm, &mine, all, status);
@@ -152,7 +157,8 @@ yoke_status yoke_comm_free(yoke_comm *comm, void *memory)
                          (unsigned long long)offset, comm->name, (void *)((char *)memory - offset));
     if (!a)
         return yoke_fail(YOKE_EINVAL, "yoke_comm_free: %p was freed already, or is not what yoke_comm_alloc of communicator \"%s\" gave", memory, comm->name);
-    /* The others may still work on this rank's part: each has mapped it by itself, so it ends when the last lets go. */
+    /* Other ranks may still work on this rank's part. Each has its own mapping, so the memory exists until
+       the last rank unmaps it. */
     unmap(comm, a);
     return YOKE_OK;
 }

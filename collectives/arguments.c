@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the calls are given, checked before anything is sent. */
+/* Checks of a call's arguments, before anything is sent. */
 #include "collectives/call.h"
 
 yoke_status yokei_check_comm(const char *call, yoke_comm *comm, yoke_stream *stream)
@@ -36,7 +36,7 @@ yoke_status yokei_check_reduction(const char *call, yoke_dtype dtype, yoke_reduc
     return YOKE_OK;
 }
 
-/* Two buffers may be the same in the place that the call allows, and else must not meet. */
+/* The two buffers may be the same where the call allows it. Any other overlap is an error. */
 yoke_status yokei_check_overlap(const char *call, const void *send, size_t send_bytes, const void *recv,
                                  size_t recv_bytes, size_t send_offset, size_t recv_offset)
 {

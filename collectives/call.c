@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The collectives' calls: arguments are checked, an operation is made and planned, and it is waited for or left to the stream. */
+/*
+ * The public calls of the collectives. A call checks its arguments, makes an operation and plans it. Then it
+ * waits for the operation, or leaves it to the stream.
+ */
 #include <string.h>
 
 #include "collectives/call.h"
 
-/* A call whose arguments are in order. counts NULL: slices of equal length, where the kind has slices. */
+/* A call whose arguments were checked. counts NULL: slices of equal length, if the kind has slices. */
 struct request {
     enum yokei_kind kind;
     const void *send;
     void *recv;
-    size_t count; /* elements of the whole buffer */
+    size_t count; /* number of elements of the whole buffer */
     const size_t *counts, *send_counts;
     yoke_dtype dtype;
     yoke_reduction reduction;
     int root;     /* -1: none */
     bool on_host; /* the buffers are host memory, whatever the communicator's device */
-    yoke_event *done; /* begin at once, and complete this when it is over; NULL: in order with the stream */
+    /* Begin at once, and complete this event when the call is over. NULL: the call is ordered with the
+       stream. */
+    yoke_event *done;
 };
 
 static yoke_status collective(const char *call, const struct request *r, yoke_comm *comm, yoke_stream *stream)
@@ -77,10 +82,10 @@ yoke_status yokei_reduce_on_host(yoke_comm *comm, void *data, size_t count, yoke
                                                             .reduction = op, .root = -1, .on_host = true }, comm, NULL);
 }
 
-/* The slices of a call: counts[], or where that is NULL `each` per rank. */
+/* The slices of a call: counts[r] elements for rank r; counts NULL: `each` elements per rank. */
 struct slices {
     const size_t *counts;
-    size_t each, total, own, before; /* of this rank; elements before it */
+    size_t each, total, own, before; /* elements of this rank's slice, and elements before it */
 };
 
 static yoke_status sum_slices(const char *call, const yoke_comm *comm, yoke_dtype dtype, struct slices *s)
@@ -98,8 +103,9 @@ static yoke_status sum_slices(const char *call, const yoke_comm *comm, yoke_dtyp
 }
 
 /*
- * A call with slices: the whole buffer is at one end, a slice of it at the other. reduce_scatter and scatter send the whole, the gathers receive it.
- * With a root, only the root has the whole; r->count and r->counts are filled in here.
+ * A call with slices has the whole buffer at one end, and a slice of it at the other. reduce_scatter and
+ * scatter send the whole buffer, and the gathers receive it. With a root, only the root has the whole buffer.
+ * This function sets r->count and r->counts.
  */
 static yoke_status sliced(const char *call, struct request r, struct slices s, yoke_comm *comm, yoke_stream *stream)
 {
@@ -124,7 +130,7 @@ static yoke_status sliced(const char *call, struct request r, struct slices s, y
     return collective(call, &r, comm, stream);
 }
 
-/* The counts of a call that takes them. */
+/* Check the counts of a call that takes them. */
 static yoke_status given(const char *call, const size_t counts[])
 {
     return counts ? YOKE_OK : yoke_fail(YOKE_EINVAL, "%s: counts is NULL", call);
@@ -256,7 +262,7 @@ static yoke_status all_to_all(const char *call, const void *send, struct slices 
     CHECK(yokei_check_buffer(call, "recv", recv, in.total, dtype));
     const size_t size = yoke_dtype_bytes(dtype);
     CHECK(yokei_check_overlap(call, send, out.total * size, recv, in.total * size, 0, SIZE_MAX / 2)); /* never in place */
-    /* With counts of its own the total is this rank's own matter, and not compared. */
+    /* If a rank has counts of its own, the total is only this rank's, and is not compared. */
     return collective(call, &(struct request){ .kind = YOKEI_ALL_TO_ALL, .send = send, .recv = recv, .count = in.counts ? 0 : in.total,
                                                .counts = in.counts, .send_counts = out.counts, .dtype = dtype, .root = -1 }, comm, stream);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What arguments.c, group.c and call.c share. */
+/** The functions that arguments.c, group.c and call.c share. */
 #ifndef COLLECTIVES_CALL_H
 #define COLLECTIVES_CALL_H
 
@@ -9,28 +9,34 @@
 yoke_status yokei_check_comm(const char *call, yoke_comm *comm, yoke_stream *stream);
 yoke_status yokei_check_buffer(const char *call, const char *what, const void *buffer, size_t count, yoke_dtype dtype);
 yoke_status yokei_check_reduction(const char *call, yoke_dtype dtype, yoke_reduction op);
-/** Two buffers may be the same in the place that the call allows, and else must not meet. */
+/** The two buffers may be the same where the call allows it. Any other overlap is an error. */
 yoke_status yokei_check_overlap(const char *call, const void *send, size_t send_bytes, const void *recv, size_t recv_bytes,
                                 size_t send_offset, size_t recv_offset);
 yoke_status yokei_check_peer(const char *call, const yoke_comm *comm, int peer, const char *what);
 
 /* ---- group.c ---- */
-/** A call that is refused inside a group makes the whole group fail at its end. Returns status. */
+/** If a call inside a group is refused, the whole group fails at its end. Returns status. */
 yoke_status yokei_refuse(yoke_status status);
 #define CHECK(x)                                               \
     do {                                                       \
         const yoke_status check_status_ = (x);                 \
         if (check_status_) return yokei_refuse(check_status_); \
     } while (0)
-/** Where the host sees the device's memory, the collective works on it in place; else it is staged. The lock is held. */
+/**
+ * Work in place if the host sees the device's memory. Otherwise the collective is staged: its data goes
+ * through host buffers. The lock is held.
+ */
 yoke_status yokei_resolve(struct yokei_op *op, const void **send, void **recv);
-/** Add it to the group, or launch it, and wait for it where there is no stream. Takes the operation back. */
+/**
+ * Add the operation to the group, or launch it. Without a stream, wait for it. Takes ownership of the
+ * operation.
+ */
 yoke_status yokei_issue(struct yokei_op *op, yoke_stream *stream);
-/** For the calls that end by an event: not in a group, and with the event that they need. */
+/** For calls whose completion an event signals: check that there is no group, and that the event fits. */
 yoke_status yokei_check_at_once(const char *call, const yoke_comm *comm, const yoke_event *done);
-/** Begin at once; `done` is complete when it is over. Takes the operation back. */
+/** Begin the operation at once. `done` completes when it is over. Takes ownership of the operation. */
 yoke_status yokei_issue_at_once(struct yokei_op *op, yoke_event *done);
-/** Stands for a NULL buffer of no elements, so that offsets may be added to it. */
+/** Replaces a NULL buffer of no elements, so that offsets may be added to the pointer. */
 extern char yokei_no_data[64];
 
 #endif

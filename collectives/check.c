@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The call check. Every message carries the header of the call that it belongs to, so a rank compares before it uses
- * what came; and each header carries a hash of all calls before it, so that a difference in a call which exchanged no
- * message between two ranks is found by the next one.
+ * The call check. Every message carries the header of the call that it belongs to, so a rank compares the
+ * calls before it uses the data. Each header carries a hash of all calls before it. So a difference in a call
+ * that exchanged no message between two ranks is found at their next message.
  */
 #include <stdio.h>
 #include <string.h>
@@ -34,7 +34,8 @@ void yokei_header_begin(yoke_comm *comm, struct yokei_op *op)
         .dtype = (uint8_t)op->dtype, .reduction = (uint8_t)op->reduction, .algorithm = (uint8_t)yokei_algorithm_id(op->algorithm),
         .root = op->root, .count = op->count, .history = comm->history,
     };
-    /* What a rank sends to each and gets from each is its own in all_to_all_v; the messages carry the counts of pairs. */
+    /* In all_to_all_v each rank has its own counts for the others, so the messages carry the counts of
+       pairs. */
     if (op->slices && op->send_slices == op->slices) h->counts_hash = yokei_hash32(op->slices, ((size_t)comm->size + 1) * sizeof op->slices[0], 0);
     for (int i = 0; i < op->n_parts; i++) h->counts_hash = yokei_hash32(&op->parts[i].count, sizeof op->parts[i].count, h->counts_hash);
     if (last) {
@@ -51,7 +52,8 @@ void yokei_header_begin(yoke_comm *comm, struct yokei_op *op)
 
 void yokei_header_transfer(yoke_comm *comm, struct yokei_transfer *transfer, uint32_t sequence)
 {
-    /* Both ends write the same header. Sends and receives are no part of the history: not all ranks call them. */
+    /* Both ends write the same header. Sends and receives are not part of the history, because not all
+       ranks call them. */
     transfer->header = (struct yokei_header){
         .magic = HEADER_MAGIC, .comm = comm->uid, .sequence = sequence, .kind = YOKEI_SEND,
         .dtype = (uint8_t)transfer->dtype, .algorithm = YOKEI_PAIRS, .root = -1, .count = transfer->count,
@@ -119,7 +121,7 @@ static void last_call(const struct yokei_header *h, struct yokei_header *last)
                                    .reduction = h->last_reduction, .root = h->last_root, .count = h->last_count };
 }
 
-/* What differs, in one word for the message. */
+/* Name the field that differs, for the error text. */
 static const char *difference(const struct yokei_header *a, const struct yokei_header *b)
 {
     if (a->sequence != b->sequence) return "order";
@@ -147,7 +149,7 @@ static yoke_status mismatch(yoke_comm *comm, int other, const struct yokei_heade
     }
     call_text(here, ours, sizeof ours);
     call_text(there, theirs, sizeof theirs);
-    /* The lower rank first, so that every rank that finds it says the same. */
+    /* Name the lower rank first, so that every rank that finds the mismatch prints the same text. */
     const bool first = comm->rank < other;
     return yokei_comm_fail(comm, YOKE_EMISMATCH, comm->peers[other].info.world_rank,
                            "communicator \"%s\": calls do not match (%s): rank %d called %s, rank %d called %s%s; every "
@@ -172,7 +174,10 @@ yoke_status yokei_check_probe(yoke_comm *comm, int from, const struct yokei_head
     return here && there->kind != YOKEI_SEND && there->comm == comm->uid ? yokei_check(comm, from, here, there) : YOKE_OK;
 }
 
-/* The record's entry on call `sequence` of the communicator, as a header; false when it is not there (any more). */
+/*
+ * The record's entry of call `sequence` of the communicator, as a header. False: the entry is not there, or
+ * not any more.
+ */
 static bool recorded_call(const yoke_comm *comm, const struct yokei_flight_file *file, uint32_t sequence, struct yokei_header *out)
 {
     const uint64_t n = atomic_load_explicit(&file->n_operations, memory_order_acquire);
@@ -193,7 +198,7 @@ bool yokei_has_done(const yoke_comm *comm, int other, uint32_t sequence)
     const struct yokei_peer *peer = &comm->peers[other];
     if (!sequence) return false;
     if (!peer->flight) {
-        /* By its answer or its record: where the link is cut there is no answer. */
+        /* Use the rank's answer or its record, because there is no answer if the link is cut. */
         const struct yokei_flight_file *far = peer->far;
         const bool ours = far && atomic_load(&far->comm) == comm->uid && atomic_load(&far->kind) != YOKEI_SEND && atomic_load(&far->kind) != YOKEI_RECV;
         const int32_t ahead = (int32_t)(peer->view_sequence - sequence), written = ours ? (int32_t)(atomic_load(&far->sequence) - sequence) : -1;
@@ -206,7 +211,7 @@ bool yokei_has_done(const yoke_comm *comm, int other, uint32_t sequence)
         const uint32_t state = atomic_load_explicit(&e->state, memory_order_acquire);
         if (!state || e->comm != comm->uid || e->algorithm == YOKEI_PAIRS) continue;
         const int32_t ahead = (int32_t)(e->sequence - sequence);
-        return ahead > 0 || (!ahead && state == 2); /* the newest one says it */
+        return ahead > 0 || (!ahead && state == 2); /* only the state of the newest call is known */
     }
     return false;
 }

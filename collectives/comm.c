@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Communicators: creation, destruction, abort; and the start and stop of MPI. */
+/* Communicators: creation, destruction, abort. Start and stop of MPI. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -61,7 +61,10 @@ static yoke_status read_check(enum yoke_check *check)
     return yoke_fail(YOKE_ECONFIG, "YOKE_CHECK=%s: one of off, header, full", text);
 }
 
-/* The variable counts, where it is set: whoever starts a program decides whether its results are to be compared with others. */
+/*
+ * The variable overrides the field, because the user who starts a program decides whether its results will be
+ * compared with others.
+ */
 static yoke_status read_reproducible(enum yoke_reproducible *reproducible)
 {
     const char *text = getenv("YOKE_REPRODUCIBLE");
@@ -104,7 +107,8 @@ static yoke_status configure(yoke_comm *comm, const struct yoke_comm_config *con
     YOKE_TRY(read_number("YOKE_TIMEOUT_MS", 1, &timeout));
     YOKE_TRY(read_number("YOKE_STALL_MS", 1, &stall));
     YOKE_TRY(yokei_read_messages(config->chunk_bytes, config->no_shared, &chunk, &no_shared));
-    /* Until here the defaults hold: a refusal is told to the others too, and they take their time. */
+    /* Up to here the default timeouts hold. After an error above, this rank must still tell the other ranks,
+       and that may take time. */
     if (timeout) comm->timeout_ms = timeout;
     if (stall) comm->stall_ms = stall;
     comm->chunk_is_forced = chunk != 0;
@@ -164,7 +168,7 @@ static void free_lane(yoke_comm *comm, struct yokei_lane *lane)
 
 static void comm_free(yoke_comm *comm)
 {
-    /* Copies of an operation that failed may still be on their way to what is freed here. */
+    /* Copies of a failed operation may still use the memory that is freed here. */
     if (comm->out_stream) yoke_stream_sync(comm->out_stream);
     if (comm->in_stream) yoke_stream_sync(comm->in_stream);
     for (int i = 0; i < YOKEI_LANES; i++) free_lane(comm, &comm->lanes[i]);
@@ -196,7 +200,7 @@ static void comm_free(yoke_comm *comm)
     free(comm);
 }
 
-/* What this rank can do alone; its status goes into the exchange. */
+/* The part that this rank can do alone. Its status goes into the exchange with the other ranks. */
 static yoke_status prepare(yoke_comm *comm, const struct yoke_comm_config *config)
 {
     const size_t size = (size_t)comm->size;
@@ -207,9 +211,9 @@ static yoke_status prepare(yoke_comm *comm, const struct yoke_comm_config *confi
     YOKE_TRY(yokei_shares_begin(comm));
     YOKE_TRY(configure(comm, config));
     YOKE_TRY(yokei_inject_begin(comm));
-    yokei_wait_init(&comm->wait, YOKEI_WAIT_YIELD, 1, 1); /* until it is known who is on this host */
+    yokei_wait_init(&comm->wait, YOKEI_WAIT_YIELD, 1, 1); /* until the ranks of this host are known */
     YOKE_TRY(make_lanes(comm));
-    /* Without it messages go over MPI. */
+    /* If this fails, messages go over MPI. */
     if (!comm->no_shared && comm->size > 1 && yokei_shm_create(comm)) yokei_text(comm->no_segment, sizeof comm->no_segment, "%s", yoke_last_error());
     return YOKE_OK;
 }
@@ -221,7 +225,8 @@ void yokei_comm_record(const yoke_comm *comm)
     struct yokei_flight_comm *entry = &file->comms[n % YOKEI_FLIGHT_COMMS];
     *entry = (struct yokei_flight_comm){ .uid = comm->uid, .rank = comm->rank, .size = comm->size };
     memcpy(entry->name, comm->name, sizeof entry->name);
-    /* A rank that went on after an error, by a communicator that works, has that error no more. */
+    /* A rank that went on after an error, with a communicator that works, does not have that error any
+       more. */
     if (!atomic_load(&comm->error) && atomic_load(&file->state) != YOKEI_RANK_FAILED) atomic_store(&file->status, YOKE_OK), atomic_store(&file->culprit, -1);
     if (!n) yokei_text(file->device, sizeof file->device, "%s", comm->device ? yoke_device_info(comm->device)->spec : "host");
     atomic_store_explicit(&file->n_comms, n + 1, memory_order_release);
@@ -253,7 +258,7 @@ yoke_status yokei_comm_new(int rank, int size, yoke_device *device, const struct
     return prepare(comm, config);
 }
 
-/* One line where ranks of one host share no memory, though they were not told so. */
+/* Warn in one line if ranks of one host share no memory, although the user did not ask for that. */
 static void tell_of_no_memory(const yoke_comm *comm)
 {
     const char *why = "";
@@ -274,7 +279,8 @@ static void tell_of_no_memory(const yoke_comm *comm)
 yoke_status yokei_comm_enter(yoke_comm *comm, yoke_status status, yoke_comm **comm_out)
 {
     if (!status) tell_of_no_memory(comm);
-    if (comm->forced_algorithm == YOKEI_HIERARCHY && (comm->hosts.n < 2 || comm->hosts.most < 2)) comm->forced_algorithm = -1; /* there is none */
+    /* the hierarchy cannot run here */
+    if (comm->forced_algorithm == YOKEI_HIERARCHY && (comm->hosts.n < 2 || comm->hosts.most < 2)) comm->forced_algorithm = -1;
     if (!status) yokei_wait_init(&comm->wait, (enum yokei_wait_policy)comm->wait_policy, comm->n_on_host, comm->n_cores);
     if (!status && !comm->all_shared && comm->size > 1) status = yokei_mpi_control_begin(comm);
     if (status) {
@@ -321,7 +327,7 @@ yoke_status yoke_comm_create(MPI_Comm mpi_comm, yoke_device *device, const struc
         *comm_out = NULL;
         return yoke_fail(status, "yoke_comm_create: %s", text);
     }
-    yokei_inject_wrap(*comm_out); /* what was measured is as it is */
+    yokei_inject_wrap(*comm_out); /* the measurements ran without faults */
     yokei_comm_record(*comm_out);
     return YOKE_OK;
 }
@@ -335,14 +341,15 @@ yoke_status yoke_comm_destroy(yoke_comm *comm)
     while (known && known != comm) known = known->next;
     pthread_mutex_unlock(&p->lock);
     if (!known) return yoke_fail(YOKE_EINVAL, "yoke_comm_destroy: %p is no communicator, or one that was destroyed already: destroy each once", (void *)comm);
-    /* A failed communicator goes without a word to the others: they have failed too. */
+    /* A failed communicator is destroyed without telling the other ranks, because it has failed there too. */
     const yoke_status status = atomic_load(&comm->error) ? YOKE_OK : yokei_final_barrier(comm);
     pthread_mutex_lock(&p->lock);
     yoke_comm **place = &p->comms;
     while (*place != comm) place = &(*place)->next;
     *place = comm->next;
     if (p->flight && atomic_load(&p->flight->state) == YOKEI_RANK_FAILED && atomic_load(&p->flight->comm) == comm->uid)
-        atomic_store_explicit(&p->flight->state, YOKEI_RANK_OUTSIDE, memory_order_release); /* it goes on without */
+        /* the rank goes on without this communicator */
+        atomic_store_explicit(&p->flight->state, YOKEI_RANK_OUTSIDE, memory_order_release);
     comm_free(comm);
     const bool last = !p->comms;
     pthread_mutex_unlock(&p->lock);
@@ -375,7 +382,7 @@ yoke_status yoke_comm_error(yoke_comm *comm)
     if (!comm) return yoke_fail(YOKE_EINVAL, "yoke_comm_error: no communicator");
     pthread_mutex_lock(&yokei_process.lock);
     const bool may_call = yokei_process.any_thread || pthread_equal(pthread_self(), yokei_process.main_thread);
-    if (may_call) yokei_look_for_failure(comm); /* what another rank found is known here too */
+    if (may_call) yokei_look_for_failure(comm); /* a failure that another rank found is also known here */
     const yoke_status status = yokei_sticky(comm);
     pthread_mutex_unlock(&yokei_process.lock);
     return status;
@@ -396,10 +403,11 @@ yoke_status yoke_comm_busy(yoke_comm *comm, const char *what)
 }
 
 /*
- * Over tcp UCX sends what is longer than a few KiB only when the receiver has asked for it, and both sides must be looking at the
- * network for that. Where ranks share cores, or sum while they wait, they do not look all the time, and the wire stands still: over
- * 1 Gbit/s all_reduce of 32 MiB took 1.25 times as long. Our messages have a buffer waiting, so they may as well be sent at
- * once. An RDMA adapter moves long messages without either side, and keeps UCX's own choice.
+ * Over tcp, UCX sends a message of more than a few KiB only after the receiver has asked for it. Both sides
+ * must serve the network for that. If ranks share cores, or sum while they wait, they do not always serve it,
+ * and the wire stands still. Over 1 Gbit/s all_reduce of 32 MiB took 1.25 times as long.
+ * Yoke's messages always have a receive buffer ready, so they can be sent at once. An RDMA adapter moves long
+ * messages without either side's help, so there UCX keeps its own choice.
  */
 static void send_at_once(void)
 {
@@ -410,7 +418,10 @@ static void send_at_once(void)
     if (!any) setenv("UCX_RNDV_THRESH", "512k", 0);
 }
 
-/* MPI's start, in which a rank waits for the others where no verdict reaches it: its record says so to yoke run, which ends it when another dies. */
+/*
+ * Start MPI. A rank waits there for the other ranks, and no error from another rank reaches it. So its record
+ * tells yoke run that it is there, and yoke run ends it if another rank dies.
+ */
 static int start_mpi(int *level_out)
 {
     const char *folder = getenv("YOKE_RUN_DIR"), *rank = getenv("PMI_RANK");
@@ -449,8 +460,9 @@ yoke_status yoke_mpi_start(MPI_Comm *world_out)
 }
 
 /*
- * MPICH's finalisation may hang when a connection between two ranks is still being made and one of them has stopped
- * looking at the network. So all ranks meet first, and look for a moment longer. (It helps; it is not enough.)
+ * MPICH's MPI_Finalize may hang if a connection between two ranks is still being made and one of them no
+ * longer serves the network. So all ranks meet first, and serve the network for a moment longer. This helps,
+ * but not always.
  */
 static yoke_status quieten(void)
 {
@@ -476,8 +488,9 @@ static yoke_status quieten(void)
 }
 
 /*
- * MPI_Finalize, by a thread of its own where MPI has threads. Over tcp one rank was seen to close a connection for ever, in one
- * end of ten, while the others waited for it in the launcher's barrier and looked at the network no more.
+ * MPI_Finalize in a thread of its own, if MPI has threads. Over tcp, in one of ten runs, a rank never
+ * finished closing a connection. The other ranks waited for it in the launcher's barrier and did not serve
+ * the network any more.
  */
 struct finalizer {
     pthread_mutex_t lock;
@@ -501,7 +514,10 @@ static void *finalize(void *unused)
 
 bool yokei_finalize_was_left(void) { return finalizer.left || yokei_process.left; }
 
-/* Instead of what libraries do at exit: the thread inside MPI_Finalize still uses them. */
+/*
+ * Runs in place of the libraries' own work at exit, because the thread inside MPI_Finalize still uses the
+ * libraries.
+ */
 static void leave(int code, void *unused)
 {
     (void)unused;
@@ -509,7 +525,7 @@ static void leave(int code, void *unused)
     _exit(code);
 }
 
-/* Whether MPI_Finalize has returned, by now or within `ns` nanoseconds. */
+/* Whether MPI_Finalize has returned, or returns within `ns` nanoseconds. */
 static bool finalizer_ended(long ns)
 {
     struct timespec until;
@@ -558,7 +574,8 @@ yoke_status yoke_mpi_stop(void)
     if (yokei_process.comms) return yoke_fail(YOKE_EBUSY, "yoke_mpi_stop: communicators still live: destroy them first");
     if (yokei_process.left) return YOKE_OK;
     const yoke_status status = quieten();
-    if (status == YOKE_EBACKEND) return YOKE_OK; /* MPI's connections are broken, and nobody died: nothing is left to be said over them */
+    /* MPI's connections are broken, and no rank died. So nothing more can be sent over them. */
+    if (status == YOKE_EBACKEND) return YOKE_OK;
     YOKE_TRY(status);
     YOKE_TRY(yokei_leave_launcher(&yokei_process.left));
     return yokei_process.left ? YOKE_OK : finalize_in_time();

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the communicator's ranks take for the parts that collectives are made of, measured when it is made, once for the same
- * ranks, and agreed by all. Choices that hang on it never change a sum's bits: only those between algorithms that all add in the
- * order of the ranks. The text form ("sync_us=0.25,copy_gbps=21,...") goes into the configuration, YOKE_COSTS and plan.json.
+ * The cost model: times and rates of the parts of collectives on the communicator's ranks. They are measured
+ * when the communicator is made, once for the same ranks, and all ranks agree on them.
+ * The costs never change a sum's bits. They only decide between algorithms that all add in the order of the
+ * ranks. The text form ("sync_us=0.25,shared_gbps=21,...") is used in the configuration, YOKE_COSTS and
+ * plan.json.
  */
 #include <math.h>
 #include <stdio.h>
@@ -65,20 +67,26 @@ void yokei_costs_text(const struct yokei_costs *costs, char *text_out, size_t by
 
 /* ---- what the ranks measure together ---- */
 
-/* Once for the same ranks. */
+/* Results that were measured, once for the same ranks. */
 struct known {
     struct known *next;
     uint64_t key;
     struct yokei_costs costs;
-    uint32_t speeds[]; /* a rank */
+    uint32_t speeds[]; /* [n_ranks] a speed for each rank */
 };
 static struct known *known_costs;
 
 enum { CALLS = 12, NEAR_BYTES = 512 << 10, FAR_BYTES = 8 << 20 };
-/* Of messages: sizes from LEAST_BYTES to NEAR_BYTES; what repetitions of the small one, and the sizes, may take. */
+/*
+ * For messages: sizes grow from LEAST_BYTES to NEAR_BYTES. The budgets are the time for repetitions of the
+ * small size, and for all larger sizes.
+ */
 enum { LEAST_BYTES = 4 << 10, GROWTH = 4, SMALL_BUDGET_US = 40000, LARGE_BUDGET_US = 100000 };
 
-/* The quickest of some sums of `bytes` bytes, in microseconds: bursts of others' work are no part of the model. */
+/*
+ * The fastest of several sums of `bytes` bytes, in microseconds. Bursts of other processes' work are not part
+ * of the model.
+ */
 static yoke_status time_sum(yoke_comm *comm, int algorithm, void *data, size_t bytes, int calls, double *us_out)
 {
     const int forced = comm->forced_algorithm;
@@ -95,7 +103,7 @@ static yoke_status time_sum(yoke_comm *comm, int algorithm, void *data, size_t b
     return status;
 }
 
-/* The longest sum in one shot that is not slower than in slices. */
+/* Find the largest sum that is not slower in oneshot than in slices. */
 static yoke_status compare_shared(yoke_comm *comm, char *data, struct yokei_costs *costs)
 {
     costs->oneshot_bytes = 4 << 10;
@@ -103,7 +111,7 @@ static yoke_status compare_shared(yoke_comm *comm, char *data, struct yokei_cost
         double oneshot, slices;
         YOKE_TRY(time_sum(comm, YOKEI_ONESHOT, data, bytes, CALLS, &oneshot));
         YOKE_TRY(time_sum(comm, YOKEI_SLICES, data, bytes, CALLS, &slices));
-        /* All ranks must go on or stop alike. */
+        /* All ranks must make the same choice. */
         float better = oneshot <= slices;
         YOKE_TRY(yokei_reduce_on_host(comm, &better, 1, YOKE_F32, YOKE_MIN));
         if (better < 0.5f) return YOKE_OK;
@@ -115,13 +123,14 @@ static yoke_status compare_shared(yoke_comm *comm, char *data, struct yokei_cost
 static yoke_status measure_shared(yoke_comm *comm, char *data, struct yokei_costs *costs)
 {
     double near, far, unused;
-    /* Where ranks share cores, MPI's spinning before this is still to be paid for with processor time. */
+    /* If ranks share cores, they have just used processor time for spinning in MPI. The first sums still
+       pay for that. */
     YOKE_TRY(time_sum(comm, YOKEI_ONESHOT, data, 4, 100, &unused));
     YOKE_TRY(time_sum(comm, YOKEI_ONESHOT, data, 4, 2 * CALLS, &costs->sync_us));
     YOKE_TRY(compare_shared(comm, data, costs));
     YOKE_TRY(time_sum(comm, YOKEI_SLICES, data, NEAR_BYTES, CALLS, &near));
     YOKE_TRY(time_sum(comm, YOKEI_SLICES, data, FAR_BYTES, 2, &far));
-    const double touched = 2 + (comm->size - 1.0) / comm->size; /* put down, summed, picked up */
+    const double touched = 2 + (comm->size - 1.0) / comm->size; /* copied to shared memory, summed, copied from there */
     costs->shared_gbps = touched * NEAR_BYTES / (near * 1e3);
     costs->long_gbps = touched * FAR_BYTES / (far * 1e3);
     return YOKE_OK;
@@ -138,10 +147,13 @@ static double sum_rate(char *data)
     return 2.0 * YOKEI_PROBE_BYTES / (double)YOKE_MAX(best, 1);
 }
 
-/* What the slowest rank took: what is decided by it is decided alike by all. */
+/* The time of the slowest rank. A decision from it is the same on all ranks. */
 static yoke_status agree_on_time(yoke_comm *comm, double *us) { return yokei_reduce_on_host(comm, us, 1, YOKE_F64, YOKE_MAX); }
 
-/* One call, which all agree on, was not the quickest perhaps: as many more as there is time for. */
+/*
+ * All ranks agree on the time of one call, which may not be the fastest one. So make as many more calls as
+ * the time allows.
+ */
 static yoke_status try_again(yoke_comm *comm, int algorithm, void *data, size_t bytes, double left_us, int most, double *us)
 {
     const int n = (int)fmin(most, left_us / fmax(*us, 1));
@@ -152,8 +164,9 @@ static yoke_status try_again(yoke_comm *comm, int algorithm, void *data, size_t 
 }
 
 /*
- * A slow link would take minutes for what a fast one takes a millisecond for. So sizes grow only as long as the next one is expected
- * within the time for all of them; what small messages take is not counted, because then a far link would seem a slow one.
+ * A slow link could take minutes for data that a fast link sends in a millisecond. So sizes only grow while
+ * the next size is expected to fit into the time for all sizes. The latency of small messages is subtracted,
+ * because otherwise a far link would look like a slow one.
  */
 static yoke_status measure_messages(yoke_comm *comm, char *data, struct yokei_costs *costs)
 {
@@ -175,7 +188,7 @@ static yoke_status measure_messages(yoke_comm *comm, char *data, struct yokei_co
     }
     if (bytes >= NEAR_BYTES) {
         YOKE_TRY(try_again(comm, YOKEI_RING, data, bytes, left, 2, &us));
-    } else { /* a link may let go at once what is little, after a pause: the next call has no such luck */
+    } else { /* After a pause a link may send a small amount of data at once, and then be slower. So time a second call. */
         YOKE_TRY(time_sum(comm, YOKEI_RING, data, bytes, 1, &carried));
         us = fmax(us, carried);
     }
@@ -184,7 +197,7 @@ static yoke_status measure_messages(yoke_comm *comm, char *data, struct yokei_co
     return YOKE_OK;
 }
 
-/* The worst of all ranks, in each respect. */
+/* The worst value of all ranks, for each field. */
 static yoke_status agree(yoke_comm *comm, struct yokei_costs *costs)
 {
     double worst[YOKE_COUNT(fields)];
@@ -217,7 +230,10 @@ static yoke_status measure(yoke_comm *comm, struct known *known)
 
 /* ---- once for the same ranks ---- */
 
-/* Of the ranks and of what the measurement hangs on; equal on all of them. Who knows it has measured it with all the others. */
+/*
+ * A hash of the ranks and of all that the measurement depends on, equal on all of these ranks. A rank that
+ * knows the result has measured it with all the others.
+ */
 static uint64_t key_of(const yoke_comm *comm)
 {
     const uint64_t facts[4] = { (uint64_t)comm->all_shared, comm->chunk_is_forced ? comm->chunk_bytes : 0, comm->wait_policy, comm->check };
@@ -233,7 +249,10 @@ static struct known *find(uint64_t key)
     return k;
 }
 
-/* The measurement was no call of the user's: numbers begin again, in a communicator of another uid. */
+/*
+ * The user did not make the calls of the measurement. So the numbers of calls begin again, and the
+ * communicator gets another uid.
+ */
 static void forget_calls(yoke_comm *comm, uint64_t n_operations)
 {
     struct yokei_flight_file *file = yokei_process.flight;
@@ -250,29 +269,30 @@ void yokei_costs_inherit(yoke_comm *comm, const yoke_comm *parent)
     if (!comm->costs_given) comm->costs = parent->costs;
     if (!comm->all_shared) return;
     comm->costs.message_us = comm->costs.message_gbps = 0;
-    if (!parent->all_shared) comm->costs.oneshot_bytes = 0; /* then the rule without a measurement holds */
+    if (!parent->all_shared) comm->costs.oneshot_bytes = 0; /* then the fixed rule applies, without a measurement */
 }
 
 /*
- * Ranks that have come past the last of these calls use the communicator, and may have made it fail before this one has its result.
- * Then it is made all the same, as it is on theirs, and the next call has the error.
+ * Some ranks may have passed the last of these calls already. They use the communicator, and may make it fail
+ * before this rank has its result. Then this rank also gets the communicator, as the other ranks do, and its
+ * next call returns the error.
  */
 static yoke_status unless_failed_later(const yoke_comm *comm, yoke_status status) { return atomic_load(&comm->error) ? YOKE_OK : status; }
 
-/* What is known of these ranks, measured if it is not yet. */
+/* The stored result for these ranks, which is measured if there is none. */
 static yoke_status learn(yoke_comm *comm, const struct known **known_out)
 {
     const uint64_t key = key_of(comm);
     struct known *known = find(key), *fresh = calloc(1, sizeof *fresh + (size_t)comm->size * sizeof fresh->speeds[0]);
     *known_out = known;
-    /* Who did not know it would measure, and so must all. */
+    /* A rank without a stored result would measure, so all ranks must measure. */
     float state = fresh ? !known : 2;
     yoke_status status = yokei_reduce_on_host(comm, &state, 1, YOKE_F32, YOKE_MAX);
     if (!status && state > 1) status = yoke_fail(YOKE_ENOMEM, "a rank has no memory to measure with");
     if (!status && state > 0 && !(status = measure(comm, fresh))) {
         fresh->key = key;
         fresh->next = known_costs;
-        known_costs = fresh; /* found before an older one */
+        known_costs = fresh; /* it is found before an older one */
         *known_out = fresh;
         return YOKE_OK;
     }

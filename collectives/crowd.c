@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks of one host that nobody has bound to cores of their own, each with as many threads as there are cores: they halve each other's speed. */
+/*
+ * A warning for ranks of one host that are not bound to cores, each with as many threads as there are cores.
+ * Such ranks halve each other's speed.
+ */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -13,7 +16,8 @@ int yokei_own_threads(const yoke_comm *comm)
 {
     const char *text = getenv("OMP_NUM_THREADS");
     cpu_set_t cores;
-    /* Where nothing is said of a device, or another one computes, the host's threads are none of our business. */
+    /* Without a device, or with a device other than the host, the number of the host's threads does not
+       matter here. */
     if (!comm->device || strcmp(yoke_device_info(comm->device)->backend, "host")) return 1;
     const int n = sched_getaffinity(0, sizeof cores, &cores) ? 1 : CPU_COUNT(&cores), asked = text ? atoi(text) : 0;
     return asked > 0 ? YOKE_MIN(asked, n) : n;
@@ -24,7 +28,8 @@ void yokei_warn_of_crowd(const yoke_comm *comm)
     static bool told;
     uint64_t any[YOKE_COUNT(comm->peers[0].info.cores)] = { 0 };
     int n_ranks = 0, n_threads = 0, n_cores = 0, most = 0;
-    if (told || yokei_process.world_rank || getenv("YOKE_SUPERVISOR")) return; /* yoke run binds, unless it was told not to */
+    /* yoke run binds the ranks, unless it was told not to */
+    if (told || yokei_process.world_rank || getenv("YOKE_SUPERVISOR")) return;
     for (int r = 0; r < comm->size; r++) {
         const struct yokei_peer_info *info = &comm->peers[r].info;
         if (!comm->peers[r].flight) continue;
@@ -34,7 +39,7 @@ void yokei_warn_of_crowd(const yoke_comm *comm)
         for (size_t word = 0; word < YOKE_COUNT(any); word++) any[word] |= info->cores[word];
     }
     for (size_t word = 0; word < YOKE_COUNT(any); word++) n_cores += __builtin_popcountll(any[word]);
-    /* Of one thread each nothing can be taken away. */
+    /* With one thread each, the ranks cannot have fewer threads. */
     if (n_ranks < 2 || most < 2 || n_cores < 1 || n_threads <= n_cores) return;
     told = true;
     yoke_log(YOKE_LOG_WARN,

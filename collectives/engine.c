@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine: operations, their lanes, and the steps of lanes. Everything here runs under the process's lock. */
+/*
+ * The engine: operations, their lanes, and the steps of lanes. Everything here runs under the process's lock.
+ */
 #include <string.h>
 
 #include "collectives/engine.h"
@@ -43,7 +45,7 @@ void yokei_op_free(struct yokei_op *op)
     free(op->transfers);
     op->transfers = NULL;
     free(op->parts);
-    if (!op->packs) free(op->fused); /* a copy of an operation that failed may still be on its way */
+    if (!op->packs) free(op->fused); /* a copy of a failed operation may still be on its way */
     op->packs = false;
     op->parts = NULL;
     op->fused = NULL;
@@ -68,7 +70,10 @@ yoke_status yokei_submit(struct yokei_op *op)
     return YOKE_OK;
 }
 
-/* Whom the operation waits for, at once in the record too: who is killed while it waits has said so. */
+/*
+ * Set the rank for which the operation waits, in the record too. So the record has it even if this rank is
+ * killed while it waits.
+ */
 static void waits_for(struct yokei_op *op, int rank)
 {
     const struct yokei_peer *peer = &op->comm->peers[rank];
@@ -80,7 +85,7 @@ static void waits_for(struct yokei_op *op, int rank)
     atomic_store_explicit(&yokei_process.flight->waits_for, peer->info.world_rank, memory_order_relaxed);
 }
 
-/* For nobody but its own device. */
+/* The operation waits for no rank, but for its own device. */
 static void waits_for_device(struct yokei_op *op)
 {
     if (op->waits_for < 0) return;
@@ -122,7 +127,7 @@ static void record_begin(struct yokei_op *op)
     atomic_store_explicit(&file->waits_for, -1, memory_order_relaxed);
     atomic_store_explicit(&file->heartbeat_ns, op->begun_ns, memory_order_relaxed);
     atomic_store_explicit(&file->progress_ns, op->begun_ns, memory_order_relaxed);
-    /* A rank that failed and goes on with another communicator is no failed one any more. */
+    /* A rank that failed and goes on with another communicator does not count as failed any more. */
     atomic_store_explicit(&file->state, YOKEI_RANK_INSIDE, memory_order_release);
 }
 
@@ -140,7 +145,10 @@ static void record_end(struct yokei_op *op)
         atomic_store_explicit(&file->state, YOKEI_RANK_OUTSIDE, memory_order_release);
 }
 
-/* Take the operation at the head of the queue away: it has ended. An asynchronous one has nobody else to free it. */
+/*
+ * Remove the operation at the head of the queue, because it has ended. An asynchronous operation is freed
+ * here, because no caller waits for it.
+ */
 static void op_end(struct yokei_op *op, yoke_status status)
 {
     yoke_comm *comm = op->comm;
@@ -153,7 +161,8 @@ static void op_end(struct yokei_op *op, yoke_status status)
         return;
     }
     yokei_process.n_async--;
-    /* After a failure too: the stream must not wait for ever. The error is reported by the communicator's next call. */
+    /* Signal after a failure too, because the stream must not wait for ever. The communicator's next call
+       reports the error. */
     if (yoke_event_signal(op->tells ? op->tells : op->done) && !status)
         yokei_comm_fail(comm, YOKE_EBACKEND, -1, "communicator \"%s\": the stream's event could not be signalled: %s",
                         comm->name, yoke_last_error());
@@ -182,7 +191,7 @@ static yoke_status check_message(struct yokei_op *op, struct yokei_lane *lane, c
                            message->bytes, comm->rank, expected);
 }
 
-/* target = message OP own, to the message that goes, to the caller's buffer, to the accumulator. */
+/* target = message OP own. The target is the message to send, the caller's buffer, and the accumulator. */
 static void compute(const struct yokei_op *op, struct yokei_lane *lane, const void *message, void *room)
 {
     const struct yokei_step *step = &lane->step;
@@ -207,14 +216,14 @@ static void compute(const struct yokei_op *op, struct yokei_lane *lane, const vo
     });
 }
 
-/* The lane waits for a message from that rank, or for a message to be taken by it. */
+/* The lane waits for a message from `rank`, or until `rank` takes a message. */
 static void waits_for_message(struct yokei_op *op, struct yokei_lane *lane, int rank)
 {
     lane->rings = op->comm->peers[rank].transport == &yokei_shm_transport;
     waits_for(op, rank);
 }
 
-/* Whether the ranks of this host have come to where the step needs them. */
+/* Whether the counters of this host's ranks have reached the values that the step needs. */
 static yoke_status counters_ready(struct yokei_op *op, struct yokei_lane *lane, bool *ready_out)
 {
     yoke_comm *comm = op->comm;
@@ -228,7 +237,7 @@ static yoke_status counters_ready(struct yokei_op *op, struct yokei_lane *lane, 
             waits_for(op, q);
             lane->rings = true;
             *ready_out = false;
-            /* What is on its way to other hosts may need a push, and nobody else gives it. */
+            /* Messages to other hosts may need a push, and only this rank can give it. */
             return comm->all_shared ? YOKE_OK : yokei_mpi_transport.drained(comm, lane, &(bool){ false });
         }
         if (step->wait == YOKEI_POSTED && step->until == op->number) YOKE_TRY(yokei_check_post(comm, op, q));
@@ -236,7 +245,7 @@ static yoke_status counters_ready(struct yokei_op *op, struct yokei_lane *lane, 
     return YOKE_OK;
 }
 
-/* Whether staging of device memory is ready for the step. */
+/* Whether the copies from and to device memory are ready for the step. */
 static yoke_status staging_ready(struct yokei_op *op, struct yokei_lane *lane, bool *ready_out)
 {
     *ready_out = true;
@@ -257,7 +266,7 @@ static yoke_status post_message(const struct yokei_op *op, struct yokei_lane *la
     return comm->peers[step->to].transport->post(comm, lane, step->to, sizeof *message + payload);
 }
 
-/* Do the lane's step when all that it needs is there; *done_out false: not yet. */
+/* Do the lane's step if all that it needs is there. *done_out false: not yet. */
 static yoke_status lane_step(struct yokei_op *op, struct yokei_lane *lane, bool *done_out)
 {
     yoke_comm *comm = op->comm;
@@ -296,7 +305,7 @@ static yoke_status lane_step(struct yokei_op *op, struct yokei_lane *lane, bool 
     return op->staged && step->work ? yokei_stage_depart(comm, lane) : YOKE_OK;
 }
 
-/* The step's work is done, its copies included: tell the others. */
+/* The step's work is done, its copies included, so set this rank's counter. */
 static void tell(const struct yokei_op *op, const struct yokei_lane *lane)
 {
     const yoke_comm *comm = op->comm;
@@ -306,7 +315,7 @@ static void tell(const struct yokei_op *op, const struct yokei_lane *lane)
     yokei_shm_ring_all(comm);
 }
 
-/* The lane has done its last step: what it stored and what it sent must be on its way without this rank's help. */
+/* The lane has done its last step. The data that it stored and sent must arrive without this rank's help. */
 static yoke_status lane_finish(struct yokei_op *op, struct yokei_lane *lane, bool *done_out)
 {
     yoke_comm *comm = op->comm;
@@ -331,7 +340,7 @@ static yoke_status lane_work(struct yokei_op *op, struct yokei_lane *lane, bool 
             lane->copied = YOKE_OK;
             lane->phase = op->algorithm->next(op, lane, &lane->step) ? YOKEI_LANE_WORK : YOKEI_LANE_STORING;
             if (lane->phase == YOKEI_LANE_WORK && op->staged && lane->step.own)
-                YOKE_TRY(yokei_stage_fetch(op->comm, lane, &(bool){ false })); /* set out early */
+                YOKE_TRY(yokei_stage_fetch(op->comm, lane, &(bool){ false })); /* start the copies early */
         } else if (lane->phase == YOKEI_LANE_WORK) {
             lane->rings = false;
             YOKE_TRY(lane_step(op, lane, &done));
@@ -368,7 +377,8 @@ static void op_begin(struct yokei_op *op)
         lane->round = op->transfers ? 0 : (size_t)i;
         lane->stage = 0;
     }
-    /* Operations before this one used the same lanes until now: each lane begins with its first transfer. */
+    /* Operations before this one used the same lanes until now. So each lane begins with its first
+       transfer here. */
     for (int i = op->n_transfers - 1; i >= 0; i--) op->transfers[i].lane->transfer = &op->transfers[i];
     record_begin(op);
 }
@@ -382,7 +392,7 @@ static void record_progress(struct yokei_op *op)
     atomic_store_explicit(&file->step, op->n_steps, memory_order_relaxed);
 }
 
-/* Begin the operation when the stream has come to it; *ready_out false: not yet. */
+/* Begin the operation when the stream has reached it. *ready_out false: not yet. */
 static yoke_status begin_when_ready(struct yokei_op *op, bool *ready_out)
 {
     *ready_out = true;
@@ -393,7 +403,10 @@ static yoke_status begin_when_ready(struct yokei_op *op, bool *ready_out)
     return op->n_parts && !op->packed && op->n_lanes_done < op->n_lanes ? yokei_fuse_move(op, true, ready_out) : YOKE_OK;
 }
 
-/* Work on the lanes; *ended_out: all is done, what was fused is where it belongs too. */
+/*
+ * Work on the lanes. *ended_out: all is done, and the results of a fused operation are in the callers'
+ * buffers.
+ */
 static yoke_status op_work(struct yokei_op *op, bool *moved, bool *ended_out)
 {
     bool ready = true;
@@ -407,14 +420,14 @@ static yoke_status op_work(struct yokei_op *op, bool *moved, bool *ended_out)
     return op->n_parts ? yokei_fuse_move(op, false, ended_out) : YOKE_OK;
 }
 
-/* Work on the operation at the head of the communicator's queue; whether anything moved. */
+/* Work on the operation at the head of the communicator's queue. Returns whether anything moved. */
 static bool comm_progress(yoke_comm *comm)
 {
     struct yokei_op *op = comm->queue;
     bool moved = false, ended;
     if (!op || atomic_load_explicit(&comm->error, memory_order_relaxed)) return false;
     const yoke_status status = op_work(op, &moved, &ended);
-    if (status) { /* a step's own fault, such as a copy that the driver refused, is the communicator's too */
+    if (status) { /* an error of a step itself, such as a copy that the driver refused, also fails the communicator */
         if (!atomic_load(&comm->error))
             yokei_comm_fail(comm, status, comm->peers[comm->rank].info.world_rank, "communicator \"%s\": %s: %s", comm->name,
                             yokei_kind_name(op->kind), yoke_last_error());
@@ -441,7 +454,7 @@ bool yokei_progress(void)
     return moved;
 }
 
-/* Whether nothing but this host's ranks can move the operation on: what it waits for they bring, and they ring. */
+/* Whether only ranks of this host can bring what the operation waits for. These ranks also wake this rank. */
 static bool waits_for_own_host(const struct yokei_op *op)
 {
     if (op->comm->all_shared) return true;
@@ -456,8 +469,8 @@ static bool waits_for_own_host(const struct yokei_op *op)
 }
 
 /*
- * The only busy communicator, when it is one of these and this host's ranks ring when they bring something; else NULL. *only_out:
- * nothing but that can bring what is awaited.
+ * The only communicator with work, if it is one of these and ranks of this host wake this rank when they
+ * bring data; else NULL. *only_out: nothing else can bring the data that is awaited.
  */
 static yoke_comm *rings_for(struct yokei_op *const ops[], int n_ops, bool *only_out)
 {
@@ -477,10 +490,13 @@ static yoke_comm *rings_for(struct yokei_op *const ops[], int n_ops, bool *only_
 enum { SPINS = 4000 };
 static const uint64_t SLEEP_NS = 2000000;
 
-/* How a rank waits: the shared memory that it is about to sleep on, the bell's count before its last look, and how long at most. */
+/*
+ * How a rank waits: the communicator on whose shared memory it is about to sleep, the wake-up count (`rung`)
+ * before its last look, and how long it sleeps at most.
+ */
 struct waiter {
     struct yokei_wait wait;
-    yoke_comm *armed; /* NULL: not about to sleep */
+    yoke_comm *armed; /* NULL: the rank is not about to sleep */
     uint32_t rung;
     uint64_t ns;
 };
@@ -499,8 +515,9 @@ static void disarm(struct waiter *w, uint64_t ns)
 }
 
 /*
- * After an unsuccessful look. Shared memory wakes its waiter, so where nothing else can come (`only`) the rank sleeps soon; and where
- * a message may come from elsewhere too, it naps there.
+ * Wait after a look that found nothing. Other ranks wake a rank that sleeps on shared memory. So if data can
+ * only come from there (`only`), the rank sleeps soon. If a message may also come from elsewhere, it sleeps
+ * only briefly.
  */
 static void wait_idle(struct waiter *w, yoke_comm *on, bool only)
 {
@@ -524,7 +541,8 @@ yoke_status yokei_wait_for(struct yokei_op *const ops[], int n_ops)
     struct yokei_process *process = &yokei_process;
     if (!n_ops) return YOKE_OK;
     struct waiter waiter = { .wait = ops[0]->comm->wait };
-    /* The copies may be done by threads of the device's driver, on the core that would spin; where many are on their way, none hurries. */
+    /* Threads of the device's driver may do the copies on the core that would spin. If many copies are on
+       their way, waiting a little longer costs nothing. */
     for (int i = 0; i < n_ops; i++)
         if (ops[i]->staged && waiter.wait.policy == YOKEI_WAIT_SPIN)
             waiter.wait.policy = ops[i]->n_rounds > (size_t)ops[i]->n_lanes ? YOKEI_WAIT_SLEEP : YOKEI_WAIT_YIELD;

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * yoke_comm_explain: the plan of a call, its time by the cost model, and why it is that plan. n is a rank's data in bytes, p the
- * number of ranks; rates are those of all ranks at work at once, so nothing is divided by the number of cores.
+ * yoke_comm_explain: the plan of a call, its time by the cost model, and the reason for the plan. n is a
+ * rank's data in bytes, and p the number of ranks. The rates were measured with all ranks at work, so nothing
+ * is divided by the number of cores.
  */
 #include <string.h>
 
 #include "collectives/call.h"
 
-/* Seconds per 1e9 bytes are nanoseconds per byte: all is in microseconds here. */
+/* Seconds per 1e9 bytes are nanoseconds per byte. The result is in microseconds. */
 static double at_rate(double bytes, double gbps) { return gbps > 0 ? bytes / (gbps * 1e3) : 0; }
 
 struct amounts {
-    double p, own, all; /* ranks; bytes that a rank gives; bytes of the whole */
+    double p, own, all; /* number of ranks; bytes of one rank's data; bytes of the whole data */
 };
 
-/* Bytes that a rank puts down for others, sums, and picks up, through shared memory. */
+/* Bytes that a rank copies to shared memory, sums, and copies from there. */
 static void shared_traffic(const struct yokei_op *op, const struct amounts *a, double *put, double *summed, double *picked)
 {
     const bool one_shot = op->algorithm == &yokei_oneshot, direct = op->algorithm == &yokei_direct;
@@ -42,12 +43,12 @@ static double predict_shared(const struct yokei_op *op, const struct amounts *a)
     const struct yokei_costs *c = &op->comm->costs;
     double put, summed, picked;
     shared_traffic(op, a, &put, &summed, &picked);
-    /* In slices a lane's round is three looks at each other; the lanes' rounds overlap. */
+    /* In slices the ranks of a lane's round wait for each other three times. The lanes' rounds overlap. */
     const double looks = op->algorithm == &yokei_oneshot ? 1 : op->algorithm == &yokei_direct ? 2 : 1 + 3.0 * (double)op->n_rounds / op->n_lanes;
     return looks * c->sync_us + at_rate(put + summed + picked, yokei_is_long(op) ? c->long_gbps : c->shared_gbps);
 }
 
-/* Steps one after another, and bytes that a rank sends, of the algorithms over messages. */
+/* For message algorithms: the number of steps one after another, and the bytes that a rank sends. */
 static double predict_messages(const struct yokei_op *op, const struct amounts *a)
 {
     const struct yokei_costs *c = &op->comm->costs;
@@ -58,7 +59,10 @@ static double predict_messages(const struct yokei_op *op, const struct amounts *
     return steps * c->message_us + at_rate(bytes, c->message_gbps) + at_rate(sums ? 2 * a->own * wide : 0, c->sum_gbps);
 }
 
-/* Between hosts what all of a host's ranks send; inside them only the sums, which are the larger part of the work there. */
+/*
+ * Between hosts the model counts all data that a host's ranks send. Within a host it counts only the sums,
+ * which are the larger part of the work there.
+ */
 static double predict_hierarchy(const struct yokei_op *op, const struct amounts *a)
 {
     const struct yokei_costs *c = &op->comm->costs;
@@ -66,7 +70,8 @@ static double predict_hierarchy(const struct yokei_op *op, const struct amounts 
     const bool sums = op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE_SCATTER || op->kind == YOKEI_REDUCE;
     double steps = hosts - 1, bytes = a->all * wide; /* chain */
     switch (op->crossing) {
-    case YOKEI_CROSS_EACH: steps = 1, bytes *= a->p / hosts * (hosts - 1) / hosts; break; /* of all its ranks, the part for others */
+    /* from all ranks of the host, the part for other hosts */
+    case YOKEI_CROSS_EACH: steps = 1, bytes *= a->p / hosts * (hosts - 1) / hosts; break;
     case YOKEI_CROSS_LEADERS:
     case YOKEI_CROSS_SWAP: steps = 1, bytes *= hosts - 1; break;
     case YOKEI_CROSS_RING: steps = 2 * (hosts - 1), bytes *= 2 * (hosts - 1) / hosts; break;
@@ -90,7 +95,7 @@ static double predict(const struct yokei_op *op)
     return shared ? predict_shared(op, &a) : predict_messages(op, &a);
 }
 
-/* What the ranks' shares come to in this call. */
+/* Describe the slices that the ranks' shares give in this call. */
 static void explain_shares(const struct yokei_op *op, char *text, size_t bytes)
 {
     const yoke_comm *comm = op->comm;

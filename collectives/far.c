@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What can be known of ranks on other hosts without their help: their records, where the run directory is shared, and whether the
- * network carries anything.
+ * What a rank can know of ranks on other hosts without their help: their records, if the run directory is
+ * shared, and whether the network carries anything.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -12,7 +12,7 @@
 #include "collectives/verdict.h"
 
 static const uint64_t READ_EVERY_NS = 50000000;
-enum { MUCH = 4 << 10 }; /* bytes beside the questions of waiting ranks and their answers */
+enum { MUCH = 4 << 10 }; /* bytes, not counting the probes of waiting ranks and their answers */
 
 bool yokei_has_far(const yoke_comm *comm)
 {
@@ -33,7 +33,7 @@ const struct yokei_flight_file *yokei_record_of(yoke_comm *comm, int rank, uint6
     const bool read = !yokei_flight_look(yokei_process.run_dir, peer->info.world_rank, &peer->far);
     yokei_error_restore(&before);
     if (read && peer->far->nonce == peer->info.nonce && peer->far->pid == peer->info.pid) return peer->far;
-    yokei_flight_close(peer->far); /* its folder is another one of that name */
+    yokei_flight_close(peer->far); /* it is in another folder of the same name */
     peer->far = NULL;
     return NULL;
 }
@@ -47,7 +47,7 @@ int yokei_next_far(yoke_comm *comm)
     return -1;
 }
 
-/* Bytes that have arrived and bytes whose arrival was confirmed, of all connections of this process. */
+/* Bytes that have arrived, and bytes whose arrival was confirmed, on all connections of this process. */
 static uint64_t count_bytes(void)
 {
     uint64_t bytes = 0;
@@ -63,8 +63,9 @@ static uint64_t count_bytes(void)
 }
 
 /*
- * Whether the network carried something for a rank of this host since the last look. Its ranks share the link, and a slow one may have
- * seconds of another rank's data before this one's: as long as that moves, this rank's is on its way.
+ * Whether the network carried something for a rank of this host since the last look. The ranks of a host
+ * share the link. On a slow link there may be seconds of another rank's data before this rank's data. As long
+ * as that data moves, this rank's data is on its way.
  */
 bool yokei_network_moved(const yoke_comm *comm)
 {

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs that call MPI_Finalize themselves. It waits for all ranks, also for one that died; and between hosts that of MPICH 4.0 does not
- * always return (see leave.c). MPI deletes the attributes of MPI_COMM_SELF before it does anything else in MPI_Finalize, so ours tells
- * that this rank has come there, and starts a thread that watches. When a rank died or is stopped, the thread records who, and ends the process
- * with that error's code. When all ranks of several hosts have come there and some are not out of it after a while, nothing of the job is left to wait
- * for, and the thread ends the process with code 0, its output flushed. What the program would do after MPI_Finalize is not done.
- * Only under yoke run: any other launcher would take that for a death, and only there all records can be seen.
+ * Programs that call MPI_Finalize themselves. MPI_Finalize waits for all ranks, even for a rank that died.
+ * Between hosts MPI_Finalize of MPICH 4.0 does not always return (see leave.c).
+ * MPI deletes the attributes of MPI_COMM_SELF before anything else in MPI_Finalize. Yoke sets such an
+ * attribute. When it is deleted, this rank records that it is in MPI_Finalize, and starts a thread that
+ * watches.
+ * If a rank died or is stopped, the thread records which one, and ends the process with that error's code. On
+ * several hosts, all ranks may be in MPI_Finalize, and some may not come out of it after a while. Then nothing
+ * of the job is left to wait for. The thread flushes the output and ends the process with code 0. What the
+ * program would do after MPI_Finalize is not done.
+ * This happens only under yoke run. Any other launcher would take such an end for a failure, and only under
+ * yoke run can all records be seen.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -23,7 +28,7 @@ static bool installed, by_yoke, is_far;
 
 void yokei_finalize_is_ours(void) { by_yoke = true; }
 
-/* Whether all ranks have come to MPI_Finalize, or have ended. */
+/* Whether all ranks are in MPI_Finalize, or have ended. */
 static bool all_finalize(void)
 {
     const struct yokei_process *p = &yokei_process;
@@ -37,7 +42,7 @@ static bool all_finalize(void)
 
 static void *watch_finalize(void *argument)
 {
-    struct yokei_flight_file *file = argument; /* mapped to the end */
+    struct yokei_flight_file *file = argument; /* stays mapped until the process ends */
     uint64_t since = 0;
     int finalised = 0;
     for (int turn = 1;; turn++) {
@@ -49,7 +54,7 @@ static void *watch_finalize(void *argument)
         if (is_far && !since && turn % READ_EVERY == 0 && all_finalize()) since = yokei_now_ns();
         if (since && yokei_now_ns() - since > FINALIZE_SECONDS * 1000000000ull) break;
     }
-    atomic_store(&file->finalizing, YOKEI_FINALIZE_LEFT); /* yoke run says it */
+    atomic_store(&file->finalizing, YOKEI_FINALIZE_LEFT); /* yoke run reports it */
     yokei_flight_publish(file);
     fflush(NULL);
     PMPI_Finalized(&finalised);

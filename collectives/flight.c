@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Flight records: see flight.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -39,7 +40,7 @@ static void flight_path(const char *folder, int rank, char path[4096])
     yokei_text(path, 4096, "%s/%s", folder, name);
 }
 
-/* What the wall clock shows more than the monotonic one: of a few readings the closest counts. */
+/* CLOCK_REALTIME - CLOCK_MONOTONIC. Of a few readings the one with the shortest interval counts. */
 static int64_t clock_offset(void)
 {
     int64_t offset = 0;
@@ -56,7 +57,7 @@ static int64_t clock_offset(void)
     return offset;
 }
 
-/* Give the file behind `fd` its size and map it; `name` is for messages. */
+/* Give the file behind `fd` its size, and map it. `name` is for error texts. */
 static yoke_status map_for_writing(int fd, const char *name, int rank, struct yokei_flight_file **file_out)
 {
     /* A full disk is an error here, not a fault at the first write. */
@@ -113,7 +114,10 @@ yoke_status yokei_flight_create_memory(int rank, int *fd_out, struct yokei_fligh
     return status;
 }
 
-/* Whether the file behind `fd` is a record that this code understands. The version is looked at before the length, which differs. */
+/*
+ * Whether the file behind `fd` is a record that this code can read. The version is checked before the length,
+ * because the length differs between versions.
+ */
 static yoke_status check_file(int fd, const char *path)
 {
     const uint64_t version = 0xffull << 48;
@@ -134,7 +138,7 @@ static yoke_status check_file(int fd, const char *path)
     return YOKE_OK;
 }
 
-/* Another process's descriptor may be anything: never block on it. */
+/* Another process's descriptor may be anything, so never block on it. */
 static yoke_status open_checked(const char *path, int flags, int *fd_out)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
@@ -171,7 +175,8 @@ yoke_status yokei_flight_read(const char *path, struct yokei_flight_file **copy_
     int fd = -1;
     YOKE_TRY(open_checked(path, O_NOFOLLOW, &fd));
     struct yokei_flight_file *copy = malloc(sizeof *copy);
-    const ssize_t got = copy ? pread(fd, copy, sizeof *copy, 0) : 0; /* not mapped: the file may become shorter at any time */
+    /* read and not mapped, because the file may become shorter at any time */
+    const ssize_t got = copy ? pread(fd, copy, sizeof *copy, 0) : 0;
     const int error = errno;
     close(fd);
     if (got != (ssize_t)sizeof *copy) {
@@ -200,7 +205,7 @@ yoke_status yokei_flight_open_memory(int pid, int fd, const struct yokei_flight_
 {
     char path[64];
     yokei_text(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
-    return open_path(path, 0, file_out); /* such an entry is a link by nature */
+    return open_path(path, 0, file_out); /* an entry in /proc is always a link */
 }
 
 yoke_status yokei_flight_look(const char *folder, int rank, const struct yokei_flight_file **copy)
@@ -278,7 +283,7 @@ bool yokei_stopped_for_long(const struct yokei_agent_verdict *verdict, uint64_t 
     return (here && verdict->pid ? verdict->age_ns : seen_ns) > SINCE_NS && seen_ns > SEEN_NS;
 }
 
-/* strsignal allocates for numbers that are no signals, and a damaged record may hold any. */
+/* strsignal allocates memory for a number that is no signal, and a damaged record may hold any number. */
 static const char *signal_text(int signal)
 {
     const char *text = sigdescr_np(signal);
@@ -303,7 +308,7 @@ void yokei_agent_verdict_text(const struct yokei_agent_verdict *verdict, char *t
         yokei_text(text_out, bytes, "runs");
 }
 
-/* The time since `then`, for people, between two words; "" where it cannot be known. */
+/* The time since `then`, for readers, between two texts; "" if it cannot be known. */
 static void age_text(bool here, const char *before, uint64_t then, const char *after, char *text_out, size_t bytes)
 {
     uint64_t now = yokei_now_ns();
@@ -357,7 +362,8 @@ char yokei_process_state(int pid, uint64_t *start_time_out)
     close(fd);
     if (length <= 0) return '\0';
     line[length] = '\0';
-    /* The name in field 2 may hold anything: the fields after it are counted from its last bracket. */
+    /* The name in field 2 may contain any character, so the fields after it are counted from its last
+       bracket. */
     const char *after = strrchr(line, ')');
     char state;
     unsigned long long start;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a communicator takes of the host's memory: before it is made, and as it is. */
+/* Host memory of a communicator: before it is made, and at present. */
 #include "collectives/engine.h"
 #include "collectives/shm.h"
 
@@ -9,7 +9,7 @@ void yokei_hold(size_t bytes) { atomic_fetch_add(&held, bytes); }
 void yokei_let_go(size_t bytes) { atomic_fetch_sub(&held, bytes); }
 size_t yokei_held(void) { return atomic_load(&held); }
 
-/* The lists that creation makes for each rank: comm.c, setup.c, hosts.c, shares.c. */
+/* The arrays that creation makes with an entry for each rank: comm.c, setup.c, hosts.c, shares.c. */
 static size_t bookkeeping(int n_ranks)
 {
     const size_t n = (size_t)n_ranks;
@@ -17,10 +17,11 @@ static size_t bookkeeping(int n_ranks)
                              + sizeof(void *) * 2                             /* inputs, outputs */
                              + sizeof(struct yokei_lane *) * 2                /* pair_send, pair_recv */
                              + sizeof(int) * 4 + sizeof(uint32_t) * 4;        /* hosts, shares */
-    return sizeof(yoke_comm) + n * of_a_rank + sizeof(int) + 3 * sizeof(uint32_t); /* where the last one ends */
+    /* the ends of arrays with one entry more */
+    return sizeof(yoke_comm) + n * of_a_rank + sizeof(int) + 3 * sizeof(uint32_t);
 }
 
-/* The same for one that is made and for one that is not. */
+/* The sum for a communicator, whether it exists or not. */
 static void add_up(const struct yoke_comm_shape *s, size_t chunk_bytes, bool has_segment, bool stages, struct yoke_comm_memory *out)
 {
     const size_t n_pairs = (size_t)s->n_sends + (size_t)s->n_receives, header = sizeof(struct yokei_header);
@@ -49,7 +50,7 @@ yoke_status yoke_comm_memory_plan(const struct yoke_comm_shape *shape, struct yo
     struct yoke_comm_shape s = *shape;
     s.is_far = s.is_far && !alone;
     add_up(&s, yokei_chunk_bytes(chunk), !no_shared && !alone, s.is_staged && !alone, memory_out);
-    if (alone) { /* its lanes are made, and never used */
+    if (alone) { /* its lanes are allocated, and never used */
         memory_out->reserved = memory_out->private_bytes - bookkeeping(1);
         memory_out->private_bytes = bookkeeping(1);
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A group's small sums on one communicator, of one type and reduction, run as one: what they cost is the ranks' waiting for each
- * other, and that is paid once. The header's hash covers the counts of the parts, so calls that differ are found as ever.
+ * Run a group's small sums as one operation, if they are on one communicator, of one type and one reduction.
+ * Small sums cost the ranks' waiting for each other, and the fused operation pays this only once. The
+ * header's hash covers the counts of the parts, so calls that differ are still found.
  */
 #include <string.h>
 
@@ -45,7 +46,10 @@ yoke_status yokei_fuse(struct yokei_op *const ops[], int n_ops, int *n_out)
     return YOKE_OK;
 }
 
-/* Copy the parts, out to `fused` or in from there. Of device memory that the host does not see the copies are only issued. */
+/*
+ * Copy the parts to `fused`, or from there. If the host does not see the device's memory, the copies are only
+ * issued.
+ */
 static yoke_status move(struct yokei_op *op, bool out)
 {
     yoke_comm *comm = op->comm;

@@ -9,7 +9,7 @@
 enum { MOST_FUSED = 1024 };
 
 struct call {
-    struct yokei_op *op; /* collectives; NULL for a transfer */
+    struct yokei_op *op; /* the operation of a collective; NULL for a transfer */
     struct yokei_transfer transfer;
     yoke_comm *comm;
     yoke_stream *stream;
@@ -19,7 +19,7 @@ static _Thread_local struct {
     int depth;
     struct call *calls;
     size_t n_calls, n_room;
-    yoke_status status; /* of the first call that was refused */
+    yoke_status status; /* error of the first call that was refused */
 } group;
 
 static yoke_status group_add(const struct call *call)
@@ -35,7 +35,7 @@ static yoke_status group_add(const struct call *call)
     return YOKE_OK;
 }
 
-/* A call that is refused inside a group makes the whole group fail at its end. */
+/* If a call inside a group is refused, the whole group fails at its end. */
 yoke_status yokei_refuse(yoke_status status)
 {
     if (group.depth && !group.status) group.status = status;
@@ -49,7 +49,7 @@ static yoke_status attach_stream(struct yokei_op *op, yoke_stream *stream)
 {
     yoke_comm *comm = op->comm;
     if (!stream) return YOKE_OK;
-    /* An eager stream has nothing that could go on beside it. */
+    /* On a stream that runs its work at once, nothing could run beside the operation. */
     if (yokei_is_eager(comm->device) || !yokei_process.any_thread) return yoke_stream_sync(stream);
     if (!op->ready) YOKE_TRY(yoke_event_create(comm->device, &op->ready));
     if (!op->done) YOKE_TRY(yoke_event_create(comm->device, &op->done));
@@ -60,7 +60,7 @@ static yoke_status attach_stream(struct yokei_op *op, yoke_stream *stream)
     return YOKE_OK;
 }
 
-/* Where the host sees the device's memory, the collective works on it in place. */
+/* Work in place if the host sees the device's memory. */
 yoke_status yokei_resolve(struct yokei_op *op, const void **send, void **recv)
 {
     yoke_comm *comm = op->comm;
@@ -75,16 +75,20 @@ yoke_status yokei_resolve(struct yokei_op *op, const void **send, void **recv)
     return YOKE_OK;
 }
 
-/* Stands for a NULL buffer of no elements, so that offsets may be added to it. */
+/* Replaces a NULL buffer of no elements, so that offsets may be added to the pointer. */
 char yokei_no_data[64];
 
-/* Submit under the lock; a stream waits for what it cannot outrun. Takes the operation back when it is refused. */
+/*
+ * Submit the operation under the lock, ordered with the stream. If it is refused, it goes back to the list of
+ * free ones.
+ */
 static yoke_status launch(struct yokei_op *op, yoke_stream *stream)
 {
     yoke_status status = attach_stream(op, stream);
     yoke_event *done = op->done;
     const bool is_async = op->is_async;
-    if (!status && is_async) status = yokei_thread_start(); /* first: once submitted, nobody could take it back */
+    /* start it first, because a submitted operation cannot be withdrawn */
+    if (!status && is_async) status = yokei_thread_start();
     if (!status) status = yokei_submit(op);
     if (status) {
         if (is_async) yoke_event_signal(done);
@@ -106,7 +110,7 @@ yoke_status yokei_issue(struct yokei_op *op, yoke_stream *stream)
 
 /* ---- point to point and groups ---- */
 
-/* The lane of one peer and direction, made when it is first used. The lock is held. */
+/* The lane for one peer and direction, made when it is first used. The lock is held. */
 static yoke_status pair_lane(yoke_comm *comm, const struct yokei_transfer *transfer, struct yokei_lane **lane_out)
 {
     struct yokei_lane **place = &(transfer->is_send ? comm->pair_send : comm->pair_recv)[transfer->peer];
@@ -125,7 +129,7 @@ static yoke_status pair_lane(yoke_comm *comm, const struct yokei_transfer *trans
     return YOKE_OK;
 }
 
-/* Hand the operation's transfers to their lanes, each in the order of the calls. The lock is held. */
+/* Give the operation's transfers to their lanes, each in the order of the calls. The lock is held. */
 static yoke_status assign_transfers(struct yokei_op *op)
 {
     yoke_comm *comm = op->comm;
@@ -152,7 +156,7 @@ static yoke_status assign_transfers(struct yokei_op *op)
     return YOKE_OK;
 }
 
-/* One operation of all `n` transfers of one communicator. The lock is held. */
+/* Make one operation of all `n` transfers of one communicator. The lock is held. */
 static yoke_status pairs_op(yoke_comm *comm, enum yokei_kind kind, struct yokei_transfer *transfers, int n,
                             struct yokei_op **op_out)
 {
@@ -189,7 +193,7 @@ static yoke_status check_pair(const char *call, const struct yokei_transfer *t, 
     return YOKE_OK;
 }
 
-/* The operation owns its transfers. */
+/* Copy the transfers, so that the operation owns them. */
 static yoke_status own_pairs(const char *call, const struct yokei_transfer *transfers, int n, struct yokei_transfer **owned_out)
 {
     *owned_out = malloc((size_t)n * sizeof **owned_out);
@@ -232,13 +236,13 @@ yoke_status yokei_issue_at_once(struct yokei_op *op, yoke_event *done)
     if (!status) status = yokei_submit(op);
     if (status) yokei_op_free(op);
     pthread_mutex_unlock(&yokei_process.lock);
-    /* Without threads in MPI nobody else can go on with it. */
+    /* If MPI has no threads, no other thread can carry the operation on. */
     if (!status && !is_async) status = yokei_wait_for(&op, 1);
     if (status || !is_async) yoke_event_signal(done);
     return status;
 }
 
-/* n >= 1 transfers of one direction and type. */
+/* Begin n >= 1 transfers of one direction and one type. */
 static yoke_status pairs_at_once(const char *call, const struct yokei_transfer *transfers, int n, yoke_comm *comm, yoke_event *done)
 {
     struct yokei_transfer *owned;
@@ -319,7 +323,7 @@ static yoke_status gather_transfers(size_t first, struct yokei_op **op_out)
         struct call *call = &group.calls[i];
         if (call->op || call->comm != comm) continue;
         transfers[n++] = call->transfer;
-        if (i > first) call->comm = NULL; /* taken */
+        if (i > first) call->comm = NULL; /* this transfer is in the operation now */
     }
     return pairs_op(comm, YOKEI_GROUP, transfers, n, op_out);
 }
@@ -334,7 +338,7 @@ static yoke_status check_group_streams(void)
     return YOKE_OK;
 }
 
-/* Run the small sums that follow calls[first] on its communicator with it, as one. The lock is held. */
+/* Fuse calls[first] with the small sums on its communicator that follow it. The lock is held. */
 static yoke_status gather_sums(size_t first)
 {
     yoke_comm *comm = group.calls[first].comm;
@@ -342,7 +346,8 @@ static yoke_status gather_sums(size_t first)
     size_t at[MOST_FUSED];
     int n = 0, taken = 0;
     for (size_t i = first; i < group.n_calls && n < MOST_FUSED; i++) {
-        if (group.calls[i].comm != comm || !group.calls[i].op) continue; /* sends and receives have no place among these */
+        /* sends and receives do not interrupt a sequence of sums */
+        if (group.calls[i].comm != comm || !group.calls[i].op) continue;
         if (!yokei_may_fuse(group.calls[i].op)) break;
         at[n] = i;
         ops[n++] = group.calls[i].op;
@@ -355,7 +360,7 @@ static yoke_status gather_sums(size_t first)
     return YOKE_OK;
 }
 
-/* Launch what was collected; blocking operations are listed in waiting[]. The lock is held. */
+/* Launch the collected calls. waiting[] lists the blocking operations. The lock is held. */
 static yoke_status launch_group(struct yokei_op *waiting[], int *n_waiting_out)
 {
     yoke_status first = YOKE_OK;

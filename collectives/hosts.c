@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hosts of a communicator: groups of ranks that all see each other's memory, found by all ranks from the same table. */
+/*
+ * The hosts of a communicator: groups of ranks that all see each other's memory. All ranks find them from the
+ * same table.
+ */
 #include "collectives/comm.h"
 
-/* What each rank sees of each; NULL: all see all. */
+/* What each rank sees of each other rank; NULL: all ranks see all. */
 struct table {
     const char *sees;
     size_t width;
@@ -14,7 +17,7 @@ static bool linked(const struct table *t, size_t a, size_t b)
     return !t->sees || (t->sees[a * t->width + b] & t->sees[b * t->width + a] & t->bit);
 }
 
-/* Whether a rank has no memory to share: it sees the others', and nobody sees its own. */
+/* Whether a rank has no memory to share. It sees the others' memory, and no rank sees its memory. */
 static bool any_without(const yoke_comm *comm)
 {
     for (int r = 0; r < comm->size; r++)
@@ -22,7 +25,7 @@ static bool any_without(const yoke_comm *comm)
     return false;
 }
 
-/* A rank's host is that of the lowest rank with which it shares memory. */
+/* A rank's host is the host of the lowest rank with which it shares memory. */
 static void number_hosts(struct yokei_hosts *h, size_t size, const struct table *t)
 {
     h->n = 0;
@@ -106,7 +109,10 @@ void yokei_hosts_end(yoke_comm *comm)
     comm->n_local = 0;
 }
 
-/* Where not all is seen by all of a group there are no groups of memory, and what the ranks said of their systems counts. */
+/*
+ * If some ranks of a group do not see each other, there are no groups by memory. Then the data that the ranks
+ * told about their systems decides.
+ */
 static bool on_one_host(const yoke_comm *comm, int a, int b)
 {
     return comm->hosts.n ? comm->hosts.of[a] == comm->hosts.of[b] : comm->peers[a].info.host_id == comm->peers[b].info.host_id;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of MPI between hosts. There MPI_Finalize of MPICH 4.0 over UCX's tcp does not always return (3 in 10 runs of a
- * program that does one MPI_Sendrecv): a rank that has closed its connections waits for the launcher's barrier without
- * looking at the network, where others still wait for its word that all they sent has come. So ranks that have nothing
- * in flight say to the launcher that they are done, and leave it at that; the process's end frees what MPI holds.
- * Spoken is PMI-1, a line each way: barrier_in, barrier_out, finalize, finalize_ack.
+ * The end of MPI between hosts. There MPI_Finalize of MPICH 4.0 over UCX's tcp does not always return: it
+ * hung in 3 of 10 runs of a program that calls MPI_Sendrecv once. A rank that has closed its connections
+ * waits in the launcher's barrier and does not serve the network. Other ranks still wait for its confirmation
+ * that all their data has arrived.
+ * So a rank with nothing in flight tells the launcher that it is done, and does not call MPI_Finalize. The
+ * end of the process frees what MPI holds.
+ * The protocol is PMI-1, one line each way: barrier_in, barrier_out, finalize, finalize_ack.
  */
 #include <errno.h>
 #include <poll.h>
@@ -16,7 +18,10 @@
 
 enum { ANSWER_MS = 5000, LOOK_MS = 20 };
 
-/* Say a line and read the answer; *heard_out false when another came, or none in time. The answer to a barrier waits for all ranks: one may have died. */
+/*
+ * Send a line and read the answer. *heard_out is false if another answer came, or none in time. The answer to
+ * a barrier waits for all ranks, and one of them may have died.
+ */
 static yoke_status ask(int fd, const char *line, const char *answer, bool *heard_out)
 {
     char text[256];
@@ -45,7 +50,8 @@ yoke_status yokei_leave_launcher(bool *left_out)
     bool heard = false;
     *left_out = false;
     if (!fd || !here || !all || atoi(here) >= atoi(all)) return YOKE_OK;
-    /* Nobody leaves while others still look at the network: they would meet a connection that is gone. */
+    /* No rank leaves while others still serve the network, because they would find a connection that is
+       gone. */
     YOKE_TRY(ask(atoi(fd), "cmd=barrier_in\n", "cmd=barrier_out", &heard));
     if (!heard) return YOKE_OK;
     *left_out = true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is asked of an operation by those who plan it and by algorithms. */
+/* Questions about an operation, from the planner and from algorithms. */
 #include "collectives/comm.h"
 
 size_t yokei_longest_slice(const struct yokei_op *op)
@@ -14,7 +14,10 @@ bool yokei_is_long(const struct yokei_op *op)
     return op->count * yoke_dtype_bytes(op->dtype) * (size_t)op->comm->size * 2 > yokei_process.l3_bytes;
 }
 
-/* The same in all operations of a communicator: a lane's stage must not become part of another's while somebody reads it. */
+/*
+ * The answer is the same in all operations of a communicator. Otherwise a lane's stage could become part of
+ * another lane's stage while a rank still reads it.
+ */
 bool yokei_has_wide_stages(const yoke_comm *comm) { return comm->all_shared && !comm->any_staged && comm->n_on_host > comm->n_cores; }
 
 size_t yokei_stage_bytes(const yoke_comm *comm) { return yokei_has_wide_stages(comm) ? YOKEI_WIDE_STAGE_BYTES : YOKEI_STAGE_BYTES; }

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which algorithm an operation runs, in which chunks, on how many lanes. Only facts that all ranks share may decide. */
+/*
+ * Choose the algorithm of an operation, its chunks, and the number of its lanes. The choice may depend only
+ * on facts that all ranks share.
+ */
 #include "collectives/algorithms/hierarchy.h"
 #include "collectives/engine.h"
 #include "collectives/shm.h"
 
-/* In shared memory 64 KiB was fastest at every size: the chunks in flight stay in the cores' own caches. */
+/*
+ * In shared memory 64 KiB was fastest at every size, because the chunks in flight stay in the cores' own
+ * caches.
+ */
 enum { SMALL_BYTES = 16 << 10, LEAST_SHARED_CHUNK = 16 << 10, SHARED_CHUNK = 64 << 10, LEAST_CHUNK = 64 << 10 };
 enum { ONESHOT_OWN_CORES = 16 << 10, STAGED_LEAST = 32 << 10 };
 enum { SWAP_BYTES = 64 << 10, LEAST_CROSSING = 8 << 10 };
@@ -17,7 +23,7 @@ static void plan_chunks(struct yokei_op *op, size_t longest)
     const size_t most = YOKE_MAX((in_caches ? YOKE_MIN(comm->chunk_bytes, (size_t)SHARED_CHUNK) : comm->chunk_bytes) / bytes, 1);
     const size_t worth = comm->all_shared ? LEAST_SHARED_CHUNK : LEAST_CHUNK; /* a message over MPI costs more */
     const size_t least = comm->chunk_is_forced ? most : YOKE_MIN(worth / bytes, most);
-    /* Multiples of 64 elements, so that chunks begin where vectors do. */
+    /* Chunks are multiples of 64 elements, so that they begin where vectors do. */
     const size_t even = ((longest + YOKEI_LANES - 1) / YOKEI_LANES + 63) / 64 * 64;
     op->chunk = YOKE_MIN(YOKE_MAX(even, least), most);
     op->n_rounds = longest ? (longest + op->chunk - 1) / op->chunk : 1;
@@ -38,7 +44,10 @@ static void plan_slices(struct yokei_op *op, const size_t counts[], const size_t
     }
 }
 
-/* The shares, where ranks divide sums. What is measured may be another time otherwise, so it must change no bits; what is given may. */
+/*
+ * The shares, for operations in which the ranks divide sums; NULL: equal shares. Measured shares may differ
+ * in the next run, so they must not change bits. Given shares may.
+ */
 static const uint32_t *uneven(const struct yokei_op *op, const uint32_t *before, bool changes_bits)
 {
     const enum yokei_shares_source source = op->comm->shares.source;
@@ -47,8 +56,9 @@ static const uint32_t *uneven(const struct yokei_op *op, const uint32_t *before,
 }
 
 /*
- * The stage holds a chunk's slice for each rank, or one for all; both halves of it are of the same size. Ranks that must give each
- * other the core (which costs as much as copying tens of KiB, and lets the caches cool) have fewer and longer stages.
+ * The stage holds one slice of a chunk for each rank, or one slice for all ranks. Both parts of the stage
+ * have the same size. Ranks that share a core must give it to each other. This costs as much as copying tens
+ * of KiB, and the caches lose their data. So such ranks have fewer and longer stages.
  */
 static void plan_stages(struct yokei_op *op)
 {
@@ -58,11 +68,13 @@ static void plan_stages(struct yokei_op *op)
     const size_t room = yokei_stage_bytes(op->comm) / bytes / (one ? 1 : size) / 16 * 16;
     const size_t most = whole ? room * size : room, length = whole ? op->count : yokei_longest_slice(op);
     const size_t unit = whole ? 16 * size : 16;
-    /* Copies from and to a device take their time, each of them: there are fewer and longer ones, and more of them are kept on their way. */
+    /* Each copy from or to a device takes a fixed time. So there are fewer and longer copies, and more of
+       them are in flight. */
     const bool staged = op->comm->any_staged && !op->on_host;
     const size_t least = staged ? most : STAGED_LEAST / bytes / unit * unit;
     const size_t lanes = staged ? YOKEI_LANES : yokei_has_wide_stages(op->comm) ? YOKEI_WIDE_LANES : YOKEI_SHARED_LANES;
-    const size_t pieces = op->kind == YOKEI_BROADCAST ? YOKE_MAX(lanes, YOKEI_SHARED_LANES) : lanes; /* others wait until the first is there */
+    /* the other ranks wait until the first piece is there */
+    const size_t pieces = op->kind == YOKEI_BROADCAST ? YOKE_MAX(lanes, YOKEI_SHARED_LANES) : lanes;
     const size_t even = ((length + pieces - 1) / pieces + unit - 1) / unit * unit;
     op->chunk = YOKE_MIN(YOKE_MAX(YOKE_MAX(even, least), unit), most);
     op->n_rounds = YOKE_MAX((length + op->chunk - 1) / op->chunk, 1);
@@ -103,7 +115,8 @@ static void plan_shared(struct yokei_op *op)
     op->n_rounds = 1;
     op->algorithm = &yokei_oneshot;
     if (op->shown_bytes <= most) return;
-    /* The buffers may lie in memory that all see, once there was such: that is known when all have said where theirs are. */
+    /* The buffers may lie in memory of yoke_comm_alloc, if there ever was any. This is known only when all
+       ranks have announced where their buffers lie. */
     op->algorithm = comm->n_allocations && can_be_direct(op) ? &yokei_direct : &yokei_slices;
     op->before = uneven(op, comm->shares.shown, false);
     plan_stages(op);
@@ -124,11 +137,16 @@ static bool may_be_hierarchical(const struct yokei_op *op)
     case YOKEI_BARRIER:
     case YOKEI_DESTROY: return true;
     case YOKEI_ALL_TO_ALL: return yokei_leaders_all_to_all_fits(op);
-    default: return false; /* nothing is gained: each element crosses once anyway, and the messages of a root go one after another */
+    /* The hierarchy gains nothing here. Each element crosses once anyway, and the messages of a root go one
+       after another. */
+    default: return false;
     }
 }
 
-/* How it crosses; false: no way of the hierarchy's keeps the order of the ranks. */
+/*
+ * Choose how the data crosses between hosts. False: the hierarchy has no way that keeps the order of the
+ * ranks.
+ */
 static bool choose_crossing(struct yokei_op *op)
 {
     const yoke_comm *comm = op->comm;
@@ -149,7 +167,7 @@ static bool choose_crossing(struct yokei_op *op)
     return true;
 }
 
-/* The elements of a slice at most: they fit into a message, and into both halves of the stage. */
+/* The most elements of a slice. They fit into a message, and into both parts of the stage. */
 static size_t most_of_slice(const struct yokei_op *op)
 {
     const yoke_comm *comm = op->comm;
@@ -160,7 +178,7 @@ static size_t most_of_slice(const struct yokei_op *op)
     return YOKE_MIN(YOKE_MIN(comm->chunk_bytes, YOKEI_STAGE_BYTES / seats) / wire, YOKEI_STAGE_BYTES / (shown * bytes));
 }
 
-/* The shares of the columns; false: none of them would sum anything. */
+/* Set the shares of the columns. False: no column would sum anything. */
 static bool divide_columns(struct yokei_op *op)
 {
     const yoke_comm *comm = op->comm;
@@ -168,7 +186,9 @@ static bool divide_columns(struct yokei_op *op)
     return !op->before || op->before[comm->hosts.least];
 }
 
-/* Elements of a chunk no slice of which is longer than `most`; `step`: of which it is a multiple. */
+/*
+ * The number of elements of a chunk in which no slice is longer than `most`. It is a multiple of *step_out.
+ */
 static size_t chunk_of_slices(struct yokei_op *op, size_t most, size_t columns, size_t *step_out)
 {
     op->unit = most < (op->before ? 64 : 16) ? 1 : 16;
@@ -180,7 +200,7 @@ static size_t chunk_of_slices(struct yokei_op *op, size_t most, size_t columns, 
     return YOKE_MIN((most - 2 * op->unit) * op->before[columns] / widest, columns * most);
 }
 
-/* True: planned. */
+/* Plan the operation as a hierarchy. False: it cannot be one. */
 static bool plan_hierarchy(struct yokei_op *op)
 {
     const yoke_comm *comm = op->comm;
@@ -196,7 +216,7 @@ static bool plan_hierarchy(struct yokei_op *op)
         op->before = NULL;
         return false;
     }
-    if (most < 4) op->before = NULL; /* with thousands of ranks on a host */
+    if (most < 4) op->before = NULL; /* this happens with thousands of ranks on a host */
     size_t step;
     op->algorithm = &yokei_hierarchy;
     const size_t length = chunk_of_slices(op, most, columns, &step), whole = op->crossing == YOKEI_CROSS_PARTS ? yokei_longest_slice(op) : op->count;
@@ -208,7 +228,10 @@ static bool plan_hierarchy(struct yokei_op *op)
     return true;
 }
 
-/* How all_reduce sums by messages. An algorithm that was named counts where it can: one that needs shared memory gives way. */
+/*
+ * How all_reduce sums by messages. A named algorithm is used if it can run. An algorithm that needs shared
+ * memory cannot run here.
+ */
 static enum yokei_algorithm_id choose_sum_by_messages(const struct yokei_op *op)
 {
     const yoke_comm *comm = op->comm;
@@ -255,7 +278,8 @@ static void plan_messages(struct yokei_op *op)
     case YOKEI_ALL_TO_ALL:
         op->algorithm = &yokei_linear;
         plan_chunks(op, yokei_longest_slice(op));
-        /* The ranks of all_to_all_v know different longest slices, but the lane of a message must be the same on both sides. */
+        /* In all_to_all_v the ranks know different longest slices. But both sides of a message must use
+           the same lane. */
         if (op->send_slices != op->slices) {
             op->chunk = YOKE_MAX(comm->chunk_bytes / 4 / yoke_dtype_bytes(op->dtype), 1);
             op->n_lanes = YOKEI_LANES;
@@ -278,7 +302,7 @@ void yokei_plan(struct yokei_op *op, const size_t counts[], const size_t send_co
 {
     const bool reduces = op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE_SCATTER || op->kind == YOKEI_REDUCE;
     op->wire = reduces ? yokei_wire_dtype(op->dtype, op->reduction, op->comm->accum) : op->dtype;
-    /* Rounded once, however many hops there are. */
+    /* Round only once, however many hops there are. */
     if (reduces && op->comm->reproducible) op->wire = yokei_wire_dtype(op->dtype, op->reduction, YOKE_ACCUM_F32);
     op->lanes = op->comm->lane_list;
     op->slices = op->send_slices = NULL;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Conclusions from flight records: see postmortem.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -16,7 +17,7 @@ const char *yokei_evidence_name(enum yokei_evidence e) { return (unsigned)e < YO
 
 /* ---- fates ---- */
 
-/* By its process, which can be looked at on its own host only. */
+/* The rank's fate by its process, which can only be looked at on its own host. */
 static enum yokei_fate fate_by_process(const struct yokei_flight_file *file, int agents_pid)
 {
     uint64_t start = 0;
@@ -34,7 +35,8 @@ enum yokei_fate yokei_fate(const struct yokei_flight_file *file)
     if (state == YOKEI_RANK_FAILED) return YOKEI_FATE_FAILED;
     if (agent.state == YOKEI_AGENT_DEAD || agent.state == YOKEI_AGENT_LOST) {
         const bool badly = agent.signal || agent.exit_code || state == YOKEI_RANK_INSIDE;
-        /* It had said why, and may have destroyed the communicator since: that it ended is no news. */
+        /* It had recorded its error, and may have destroyed the communicator since. So its end tells
+           nothing new. */
         if (badly && atomic_load(&file->status)) return YOKEI_FATE_FAILED;
         return badly ? YOKEI_FATE_DEAD : YOKEI_FATE_ENDED;
     }
@@ -73,7 +75,7 @@ uint64_t yokei_last_activity(const struct yokei_flight_file *file)
     return last;
 }
 
-/* Whether a rank has ended its part of that operation: then nobody waits for it there. */
+/* Whether a rank has finished its part of this operation, so that no other rank waits for it there. */
 static bool has_passed(const struct yokei_flight_file *file, uint32_t comm, uint32_t sequence)
 {
     const struct yokei_flight_entry *entry;
@@ -90,12 +92,15 @@ int yokei_rank_waits_for(const struct yokei_flight_file *const files[], int n, i
     const int other = atomic_load(&files[r]->waits_for);
     if (other < 0 || other >= n || other == r) return -1;
     const struct yokei_flight_entry *newest = yokei_flight_operation(files[r], 0);
-    const bool is_pair = newest && newest->algorithm == YOKEI_PAIRS; /* whose numbers are of their own */
+    const bool is_pair = newest && newest->algorithm == YOKEI_PAIRS; /* their sequence numbers are counted separately */
     if (files[other] && !is_pair && has_passed(files[other], atomic_load(&files[r]->comm), atomic_load(&files[r]->sequence))) return -1;
     return other;
 }
 
-/* The rank at the end of the chain of waits from r; in a circle, the one that made no step for longest. r when it waits for none. */
+/*
+ * The rank at the end of the chain of waits from r. In a circle it is the rank that has made no step for the
+ * longest time. It is r if r waits for no rank.
+ */
 static int chain_end(const struct yokei_flight_file *const files[], int n, int r)
 {
     int at = r, oldest = r;
@@ -116,7 +121,10 @@ struct records {
     int n;
 };
 
-/* Of the ranks that their agents saw die: the first. Who left with a code before any collective left because of another. */
+/*
+ * The first rank whose death its agent saw. Ranks that ended with a code before their first collective come
+ * last, because another rank caused their end.
+ */
 static int first_dead(const struct records *all, uint64_t *when_out)
 {
     int found = -1;
@@ -136,7 +144,7 @@ static int first_dead(const struct records *all, uint64_t *when_out)
     return found;
 }
 
-/* The earliest end that a rank saw of another, which left no word. */
+/* The earliest end of a rank that another rank saw, if the rank that ended recorded nothing. */
 static int first_seen(const struct records *all, int *by_out, uint64_t *when_out)
 {
     int found = -1;
@@ -156,7 +164,7 @@ static int first_seen(const struct records *all, int *by_out, uint64_t *when_out
 
 static bool is_consequence(uint32_t status) { return status == YOKE_EDEAD || status == YOKE_EABORTED; }
 
-/* The first error; one that is a cause goes before one that says that another rank failed. */
+/* The first error. An error that is a cause comes before an error that reports another rank's failure. */
 static int first_error(const struct records *all, uint64_t *when_out)
 {
     int found = -1;
@@ -172,7 +180,10 @@ static int first_error(const struct records *all, uint64_t *when_out)
     return found;
 }
 
-/* The newest call of the communicator that a rank made as the nth of it, NULL: it made none, or it is too long ago. */
+/*
+ * A rank's call with this sequence number on the communicator (0: its newest call). NULL: it made none, or
+ * too long ago.
+ */
 static const struct yokei_flight_entry *call_of(const struct yokei_flight_file *file, uint32_t comm, uint32_t sequence)
 {
     const struct yokei_flight_entry *entry;
@@ -189,8 +200,8 @@ static bool same_call(const struct yokei_flight_entry *a, const struct yokei_fli
 }
 
 /*
- * Of ranks whose calls differ each may have found it out first, and then it named the other. The one that called something else than
- * all others; -1: there is no such.
+ * If calls differ, each of the ranks may be the first to find it, and then names another rank. So look for
+ * the one rank whose call differs from all others; -1: there is none.
  */
 static int odd_one_of(const struct records *all, uint32_t comm, uint32_t sequence)
 {
@@ -204,14 +215,14 @@ static int odd_one_of(const struct records *all, uint32_t comm, uint32_t sequenc
             others++;
             alike += same_call(a, b);
         }
-        if (others < 2 || alike == others - 1) continue; /* one of two, or one of those that agree */
+        if (others < 2 || alike == others - 1) continue; /* one of only two ranks, or one of the ranks that agree */
         if (alike || odd >= 0) return -1;
         odd = r;
     }
     return odd;
 }
 
-/* The same in the first of the last calls where there is one. */
+/* Find the differing rank in the first of the last few calls that has one. */
 static int odd_one(const struct records *all, uint32_t comm)
 {
     static const uint32_t CALLS = 4;
@@ -219,12 +230,16 @@ static int odd_one(const struct records *all, uint32_t comm)
     int odd = -1;
     const struct yokei_flight_entry *newest;
     for (int r = 0; r < all->n; r++)
-        if ((newest = call_of(all->files[r], comm, 0))) last = YOKE_MIN(last, newest->sequence); /* that all came to */
+        /* the last call that all ranks made */
+        if ((newest = call_of(all->files[r], comm, 0))) last = YOKE_MIN(last, newest->sequence);
     for (uint32_t s = last > CALLS ? last - CALLS + 1 : 1; s <= last && last != UINT32_MAX && odd < 0; s++) odd = odd_one_of(all, comm, s);
     return odd;
 }
 
-/* Whom an error that a rank recorded names in the end: who reports another's fault is not to blame for it. */
+/*
+ * The rank that a recorded error names in the end. A rank that reports another rank's fault is not to blame
+ * for it.
+ */
 static int named_by(const struct records *all, int failed)
 {
     int at = failed;
@@ -238,10 +253,13 @@ static int named_by(const struct records *all, int failed)
         if (next == at || next < 0 || next >= all->n) return at;
         at = next;
     }
-    return atomic_load(&all->files[failed]->culprit); /* a circle: each names another */
+    return atomic_load(&all->files[failed]->culprit); /* a circle, in which each rank names another */
 }
 
-/* The rank at the end of the chain that begins at the one that made no step for longest; -1 when nobody waits. */
+/*
+ * The rank at the end of the chain of waits that begins at the rank without a step for the longest time; -1:
+ * no rank waits.
+ */
 static int most_waited_for(const struct records *all)
 {
     int from = -1;
@@ -258,7 +276,10 @@ static struct yokei_blame named(enum yokei_evidence evidence, int rank, int by, 
     return (struct yokei_blame){ .evidence = evidence, .rank = rank, .by = by, .n_candidates = 1 };
 }
 
-/* Several are gone, or it cannot be seen whether they are: all are candidates, the likeliest is the one waited for. */
+/*
+ * If several ranks are gone, or their fate is unknown, all of them are candidates. The likeliest is the one
+ * for which the others wait.
+ */
 static struct yokei_blame guess(const struct records *all, bool candidates[])
 {
     struct yokei_blame blame = { .rank = -1, .by = -1 };
@@ -286,7 +307,7 @@ void yokei_find_lost(const struct yokei_flight_file *const files[], int n, struc
             lost_out->bits[i] |= atomic_load(&files[r]->lost[i]);
 }
 
-/* The same where no rank went on without others. */
+/* The rank to blame if no rank went on without others. */
 static struct yokei_blame blame_one(const struct records *of, bool candidates_out[])
 {
     const struct records all = *of;
@@ -297,7 +318,8 @@ static struct yokei_blame blame_one(const struct records *of, bool candidates_ou
     int by = -1;
     memset(candidates_out, 0, (size_t)n * sizeof candidates_out[0]);
     const int dead = first_dead(&all, &dead_at), seen = first_seen(&all, &by, &seen_at), failed = first_error(&all, &failed_at);
-    /* Who left with a code, and no word, after somebody had recorded an error, may have left because of that. */
+    /* A rank that ended with a code and recorded no error, after another rank had recorded one, may have
+       ended because of that error. */
     const bool left_later = dead >= 0 && failed >= 0 && !yokei_flight_agent(files[dead]).signal && failed_at < dead_at;
     if (dead >= 0 && !left_later) return named(YOKEI_EVIDENCE_AGENT, dead, -1, candidates_out);
     const bool cause = failed >= 0 && !is_consequence(atomic_load(&files[failed]->status));
@@ -310,7 +332,7 @@ static struct yokei_blame blame_one(const struct records *of, bool candidates_ou
 
 struct yokei_blame yokei_blame(const struct yokei_flight_file *const files[], const enum yokei_fate fates[], int n, bool candidates_out[])
 {
-    /* Who was lost is no cause of what came after: as if it had ended in order. */
+    /* A rank without which others went on is not the cause of anything later. It counts as ended normally. */
     enum yokei_fate *counted = malloc((size_t)YOKE_MAX(n, 1) * sizeof *counted);
     struct yokei_lost lost;
     yokei_find_lost(files, n, &lost);

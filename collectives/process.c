@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a process has once: who it is, its flight record, its progress thread. */
+/* The data that a process has once: its identity, its flight record, its progress thread. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -12,10 +12,10 @@
 
 struct yokei_process yokei_process = { .lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER, .flight_fd = -1 };
 
-/* In the run directory, or where there is none in memory without a name. */
+/* The record lies in the run directory, or, without one, in memory that has no name. */
 static yoke_status open_record(void)
 {
-    static bool opened; /* by this process: it goes on in the same record */
+    static bool opened; /* this process opened it before, and goes on in the same record */
     struct yokei_process *p = &yokei_process;
     const char *folder = getenv("YOKE_RUN_DIR");
     const bool has_agent = getenv("YOKE_SUPERVISOR") != NULL;
@@ -28,7 +28,7 @@ static yoke_status open_record(void)
     yokei_text(p->run_dir, sizeof p->run_dir, "%s", folder);
     if (!has_agent && !opened) {
         YOKE_TRY(yokei_make_folder(folder));
-        if (p->world_rank == 0) yokei_flight_drop(folder, p->n_world); /* of an earlier job with more ranks */
+        if (p->world_rank == 0) yokei_flight_drop(folder, p->n_world); /* records of an earlier job with more ranks */
     }
     YOKE_TRY(yokei_flight_create(folder, p->world_rank, !has_agent && !opened, &p->flight));
     p->is_witness = !has_agent;
@@ -112,7 +112,7 @@ yoke_status yokei_thread_start(void)
     struct yokei_process *p = &yokei_process;
     if (!p->thread_runs) {
         p->thread_ends = false;
-        sigset_t all, was; /* signals are the program's matter, and go to its own threads */
+        sigset_t all, was; /* signals are for the program's own threads */
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &was);
         const int error = pthread_create(&p->thread, NULL, progress_thread, NULL);

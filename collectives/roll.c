@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waits inside MPI: for the first words of a job, while a communicator is made, and at the end. No communicator watches over them (verdict.c),
- * and MPI itself waits for a rank that died for ever. So whoever waits there looks at the ranks of the job by itself: at their
- * agents' words, which lie in the run directory, or where there are no agents at the processes that it knows of. A rank
- * that died is named after 10 ms, one that is stopped after a second, as in collectives.
+ * Waits inside MPI: at the start of a job, while a communicator is made, and at the end. No communicator
+ * watches over these waits (verdict.c), and MPI itself waits for ever for a rank that died.
+ * So a rank that waits there watches the other ranks of the job itself. It reads their agents' words in the
+ * run directory. If there are no agents, it looks at the processes that it knows of. As in collectives, an
+ * error names a rank that died after 10 ms, and a stopped rank after a second.
  */
 #include <stdio.h>
 #include <string.h>
@@ -17,15 +18,16 @@ static const uint64_t LOOK_EVERY = 2, READ_EVERY = 50, DEAD_GRACE = 10, ORDER_GR
                       DEFAULT_STALL = 10000, GUARD_EVERY = 50;
 enum { FAR_AT_ONCE = 4 };
 
-/* A rank of the job, as far as it is known without a communicator. */
+/* What is known of a rank of the job without a communicator. */
 struct entry {
-    const struct yokei_flight_file *file; /* mapped, or of another host a copy; NULL: not found */
+    const struct yokei_flight_file *file; /* mapped, or a copy if the rank is on another host; NULL: not found */
     bool far;
-    int pid;                              /* 0, or what the rank has said of itself */
+    int pid;                              /* 0, or the process number that the rank has told */
     uint64_t nonce, start_time;
-    uint64_t read_ns, process_ns;         /* when the record was last read anew, and the process looked at */
-    uint64_t looked_ns, since_ns;         /* when the rank was last looked at; since when it looks gone or stopped, 0: it does not */
-    enum yokei_agent_state process;       /* by /proc */
+    uint64_t read_ns, process_ns;         /* when the record was last read, and when the process was last looked at */
+    /* when the rank was last looked at; since when it looks gone or stopped, 0: it does not */
+    uint64_t looked_ns, since_ns;
+    enum yokei_agent_state process;       /* the process's state by /proc */
     struct yokei_beats beats;
 };
 
@@ -33,7 +35,7 @@ static struct {
     struct entry *of; /* [n] */
     int n, self, next_far;
     bool has_agents;
-    uint64_t stall_ns;  /* for which the agent of a host that is down or cut off shows no life */
+    uint64_t stall_ns;  /* how long the agent of a host must show no life, so that the host counts as down or cut off */
     char folder[4096];
 } roll;
 
@@ -60,7 +62,10 @@ void yokei_roll_note(const struct yokei_peer_info *info)
     e->start_time = info->start_time;
 }
 
-/* Without agents an earlier job's record may lie there until the rank has made its own: then its nonce must be known. */
+/*
+ * Without agents, an earlier job's record may lie there until the rank has made its own. So its nonce must be
+ * known.
+ */
 static bool is_of_this_job(const struct entry *e, const struct yokei_flight_file *file)
 {
     if (e->nonce && file->nonce) return e->nonce == file->nonce;
@@ -81,7 +86,10 @@ static const struct yokei_flight_file *read_record(struct entry *e, int r)
     return NULL;
 }
 
-/* A record that cannot be read is no error of the call that looks: that call may have an error text of its own, which it is about to tell the others. */
+/*
+ * If a record cannot be read, that is no error of the calling function. The caller may have an error text of
+ * its own that it is about to tell the others, so this function restores the text.
+ */
 static const struct yokei_flight_file *record_of(struct entry *e, int r, uint64_t now)
 {
     struct yokei_error text;
@@ -93,7 +101,10 @@ static const struct yokei_flight_file *record_of(struct entry *e, int r, uint64_
     return file;
 }
 
-/* Of a rank without an agent's word; looked at less often, since it takes some system calls. */
+/*
+ * The state of a rank without an agent's word. It is looked at less often, because this takes several system
+ * calls.
+ */
 static enum yokei_agent_state by_process(struct entry *e, const struct yokei_flight_file *file, uint64_t now)
 {
     const int pid = e->pid ? e->pid : file && !e->far ? file->pid : 0;
@@ -107,7 +118,7 @@ static enum yokei_agent_state by_process(struct entry *e, const struct yokei_fli
     return e->process = gone ? YOKEI_AGENT_DEAD : state == 'T' || state == 't' ? YOKEI_AGENT_STOPPED : YOKEI_AGENT_ALIVE;
 }
 
-/* How sure it is that a rank is the cause of a wait, and how it fares. */
+/* How surely a rank is the cause of a wait, from the least to the most, and what became of it. */
 enum weight { FINE, LEFT, REPORTED, HALTED, DIED };
 struct finding {
     enum weight weight;
@@ -115,7 +126,10 @@ struct finding {
     struct yokei_agent_verdict verdict;
 };
 
-/* A grace is given first: what a rank that died had sent may still be on its way, and a stopped one may be continued. */
+/*
+ * A rank does not count as failed at once. Data that a dead rank had sent may still be on its way, and a
+ * stopped rank may be continued.
+ */
 static struct finding look_at(int r, bool may_leave, uint64_t now)
 {
     struct entry *e = &roll.of[r];
@@ -128,11 +142,13 @@ static struct finding look_at(int r, bool may_leave, uint64_t now)
     const bool gone = yokei_agent_gone(v->state), away = now - e->looked_ns > AWAY * MS;
     if (!gone && v->state != YOKEI_AGENT_STOPPED) e->since_ns = 0;
     else if (!e->since_ns) e->since_ns = now;
-    else if (away) e->since_ns += now - e->looked_ns - AWAY * MS; /* when we did not look, it may have been we who stood still */
+    /* while this rank did not look, it may itself have stood still */
+    else if (away) e->since_ns += now - e->looked_ns - AWAY * MS;
     e->looked_ns = now;
     const uint64_t seen = now - e->since_ns;
     if (!e->since_ns) return found;
-    /* Or it may have been: a process that is gone does not tell how, and a launcher without agents ends all ranks where it was not in order. */
+    /* Or it may have ended normally. A process that is gone does not tell how it ended. A launcher without
+       agents ends all ranks if one did not end normally. */
     const bool in_order = v->state == YOKEI_AGENT_DEAD && !v->signal && !v->exit_code;
     if (!gone) found.weight = yokei_stopped_for_long(v, seen, !e->far) ? HALTED : FINE;
     else if ((in_order && may_leave) || seen < (in_order ? ORDER_GRACE : DEAD_GRACE) * MS) found.weight = FINE;
@@ -141,7 +157,10 @@ static struct finding look_at(int r, bool may_leave, uint64_t now)
     return found;
 }
 
-/* The rank most likely to be the cause, of those that are waited for (NULL: all others); weight FINE: none is. */
+/*
+ * The rank that is most likely the cause, among the awaited ranks (NULL: all other ranks). Weight FINE: no
+ * rank is.
+ */
 static struct finding look(const bool *awaited, bool may_leave, uint64_t now)
 {
     struct finding worst = { .rank = -1, .weight = FINE };
@@ -157,7 +176,7 @@ static struct finding look(const bool *awaited, bool may_leave, uint64_t now)
     return worst;
 }
 
-/* This rank's own record, also where it has no communicator; *opened_out: close it. */
+/* This rank's own record, even if it has no communicator. *opened_out: the caller must close it. */
 static struct yokei_flight_file *own_record(bool *opened_out)
 {
     struct yokei_flight_file *file = yokei_process.flight;
@@ -165,7 +184,9 @@ static struct yokei_flight_file *own_record(bool *opened_out)
     return file;
 }
 
-/* Write the error in this rank's record, if it has one, and return it; MPI is not finalised any more. */
+/*
+ * Write the error to this rank's record, if it has one, and return the error. MPI is not finalised any more.
+ */
 static yoke_status roll_fail(yoke_status status, int culprit, const char *text)
 {
     bool opened;
@@ -194,7 +215,7 @@ static void name_of(int r, char *out, size_t bytes)
     yokei_text(out, bytes, "rank %d (host %s, pid %d)", r, host[0] ? host : "unknown", pid);
 }
 
-/* "; it was outside collectives": nothing where the record says nothing. */
+/* "; it was outside collectives", or nothing if the record says nothing. */
 static void did_text(int r, char *out, size_t bytes)
 {
     const struct entry *e = &roll.of[r];
@@ -205,7 +226,10 @@ static void did_text(int r, char *out, size_t bytes)
     yokei_text(out, bytes, "; it was %s", what);
 }
 
-/* An error that names the rank; or its own error, which is nearer to the cause than that it ended. */
+/*
+ * Return an error that names the rank. If the rank recorded an error of its own, return that error, because
+ * it is nearer to the cause.
+ */
 static yoke_status blame(const struct finding *found, const char *what)
 {
     const struct entry *e = &roll.of[found->rank];
@@ -231,7 +255,10 @@ static yoke_status judge(const bool *awaited, bool may_leave, const char *what)
 
 yoke_status yokei_roll_look(const char *what) { return judge(NULL, true, what); }
 
-/* Nobody is dead, and the time is up: of those whose record can be seen, the first that does not wait here too. */
+/*
+ * No rank is dead, and the time is up. Name the first rank that does not wait here too, among the ranks whose
+ * records can be seen.
+ */
 static yoke_status too_late(const bool *awaited, const struct yokei_mpi_wait *wait)
 {
     char text[1024], who[192], did[600];
@@ -248,7 +275,7 @@ static yoke_status too_late(const bool *awaited, const struct yokei_mpi_wait *wa
     return roll_fail(YOKE_ETIMEOUT, -1, text);
 }
 
-/* The ranks of the job that are in `comm`; NULL: all of them, or there is no memory to tell. */
+/* Which ranks of the job are in `comm`. NULL: all of them, or there is no memory for the list. */
 static bool *members_of(MPI_Comm comm)
 {
     MPI_Group some = MPI_GROUP_NULL, all = MPI_GROUP_NULL;
@@ -299,7 +326,7 @@ yoke_status yokei_mpi_finish(MPI_Request *request, int code, const struct yokei_
             looked = now;
             status = judge(awaited, false, how->what);
         }
-        /* An error of MPI's is most often the first sign that a rank died, and says nothing of that. */
+        /* An error of MPI is most often the first sign that a rank died, but the error does not say so. */
         if (!status && broken && now - broken > (roll.n > 1 ? BROKEN_GRACE * MS : 0)) status = mpi_failed(how, code);
         if (!status && now - begun > (uint64_t)how->timeout_ms * MS) status = too_late(awaited, how);
         if (!status) yokei_wait_idle(&wait);
@@ -377,7 +404,7 @@ static struct yokei_kept {
 void yokei_keep(void *memory)
 {
     struct yokei_kept *k = memory ? malloc(sizeof *k) : NULL;
-    if (!k) return; /* then it is not reachable; it stays all the same */
+    if (!k) return; /* without memory for the list it is not reachable, but it is still kept */
     *k = (struct yokei_kept){ kept, memory };
     kept = k;
 }

@@ -1,35 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The ranks of the job, for waits inside MPI, outside the operations of a communicator: roll.c. The command has some of its own. */
+/**
+ * Watching the ranks of the job during waits inside MPI, outside the operations of a communicator: roll.c.
+ * The command (`yoke`) has functions of its own for this.
+ */
 #ifndef COLLECTIVES_ROLL_H
 #define COLLECTIVES_ROLL_H
 
 #include <yoke/comm.h>
 
-/** A wait for a request of MPI: whose ranks take part, what the errors begin with, MPI's call, and how long a rank that lives may take. */
+/**
+ * A wait for an MPI request. It names the communicator, the words with which errors begin, MPI's call, and
+ * how long a living rank may take.
+ */
 struct yokei_mpi_wait {
     MPI_Comm comm;
     const char *what, *call;
     int64_t timeout_ms;
 };
 /**
- * Wait for the request that a call of MPI gave, which returned `code`. Not blocking inside MPI: YOKE_EDEAD when a rank of `comm` dies or
- * is stopped, its own error when it ended with one, YOKE_ETIMEOUT, YOKE_EBACKEND. After an error the request is pending still: what it reads and writes
- * must stay for ever (yokei_keep), and this rank's record tells the error. The lock is held, or the process has no communicator.
+ * Wait for the request of an MPI call that returned `code`, without blocking inside MPI. After an error the
+ * request is still pending. Then its buffers must stay for ever (yokei_keep), and this rank's record has the
+ * error. The lock is held, or the process has no communicator.
+ * Errors: YOKE_EDEAD (a rank of `comm` dies or is stopped), the error with which a rank of `comm` ended,
+ *         YOKE_ETIMEOUT, YOKE_EBACKEND
  */
 yoke_status yokei_mpi_finish(MPI_Request *request, int code, const struct yokei_mpi_wait *how);
-/** One look at all ranks, for waits of another kind at the end of the job: who has ended in order is no failure. The same errors, and the lock. */
+/**
+ * Check the state of all ranks once. Use this function at the end of the job, where the wait is not for an
+ * MPI request. A rank that has ended normally is not a failure. The errors are those of yokei_mpi_finish, and
+ * the caller holds the lock as there.
+ */
 yoke_status yokei_roll_look(const char *what);
-/** Know of the ranks of the job; false: no memory. MPI is initialised. Called by the others where it was not. */
+/**
+ * Make the list of the job's ranks. MPI must be initialised. False: no memory. The other functions call this
+ * if nobody has.
+ */
 bool yokei_roll_begin(void);
 /**
- * Calls that block inside MPI, between the two: a thread looks at the ranks, and ends this process, its error recorded and its output flushed, when one dies
- * or is stopped. For measurements of MPI itself.
+ * Call these two functions around calls that block inside MPI, in measurements of MPI itself. In between, a
+ * thread watches the ranks. If one dies or is stopped, the thread records the error, flushes the output and
+ * ends this process.
  */
 void yokei_guard_begin(const char *what);
 void yokei_guard_end(void);
-/** Memory that a pending request of MPI may still use: never freed, but reachable, so that leak checkers see that it is meant. */
+/**
+ * Memory that a pending MPI request may still use. It is never freed. It stays reachable, so that leak
+ * checkers see that this is meant.
+ */
 void yokei_keep(void *memory);
-/** MPI's own collectives report errors to the world's handler: have them returned on the world and on `parent` (NULL: none), and undo that. */
+/**
+ * MPI's own collectives report errors to the error handler of the world. Make errors return on the world and
+ * on `parent` (NULL: none). The second function restores the old handlers.
+ */
 struct yokei_handlers {
     MPI_Comm of[3];
     MPI_Errhandler was[3];

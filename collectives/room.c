@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Room for the shared memory of MPI's messages. Known to the agents too, so no MPI here. */
+/* Room for the shared memory of MPI's messages. Agents use this file too, so it does not use MPI. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -11,12 +11,18 @@
 #include "collectives/flight.h"
 #include "core/base/base.h"
 
-/* UCX reserves its receive buffers there, and writing past a full file system is SIGBUS. Containers have 64 MiB for all. */
+/*
+ * UCX reserves its receive buffers in /dev/shm. A write past a full file system is SIGBUS. Containers have 64
+ * MiB there for all processes.
+ */
 static const uint64_t PER_RANK = 64u << 20;
-/* MPICH's own ranks of a host meet in a file there, and nowhere else. */
+/* MPICH's ranks of a host meet in a file in /dev/shm, and nowhere else. */
 static const uint64_t PER_MEETING_RANK = 4096;
 
-/* UCX's files in memory are files too, of 4 MiB and a little; where they cannot be made MPI ends the process with words that name no limit. */
+/*
+ * UCX's memory files count as files, of a little more than 4 MiB. If they cannot be made, MPI ends the
+ * process with a text that names no limit.
+ */
 yoke_status yokei_check_file_limit(void)
 {
     const rlim_t least = 8u << 20;
@@ -26,7 +32,10 @@ yoke_status yokei_check_file_limit(void)
                      (unsigned long long)limit.rlim_cur >> 10, (unsigned long long)least >> 10);
 }
 
-/* Whether files can be made in a folder: 0, or why not. Root may write into any folder, but not on a file system that is read-only. */
+/*
+ * Whether files can be made in a folder: 0, or the error. Root may write into any folder, but not on a
+ * read-only file system.
+ */
 static int cannot_write(const char *folder)
 {
     struct statvfs fs;
@@ -34,7 +43,10 @@ static int cannot_write(const char *folder)
     return fs.f_flag & ST_RDONLY ? EROFS : 0;
 }
 
-/* MPI ends by a segmentation fault where it may not open its files. The command has raised the limit; another program's is left as it is. */
+/*
+ * MPI ends by a segmentation fault if it cannot open its files. The `yoke` command has raised the limit. In
+ * other programs it stays as it is.
+ */
 static yoke_status check_descriptors(void)
 {
     struct rlimit limit;
@@ -45,7 +57,7 @@ static yoke_status check_descriptors(void)
 
 static void *nothing(void *unused) { return unused; }
 
-/* MPI's messages have a thread, and UCX aborts where it gets none. */
+/* MPI uses a thread for its messages, and UCX aborts if it cannot start one. */
 static yoke_status try_thread(void)
 {
     pthread_t thread;
@@ -62,9 +74,9 @@ static const char *other_folder(void)
 }
 
 /*
- * Nothing can be written to /dev/shm: MPI's messages go through files elsewhere. MPICH would still meet there, and ends by a bus error or a
- * segmentation fault when it cannot, unless it takes each rank for one on a host of its own; that its messages go by way of
- * UCX then is what they do here anyway.
+ * Nothing can be written to /dev/shm, so MPI's messages go through files elsewhere. MPICH would still use
+ * /dev/shm to meet, and would end by a bus error or a segmentation fault. It does not, if it takes each rank
+ * for one on a host of its own (MPIR_CVAR_NOLOCAL). Its messages then go through UCX, as they do here anyway.
  */
 static yoke_status without_shm(int ranks_on_host, int error, char *note_out, size_t bytes)
 {
@@ -74,10 +86,10 @@ static yoke_status without_shm(int ranks_on_host, int error, char *note_out, siz
         return yoke_fail(YOKE_EIO, "/dev/shm cannot be written (%s), and neither can %s (%s): MPI needs one of them to start. Make /dev/shm writable "
                          "(mount -o remount,rw /dev/shm; chmod 1777 /dev/shm), or set TMPDIR to a folder on a disk of this host",
                          strerror(error), folder, strerror(also));
-    if (getenv("MPIR_CVAR_NOLOCAL") && folder == given) return YOKE_OK; /* the agent said it */
+    if (getenv("MPIR_CVAR_NOLOCAL") && folder == given) return YOKE_OK; /* the agent has reported it */
     setenv("MPIR_CVAR_NOLOCAL", "1", 0);
     setenv("UCX_POSIX_DIR", folder, 1);
-    if (ranks_on_host < 2) return YOKE_OK; /* it sends nothing */
+    if (ranks_on_host < 2) return YOKE_OK; /* a single rank sends nothing */
     yokei_text(note_out, bytes, "/dev/shm cannot be written (%s): MPI's messages go through files in %s instead (UCX_POSIX_DIR, MPIR_CVAR_NOLOCAL); "
                "make /dev/shm writable to avoid it: mount -o remount,rw /dev/shm; chmod 1777 /dev/shm", strerror(error), folder);
     return YOKE_OK;
@@ -91,7 +103,7 @@ yoke_status yokei_make_room(int ranks_on_host, char *note_out, size_t bytes)
     YOKE_TRY(check_descriptors());
     YOKE_TRY(try_thread());
     const int error = cannot_write("/dev/shm");
-    if (error) return without_shm(ranks_on_host, error, note_out, bytes); /* a rank alone opens its mailbox too */
+    if (error) return without_shm(ranks_on_host, error, note_out, bytes); /* even a single rank opens its mailbox there */
     if (ranks_on_host < 1 || statvfs("/dev/shm", &fs)) return YOKE_OK;
     const uint64_t ranks = (uint64_t)ranks_on_host, left = (uint64_t)fs.f_bavail * fs.f_frsize, need = ranks * PER_RANK;
     if (ranks > 1 && left < (ranks + 1) * PER_MEETING_RANK)
@@ -100,7 +112,7 @@ yoke_status yokei_make_room(int ranks_on_host, char *note_out, size_t bytes)
     if (left >= need || getenv("UCX_POSIX_DIR")) return YOKE_OK;
     const char *folder = other_folder();
     setenv("UCX_POSIX_DIR", folder, 0);
-    if (ranks < 2) return YOKE_OK; /* it sends nothing */
+    if (ranks < 2) return YOKE_OK; /* a single rank sends nothing */
     yokei_text(note_out, bytes, "/dev/shm has %.1f MiB free, and MPI's messages between %d ranks may need %.0f: they go through files in %s instead "
                "(UCX_POSIX_DIR); give a container --shm-size=1g to avoid it", (double)left / (1 << 20), ranks_on_host, (double)need / (1 << 20), folder);
     return YOKE_OK;

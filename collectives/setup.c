@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the ranks tell each other when a communicator is made: who they are, how they are configured, and what they can
- * share. Every decision after it follows from what all of them know. Waiting is polite here too.
+ * The data that ranks exchange when a communicator is made: identity, configuration, and what they can share.
+ * Every later decision follows from what all ranks know. Waiting here does not block inside MPI either.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -14,7 +14,9 @@
 #include "collectives/shm.h"
 #include "collectives/verdict.h"
 
-/* Wait for a non-blocking collective of MPI; by then all ranks have called, or one has died or been stopped. */
+/*
+ * Wait for a non-blocking collective of MPI, until all ranks have called it, or one has died or been stopped.
+ */
 static yoke_status finish(const yoke_comm *comm, MPI_Comm among, MPI_Request *request, int code, const char *call)
 {
     char what[96];
@@ -22,7 +24,7 @@ static yoke_status finish(const yoke_comm *comm, MPI_Comm among, MPI_Request *re
     return yokei_mpi_finish(request, code, &(struct yokei_mpi_wait){ .comm = among, .what = what, .call = call, .timeout_ms = comm->timeout_ms });
 }
 
-/* The set of these processes, found or made. */
+/* Find or make the set of these processes. */
 static yoke_status join_set(yoke_comm *comm, MPI_Comm mpi_comm)
 {
     struct yokei_process *p = &yokei_process;
@@ -88,14 +90,19 @@ void yokei_describe_self(yoke_comm *comm, struct yokei_peer_info *info, yoke_sta
     yokei_text(info->reason, sizeof info->reason, "%s", status ? yoke_last_error() : comm->no_segment);
 }
 
-/* Where the ranks meet: in MPI's communicator of the process set, or in one of ours. */
+/*
+ * The way by which the ranks exchange data: MPI's communicator of the process set, or a communicator of Yoke.
+ */
 struct meeting {
-    yoke_comm *parent;  /* NULL: MPI's */
+    yoke_comm *parent;  /* NULL: MPI's communicator */
     const int *members; /* [size] ranks of the parent */
-    char *room;         /* of what all of the parent's ranks say */
+    char *room;         /* room for the data of all of the parent's ranks */
 };
 
-/* By MPI, through memory of its own: after an error the request is abandoned, and MPI may read and write there still. */
+/*
+ * Exchange by MPI, through separate memory. After an error the request is abandoned, and MPI may still read
+ * and write that memory.
+ */
 static yoke_status exchange_over_mpi(const yoke_comm *comm, const void *mine, void *all, size_t bytes)
 {
     const size_t n = (size_t)comm->size;
@@ -114,7 +121,10 @@ static yoke_status exchange_over_mpi(const yoke_comm *comm, const void *mine, vo
     return YOKE_OK;
 }
 
-/* all[r] = what rank r says. comm is NULL on ranks of the parent that are no members: they say nothing, and all is not looked at. */
+/*
+ * all[r] = the data of rank r. comm is NULL on ranks of the parent that are no members. They tell nothing,
+ * and their `all` is not read.
+ */
 static yoke_status exchange(yoke_comm *comm, const struct meeting *at, const void *mine, void *all, size_t bytes)
 {
     if (!at->parent) return exchange_over_mpi(comm, mine, all, bytes);
@@ -126,7 +136,7 @@ static yoke_status exchange(yoke_comm *comm, const struct meeting *at, const voi
     return status;
 }
 
-/* The first difference of rank r's configuration to rank 0's, the same text on every rank. */
+/* The first difference between rank r's configuration and rank 0's. The text is the same on every rank. */
 static yoke_status compare(const yoke_comm *comm, int r)
 {
     const struct yokei_peer_info *a = &comm->peers[0].info, *b = &comm->peers[r].info;
@@ -149,7 +159,7 @@ static yoke_status compare(const yoke_comm *comm, int r)
     return YOKE_OK;
 }
 
-/* Map the record of a rank that seems to be on this host; it is when the record carries its nonce. */
+/* Map the record of a rank that seems to be on this host. It is on this host if the record has its nonce. */
 void yokei_map_record(yoke_comm *comm, int r)
 {
     const struct yokei_process *p = &yokei_process;
@@ -174,7 +184,10 @@ void yokei_map_record(yoke_comm *comm, int r)
 
 enum { SEES_RECORD = 1, SEES_SLOTS = 2 };
 
-/* Pairs that see each other's slots send over them. sees[a * width + b]: what rank a sees of rank b. */
+/*
+ * Pairs of ranks that see each other's slots send through them. sees[a * width + b] is what rank a sees of
+ * rank b.
+ */
 static void choose_transports(yoke_comm *comm, const char *mine, const char *sees, size_t width)
 {
     const size_t size = (size_t)comm->size, rank = (size_t)comm->rank;
@@ -183,7 +196,7 @@ static void choose_transports(yoke_comm *comm, const char *mine, const char *see
         struct yokei_peer *peer = &comm->peers[r];
         const int both = sees[r * width + rank] & mine[r];
         peer->transport = peer->beneath = both & SEES_SLOTS ? &yokei_shm_transport : &yokei_mpi_transport;
-        /* A record that only one of two sees would leave the other without word from it. */
+        /* If only one of two ranks saw the other's record, the other would hear nothing from it. */
         if (r != rank && peer->flight && !(both & SEES_RECORD)) {
             yokei_flight_close(peer->flight);
             peer->flight = NULL;
@@ -201,7 +214,7 @@ static yoke_status check_tags(const yoke_comm *comm)
     return YOKE_OK;
 }
 
-/* What is known of all ranks, by the same rules on each. */
+/* Conclusions from what all ranks told, by the same rules on each rank. */
 yoke_status yokei_agree(yoke_comm *comm)
 {
     for (int r = 0; r < comm->size; r++) {
@@ -223,11 +236,15 @@ static int local_ranks(const yoke_comm *comm)
 {
     int n = 0;
     for (int r = 0; r < comm->size; r++) n += comm->peers[r].flight != NULL;
-    const char *launched = getenv("MPI_LOCALNRANKS"); /* hydra's word on the whole job, of which this may be a part */
+    /* hydra's number for the whole job, of which this communicator may be a part */
+    const char *launched = getenv("MPI_LOCALNRANKS");
     return YOKE_MAX(n, launched ? atoi(launched) : 0);
 }
 
-/* The processors that the ranks of this host may use together; each may be bound to one of its own. */
+/*
+ * Number of processors that the ranks of this host may use together. Each rank may be bound to its own
+ * processor.
+ */
 static int shared_cores(const yoke_comm *comm)
 {
     int n = 0;
@@ -244,13 +261,14 @@ void yokei_count_host(yoke_comm *comm)
 {
     comm->n_on_host = local_ranks(comm);
     comm->n_cores = shared_cores(comm);
-    /* A part of the job is bound to a part of its processors; what any rank saw of the whole counts for all. */
+    /* The ranks of a part of the job may be bound to a part of its processors. So the largest number that
+       any rank knows counts for all. */
     for (int r = 0; r < comm->size; r++)
         if (comm->peers[r].flight) comm->n_cores = YOKE_MAX(comm->n_cores, comm->peers[r].info.n_cores);
     yokei_process.n_cores = YOKE_MAX(yokei_process.n_cores, comm->n_cores);
 }
 
-/* First: who are you? The others' answers decide, on all ranks alike. */
+/* First exchange: the identity of each rank. The answers decide, in the same way on all ranks. */
 static yoke_status introduce(yoke_comm *comm, const struct meeting *at, struct yokei_peer_info *all, yoke_status status)
 {
     struct yokei_peer_info mine = { 0 };
@@ -269,7 +287,10 @@ static yoke_status introduce(yoke_comm *comm, const struct meeting *at, struct y
     return YOKE_OK;
 }
 
-/* Then: what do you see of the others? Within a parent, ranks whose own communicator has failed take part: others wait for them. */
+/*
+ * Second exchange: what each rank sees of the others. Within a parent, ranks whose own new communicator has
+ * failed take part too, because others wait for them.
+ */
 static yoke_status set_up(yoke_comm *comm, const struct meeting *at, yoke_status status)
 {
     const size_t width = (size_t)(at->parent ? at->parent->size : comm->size);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the ranks divide the sums of long data. Shares are small integers that all ranks agree on when a communicator is made: given
- * by the user, or the ranks' speeds (speeds.c). Every place of a slice follows from them by whole numbers, the same on all ranks.
+ * How the ranks divide the sums of long data. Shares are small integers that all ranks agree on when a
+ * communicator is made. They are given by the user, or are the ranks' speeds (speeds.c). The bounds of all
+ * slices follow from them in integer arithmetic, the same on all ranks.
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +19,7 @@ static yoke_status refuse(const char *text, const char *at, const char *why)
                      text, at, why, MOST_SHARE);
 }
 
-/* A number, or N*K; where the next one begins, NULL: it is none. */
+/* Read a number, or N*K. Returns where the next one begins; NULL: the text is not valid. */
 static const char *read_one(const char *at, long *share_out, long *times_out)
 {
     char *end;
@@ -118,14 +119,16 @@ static void add_up(const uint32_t *shares, int n, uint32_t *before_out)
 }
 
 /*
- * Of speeds, where a rank has more to do than its sums. In slices n ranks read and write 4 (n - 1) parts each for showing and taking,
- * and n (n + 2) parts together for all sums, a part being an n-th of the data. All are done at one time T = (sums + k fixed) / (their
- * speeds' sum), where k of them sum; who is not done with the rest by then sums nothing.
+ * Slices from speeds, for the algorithm `slices`, in which a rank does more than its sums. A part is an n-th
+ * of the data. Each of n ranks reads and writes 4 (n - 1) parts to show and take data. All sums together read
+ * and write n (n + 2) parts.
+ * All ranks finish at the same time T = (sums + k fixed) / (sum of their speeds), where k ranks sum. A rank
+ * that has not finished its showing and taking by then sums nothing.
  */
 static void add_up_beside_rest(const uint32_t *speeds, int n, uint32_t *before_out)
 {
     const uint64_t fixed = 4 * ((uint64_t)n - 1), sums = (uint64_t)n * ((uint64_t)n + 2);
-    uint64_t least = 0, rate, work, widest = 1; /* who is faster than `least` sums */
+    uint64_t least = 0, rate, work, widest = 1; /* a rank sums if its speed exceeds `least` */
     for (bool again = true; again;) {
         rate = work = 0;
         for (int i = 0; i < n; i++)
@@ -150,7 +153,7 @@ static void slices_of(const struct yokei_shares *s, const uint32_t *shares, int 
     else add_up(shares, n, before_out);
 }
 
-/* A column is as slow as the slowest of its ranks. */
+/* A column is as slow as its slowest rank. */
 static void find_columns(yoke_comm *comm, uint32_t *room)
 {
     struct yokei_shares *s = &comm->shares;
@@ -173,7 +176,10 @@ static bool are_equal(const uint32_t *shares, int n)
     return true;
 }
 
-/* s->of and s->source are there. All may be 0, when those that would sum are in another communicator: then they are equal too. */
+/*
+ * Compute the slices from s->of and s->source. All shares may be 0, if the ranks that would sum are in
+ * another communicator. Then all ranks get equal shares.
+ */
 static void divide(yoke_comm *comm)
 {
     struct yokei_shares *s = &comm->shares;
@@ -183,7 +189,7 @@ static void divide(yoke_comm *comm)
         s->source = YOKEI_SHARES_EQUAL;
         return;
     }
-    find_columns(comm, s->plain); /* room that is not in use yet */
+    find_columns(comm, s->plain); /* s->plain is not in use yet, and serves as room */
     add_up(s->of, n, s->plain);
     slices_of(s, s->of, n, s->shown);
 }

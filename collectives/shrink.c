@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Going on without ranks that failed. MPI says nothing of who is left, so the ranks that are agree without it:
- *   1. Each writes down whom it would leave out, and how its part of the new communicator is to be found.
- *   2. Each joins to its own what the others wrote, and who was found dead meanwhile. Who sees that all it would not leave out
- *      have come, proposes: the first proposal is the decision.
- *   3. All do what the decision says. It cannot change. That the one who proposed it may have died since, or another of the chosen,
- *      does not matter: all have agreed on the same ranks, and find the dead one in the new communicator.
- * No leader is needed, and no rank that can still speak is waited for by name: whoever is alive may propose.
+ * Going on without failed ranks (yoke_comm_shrink). MPI does not say which ranks are left, so these ranks
+ * agree without MPI:
+ *   1. Each rank writes a post: which ranks it would leave out, and how the other ranks find its part of the
+ *      new communicator.
+ *   2. Each rank joins the other ranks' lists to its own, and adds ranks that were found dead meanwhile. A
+ *      rank that sees the posts of all ranks that it would not leave out makes a proposal. The first proposal
+ *      is the decision.
+ *   3. All ranks do what the decision says. It cannot change. It does not matter if the proposing rank or
+ *      another chosen rank has died since. All have agreed on the same ranks, and find the dead one in the
+ *      new communicator.
+ * No leader is needed, and no particular rank is needed to decide, because any living rank may propose.
  *
- * Where all ranks share memory they write into the old communicator's segments, which are there as long as anybody has them mapped,
- * and propose by compare and swap of one word. Else they write into the run directory (shrink_files.c).
+ * If all ranks share memory, the posts lie in the old communicator's segments, which exist as long as any
+ * process has them mapped. The proposal is a compare-and-swap of one word. Otherwise the posts are files in
+ * the run directory (shrink_files.c).
  */
 #include <string.h>
 #include <time.h>
@@ -22,10 +27,10 @@ struct ranks { uint64_t bits[YOKEI_MOST_SHRUNK / 64]; };
 
 /* A call of yoke_comm_shrink. */
 struct agreement {
-    yoke_comm *comm;                  /* the old one */
-    uint32_t number;                  /* of its shrinks */
-    struct yokei_shrink_post *copies; /* [size] what the files say; NULL: the words lie in shared memory */
-    bool any_gone;                    /* somebody is, as this rank has seen */
+    yoke_comm *comm;                  /* the old communicator */
+    uint32_t number;                  /* number among its calls of yoke_comm_shrink */
+    struct yokei_shrink_post *copies; /* [size] copies of the posts in files; NULL: the posts lie in shared memory */
+    bool any_gone;                    /* this rank has seen that a rank is gone */
     int winner;
 };
 
@@ -51,7 +56,7 @@ static bool has_come(const struct agreement *a, int r)
     return a->copies && yokei_shrink_hear(a->comm, r, a->number, post);
 }
 
-/* This rank's word. The lock is held. */
+/* Write this rank's post. The lock is held. */
 static yoke_status say(struct agreement *a, const int without[], int n_without, yoke_comm *shrunk, yoke_status status)
 {
     const yoke_comm *comm = a->comm;
@@ -76,7 +81,10 @@ static void look_who_is_gone(struct agreement *a)
     }
 }
 
-/* Whether ranks of the hosts of `from` and `to` accuse each other, and all live: then it is the link between the hosts. */
+/*
+ * Whether living ranks of the hosts of `from` and `to` accuse each other. Then the link between the two hosts
+ * is broken.
+ */
 static bool is_link(const struct agreement *a, int from, int to)
 {
     const struct yokei_hosts *h = &a->comm->hosts;
@@ -89,9 +97,10 @@ static bool is_link(const struct agreement *a, int from, int to)
 }
 
 /*
- * What rank r's accusation comes to. Who is accused and has not come is left out. Who has come all the same was wrongly called stuck, if
- * somebody is gone for whom it had to wait; else there must be something to it, or the next communicator would fail as this one. Where a link
- * between hosts is broken, the side of the lower rank stays.
+ * The consequence of rank r's accusation. An accused rank that has not come is left out.
+ * An accused rank that has come was wrongly called stuck, if another rank is gone for which it had to wait.
+ * If no rank is gone, the accusation must be true, or the next communicator would fail like this one. If a
+ * link between hosts is broken, the side of the lower rank stays.
  */
 static void judge_accused(const struct agreement *a, int r, struct ranks *out)
 {
@@ -104,12 +113,15 @@ static void judge_accused(const struct agreement *a, int r, struct ranks *out)
         if (a->comm->hosts.of[other] == a->comm->hosts.of[accused]) add(out, other);
 }
 
-/* Whom all that have come would leave out; the first rank that is awaited still, -1: all have come. Who is out has no say. */
+/*
+ * Collect the ranks that all posts would leave out. Returns the first rank that is still awaited; -1: all
+ * have come. The post of a rank that is left out does not count.
+ */
 static int gather_words(const struct agreement *a, struct ranks *out)
 {
     const yoke_comm *comm = a->comm;
     memset(out, 0, sizeof *out);
-    for (int turn = 0; turn < 2; turn++) /* who is gone first, then who is accused */
+    for (int turn = 0; turn < 2; turn++) /* first the ranks that are gone, then the accused ranks */
         for (int r = 0; r < comm->size; r++) {
             if (has(out, r) || !has_come(a, r)) continue;
             const struct yokei_shrink_post *post = post_at(a, r);
@@ -121,7 +133,7 @@ static int gather_words(const struct agreement *a, struct ranks *out)
     return -1;
 }
 
-/* Leave out these: all that this rank says from here on is for who reads the decision. */
+/* Propose to leave out these ranks. From here on this rank's post is for the readers of the decision. */
 static yoke_status propose(const struct agreement *a, const struct ranks *out)
 {
     for (int r = 0; r < a->comm->size; r++)
@@ -148,7 +160,7 @@ static yoke_status too_late(const struct agreement *a, int awaited, uint64_t wai
                      YOKE_MAX(awaited, 0), info->host, info->pid, a->comm->name, (double)waited_ns * 1e-9, (long long)a->comm->timeout_ms);
 }
 
-/* One look. The lock is held where ranks of other hosts are looked at, whose records are read anew. */
+/* Look once. The lock is held if ranks of other hosts are looked at, because their records are read again. */
 static yoke_status look(struct agreement *a, bool at_processes, int *awaited_out)
 {
     struct ranks out;
@@ -160,7 +172,7 @@ static yoke_status look(struct agreement *a, bool at_processes, int *awaited_out
     return status;
 }
 
-/* Until it is decided, or there is an error. */
+/* Work until there is a decision or an error. */
 static yoke_status decide(struct agreement *a)
 {
     static const uint64_t LOOK_EVERY_NS = 5000000;
@@ -176,12 +188,15 @@ static yoke_status decide(struct agreement *a)
         if (at_processes) looked = now;
         if (now - begin > (uint64_t)a->comm->timeout_ms * 1000000) return too_late(a, awaited, now - begin);
         yokei_wait_idle(&wait);
-        if (a->copies) nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL); /* a file server is asked each time */
+        if (a->copies) nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL); /* each look asks the file server */
     }
     return YOKE_OK;
 }
 
-/* The new communicator's members are known: fill it in as its creation would have. old_rank[r] is rank r's in the old one. The lock is held. */
+/*
+ * The new communicator's members are known. Fill it in as its creation would have done. old_rank[r] is the
+ * old rank of the new rank r. The lock is held.
+ */
 static yoke_status fill_in(yoke_comm *comm, const struct agreement *a, int old_rank[])
 {
     const yoke_comm *old = a->comm;
@@ -196,7 +211,7 @@ static yoke_status fill_in(yoke_comm *comm, const struct agreement *a, int old_r
     return yokei_agree(comm);
 }
 
-/* Who shared memory shares it again. */
+/* Ranks that shared memory share memory again. */
 static yoke_status find_hosts(yoke_comm *comm, const yoke_comm *old, const int old_rank[])
 {
     const size_t size = (size_t)comm->size;
@@ -211,8 +226,8 @@ static yoke_status find_hosts(yoke_comm *comm, const yoke_comm *old, const int o
 }
 
 /*
- * Map the others' parts. Who is gone already fails the new communicator, and not this call: the others may have come past here. Its rank, -1:
- * nobody is.
+ * Map the other ranks' parts. A rank that is already gone makes the new communicator fail, and not this call,
+ * because other ranks may have passed this point. Returns that rank; -1: none is gone.
  */
 static int map_members(yoke_comm *comm, const yoke_comm *old, const int old_rank[])
 {
@@ -236,7 +251,10 @@ static void fail_by_gone(yoke_comm *comm, int gone)
                     comm->name, gone, info->world_rank, info->host, info->pid);
 }
 
-/* The rank goes on: its record is no failed one's any more, and says without whom, where that is because they failed. */
+/*
+ * The rank goes on, so its record does not count as failed any more. The record names the ranks that were
+ * left out because they failed.
+ */
 static void record(const struct agreement *a)
 {
     yoke_comm *old = a->comm;
@@ -245,7 +263,7 @@ static void record(const struct agreement *a)
     for (int r = 0; r < old->size && old->size > 1; r++) {
         const int world = old->peers[r].info.world_rank;
         if (!is_out(post_at(a, a->winner), r) || world < 0 || world >= YOKEI_FLIGHT_RANKS) continue;
-        if (!atomic_load(&old->error) && !yokei_is_gone(old, r)) continue; /* left out by agreement */
+        if (!atomic_load(&old->error) && !yokei_is_gone(old, r)) continue; /* left out by agreement, without a failure */
         atomic_fetch_or(&file->lost[world / 64], (uint64_t)1 << (world % 64));
         any = true;
     }
@@ -270,7 +288,7 @@ static yoke_status check(const yoke_comm *comm, const int without[], int n_witho
     return YOKE_OK;
 }
 
-/* Where the words are to lie. The lock is held. */
+/* Choose where the posts lie. The lock is held. */
 static yoke_status open_agreement(struct agreement *a)
 {
     const yoke_comm *comm = a->comm;
@@ -285,7 +303,10 @@ static yoke_status open_agreement(struct agreement *a)
     return YOKE_OK;
 }
 
-/* Among several. The lock is held, but for the wait. *gone_out: a member that was found dead after the decision, -1: none. */
+/*
+ * Agree with other ranks. The lock is held, except while waiting. *gone_out is a member that was found dead
+ * after the decision; -1: none.
+ */
 static yoke_status agree(struct agreement *a, const int without[], int n_without, yoke_comm *comm, yoke_status status, int *gone_out)
 {
     yoke_comm *old = a->comm;
@@ -305,7 +326,7 @@ static yoke_status agree(struct agreement *a, const int without[], int n_without
     return agreed ? agreed : status;
 }
 
-/* Alone. The lock is held. */
+/* Go on as the only rank. The lock is held. */
 static yoke_status stay_alone(const yoke_comm *old, yoke_comm *comm, yoke_status status)
 {
     yokei_describe_self(comm, &comm->peers[0].info, status);
@@ -328,7 +349,7 @@ static yoke_status shrink(struct agreement *a, const int without[], int n_withou
     YOKE_TRY(open_agreement(a));
     yoke_status status = yokei_comm_new(old->rank, old->size, old->device, &config, &comm);
     if (!comm) return status;
-    /* Before it is entered: what fails in it from here on is its own. */
+    /* From here on a failure is the new communicator's own. */
     comm->set = old->set;
     comm->set->n_comms++;
     comm->shrunk_from = old->uid;

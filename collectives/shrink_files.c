@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where ranks meet that shrink a communicator and do not all share memory: in files of the run directory, which outlive every rank
- * and every connection. A word and a decision are whole when they have their names: words by rename, the decision by link, which
- * fails where there is one already. So it is one and the same for all, on a file server too, and nobody has to be asked for it.
- *   shrink-UID-NUMBER-RANK  a rank's word      shrink-UID-NUMBER  the decision: all words that it rests on
+ * yoke_comm_shrink between ranks that do not all share memory. They meet in files of the run directory, which
+ * outlive every rank and every connection. A word is the file of one rank's post. The decision is one file
+ * with all posts that it rests on:
+ *   shrink-UID-NUMBER-RANK  a rank's word
+ *   shrink-UID-NUMBER       the decision
+ * A file is complete when it has its name. Words get their names by rename. The decision gets its name by
+ * link, which fails if there is a decision already. So all ranks read the same decision, on a file server
+ * too, and need to ask no other rank for it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,11 +18,11 @@
 
 #include "collectives/verdict.h"
 
-/* Before the words; the sum is over all that follows it. */
+/* Comes before the words (the ranks' posts). The checksum covers all that follows it. */
 struct head {
     uint64_t magic, sum;
     uint32_t uid, number;
-    int32_t rank, n_words; /* whose word it is, or who proposed the decision */
+    int32_t rank, n_words; /* the rank whose word it is, or that proposed the decision */
 };
 static const uint64_t MAGIC = 0x316b6e6972687379ull; /* "yshrink1" */
 enum { PATH_BYTES = 4096 + 64 };
@@ -51,7 +55,7 @@ static bool write_all(int fd, const void *data, size_t bytes)
     return true;
 }
 
-/* A file without a name of its own yet: the caller gives it one, or removes it. */
+/* Write a file under a temporary name. The caller gives it its name, or removes it. */
 static yoke_status write_draft(const yoke_comm *comm, uint32_t number, const struct yokei_shrink_post posts[], int n_words, const char *path,
                                char draft[PATH_BYTES])
 {
@@ -61,13 +65,15 @@ static yoke_status write_draft(const yoke_comm *comm, uint32_t number, const str
     const int fd = open(draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     bool written = fd >= 0 && write_all(fd, &head, sizeof head) && write_all(fd, posts, (size_t)n_words * sizeof posts[0]);
     int error = errno;
-    if (fd >= 0 && close(fd) && written) error = errno, written = false; /* a file server says here that it is full */
+    if (fd >= 0 && close(fd) && written) error = errno, written = false; /* here a file server reports that it is full */
     if (written) return YOKE_OK;
     unlink(draft);
     return yoke_fail(YOKE_EIO, "%s: cannot be written: %s", draft, strerror(error));
 }
 
-/* Read `n_words` words of this communicator and number; false where they are not there, or are another job's. */
+/*
+ * Read `n_words` words of this communicator and number. False: they are not there, or belong to another job.
+ */
 static bool read_words(const yoke_comm *comm, uint32_t number, const char *path, struct yokei_shrink_post posts[], int n_words, int *rank_out)
 {
     struct head head;
@@ -113,7 +119,8 @@ yoke_status yokei_shrink_propose(const yoke_comm *comm, uint32_t number, const s
     char path[PATH_BYTES], draft[PATH_BYTES];
     name_decision(comm, number, path);
     YOKE_TRY(write_draft(comm, number, posts, comm->size, path, draft));
-    const int failed = link(draft, path), error = errno; /* a lost answer of a file server makes this EEXIST too: all read it anew */
+    /* if a file server's answer was lost, this is EEXIST too; then all ranks read the decision */
+    const int failed = link(draft, path), error = errno;
     unlink(draft);
     return failed && error != EEXIST ? yoke_fail(YOKE_EIO, "%s: cannot be made: %s", path, strerror(error)) : YOKE_OK;
 }

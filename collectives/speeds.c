@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How fast each rank sums while all do, measured with the cost model: for cores that are slower all the time, by their clock, by
- * interrupts, by neighbours that work in short bursts. A core that others use for milliseconds at a time is none of these: ranks exchange
- * chunks every few hundred microseconds, so all stand still then, whatever the shares, and are as fast as ever between. Such
- * stretches are not counted. (With a busy process on one of two cores shares of 2 : 1 to 5 : 1 gained nothing: bench/results/uneven.md.)
- * What is left of chance must not stick, so unless all are equal it is done again, and each rank's best counts.
+ * How fast each rank sums while all ranks sum, measured with the cost model. This finds cores that are slower
+ * all the time: by their clock, by interrupts, or by neighbours that work in short bursts.
+ * A core that others use for milliseconds at a time does not count as slow. Ranks exchange chunks every few
+ * hundred microseconds. So all ranks stand still during such a stretch, whatever the shares are, and run at
+ * full speed between two stretches. Such stretches are not counted. (With a busy process on one of two cores,
+ * shares of 2 : 1 to 5 : 1 gained nothing: bench/results/uneven.md.)
+ * A chance result must not stay. So the measurement is repeated unless all ranks are equal, and the best
+ * result of each rank counts.
  */
 #include <math.h>
 #include <string.h>
@@ -13,7 +16,7 @@
 
 enum { BYTES = YOKEI_PROBE_BYTES, MOST_TURNS = 5, FINEST = 16 };
 static const uint64_t TURN_NS = 16000000, AWAY_NS = 500000;
-static const double CLEARLY = 1.25; /* times as fast: less is no difference */
+static const double CLEARLY = 1.25; /* a rank must be so many times as fast; less is no difference */
 
 void yokei_sum_once(float *data)
 {
@@ -22,8 +25,8 @@ void yokei_sum_once(float *data)
 }
 
 /*
- * Bytes of operands per second of this rank. Where more ranks than processors are on a host, they have so much less: who of them ran
- * in these milliseconds is chance.
+ * Bytes of operands per second of this rank. If a host has more ranks than processors, the rate is divided
+ * accordingly, because it is chance which rank ran in these milliseconds.
  */
 static double rate_of(const yoke_comm *comm, float *data)
 {
@@ -56,7 +59,7 @@ static bool any_differ(const uint32_t speeds[], int n)
     return false;
 }
 
-/* Ranks that are alike take the mean of theirs. */
+/* Ranks that may run on the same processors all get the mean of their rates. */
 static void level(double rates[], const int same[], int n)
 {
     for (int first = 0; first < n; first++) {
@@ -70,7 +73,10 @@ static void level(double rates[], const int same[], int n)
     }
 }
 
-/* From the fastest down: who is not clearly slower than the fastest that is left counts as fast as that. */
+/*
+ * Go from the fastest rank down. A rank that is not clearly slower than the fastest remaining rank counts as
+ * equally fast.
+ */
 void yokei_speeds_compare(double rates[], const int same[], int n, uint32_t speeds_out[])
 {
     double fastest = 0, limit = INFINITY;
@@ -89,11 +95,11 @@ void yokei_speeds_compare(double rates[], const int same[], int n, uint32_t spee
     }
 }
 
-/* One turn: all sum at once, and each rank's best so far is known to all. */
+/* In one turn all ranks sum at the same time. Afterwards all ranks know each rank's best rate so far. */
 static yoke_status take_turn(yoke_comm *comm, float *data, double *all, double *best)
 {
     float here = 1;
-    YOKE_TRY(yokei_reduce_on_host(comm, &here, 1, YOKE_F32, YOKE_MAX)); /* all begin together */
+    YOKE_TRY(yokei_reduce_on_host(comm, &here, 1, YOKE_F32, YOKE_MAX)); /* all ranks begin together */
     const double mine = rate_of(comm, data);
     YOKE_TRY(yokei_gather_on_host(comm, &mine, all, sizeof mine));
     for (int r = 0; r < comm->size; r++) best[r] = YOKE_MAX(best[r], all[r]);
@@ -119,7 +125,7 @@ yoke_status yokei_speeds_measure(yoke_comm *comm, uint32_t speeds_out[])
     int *same = malloc(size * sizeof *same);
     double *room = calloc(3 * size, sizeof *room);
     float *data = calloc(2, BYTES), failed = !same || !room || !data;
-    yoke_status status = yokei_reduce_on_host(comm, &failed, 1, YOKE_F32, YOKE_MAX); /* together or not at all */
+    yoke_status status = yokei_reduce_on_host(comm, &failed, 1, YOKE_F32, YOKE_MAX); /* all ranks measure, or none */
     if (!status && failed != 0) status = yoke_fail(YOKE_ENOMEM, "a rank has no memory to measure with");
     bool all_alike = true;
     for (int r = 0; r < comm->size && !status; r++) all_alike &= (same[r] = alike(comm, r)) == 0, speeds_out[r] = FINEST;

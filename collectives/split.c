@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Communicators made from one that works: its own collectives carry what the ranks have to tell each other. */
+/*
+ * Communicators made from a communicator that works. The ranks exchange their data through its own
+ * collectives.
+ */
 #include <string.h>
 
 #include "collectives/engine.h"
@@ -8,7 +11,10 @@ struct choice {
     int32_t color, key;
 };
 
-/* The ranks of this one's color, in the order of key, then rank; how many, 0 for no color. *place_out: which of them this is. */
+/*
+ * The ranks of this rank's color, in the order of key, then of rank. Returns their number, 0 for no color.
+ * *place_out is this rank's place among them.
+ */
 static int find_members(const yoke_comm *parent, const struct choice *all, int *members, int *place_out)
 {
     const int color = all[parent->rank].color;

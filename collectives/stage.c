@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device memory that the host does not see is staged chunk by chunk. Through shared memory the copies go straight to the stages that
- * the others read, and from them. For messages each lane has a buffer for the rank's own data on its way out and one for results
- * on their way in. The copies are issued to streams of the communicator's own, one for each direction, and looked after by
- * events, so that one lane copies while another sums and a third waits for the network.
+ * Device memory that the host does not see is staged chunk by chunk. Through shared memory the copies go
+ * directly to and from the stages that the other ranks read and write.
+ * For messages each lane has two buffers: one for the rank's own data on the way out, and one for results on
+ * the way in. The copies are issued to the communicator's own streams, one for each direction, and events say
+ * when they are done. So one lane copies while another sums and a third waits for the network.
  */
 #include <string.h>
 
@@ -47,7 +48,7 @@ void yokei_stage_free(yoke_comm *comm, struct yokei_lane *lane)
     lane->own_copy = lane->result_copy = NULL;
 }
 
-/* What was issued so far sets out, and the event says when it is done. */
+/* Issue the copies so far. The event completes when they are done. */
 static yoke_status set_out(yoke_event *event, yoke_stream *stream)
 {
     YOKE_TRY(yoke_event_record(event, stream));
@@ -67,7 +68,7 @@ yoke_status yokei_stage_fetch(yoke_comm *comm, struct yokei_lane *lane, bool *re
 {
     if (!lane->own_fetched) {
         const struct yokei_step *step = &lane->step;
-        YOKE_TRY(yokei_stage_store_ready(comm, lane, ready_out)); /* what goes out may be what came in before */
+        YOKE_TRY(yokei_stage_store_ready(comm, lane, ready_out)); /* the lane may send data that it received before */
         if (!*ready_out) return YOKE_OK;
         if (step->n) {
             YOKE_TRY(yoke_copy_to_host(comm->out_stream, lane->own_copy, step->own, step->n * yoke_dtype_bytes(step->dtype)));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The arithmetic of the reductions. It is ours on every rank, whatever its device, so that all ranks get the same bits.
- * Sixteen-bit data is widened to f32 for the operation, which is exact, and rounded where the result is written.
+ * The arithmetic of the reductions. Yoke's own code does it on every rank, whatever the device is, so all
+ * ranks get the same bits. 16-bit data is widened to f32 for the operation, which is exact, and rounded when
+ * the result is written.
  */
 #include <string.h>
 
@@ -13,7 +14,7 @@
 #endif
 
 #if defined(__clang__)
-#pragma clang diagnostic ignored "-Wpass-failed" /* a sanitizer's checks keep loops from being vectorised */
+#pragma clang diagnostic ignored "-Wpass-failed" /* with a sanitizer's checks loops cannot be vectorised */
 #endif
 
 typedef void binary(const void *a, const void *b, void *out, size_t n);
@@ -26,7 +27,7 @@ struct kernels {
     void (*narrow_bf16)(const float *x, uint16_t *h, size_t n), (*narrow_f16)(const float *x, uint16_t *h, size_t n);
     void (*stream)(void *target, const void *source, size_t bytes);
     void (*stream_end)(void);
-    size_t (*fold)(const struct yokei_fold *f); /* sums in registers; NULL: none */
+    size_t (*fold)(const struct yokei_fold *f); /* sums in registers; NULL: the instruction set has none */
 };
 
 #define KERNEL(name) base_##name
@@ -65,7 +66,7 @@ struct kernels {
 #undef STREAM_END
 #endif
 
-/* The tables that this processor can run, the best one first. */
+/* List the tables that this processor can run, the best one first. */
 static int list_kernels(const struct kernels *tables[3], const char *names[3])
 {
     int n = 0;
@@ -83,7 +84,7 @@ static int list_kernels(const struct kernels *tables[3], const char *names[3])
     return n;
 }
 
-static const struct kernels *_Atomic chosen; /* any thread finds the same */
+static const struct kernels *_Atomic chosen; /* all threads find the same table */
 
 static const struct kernels *kernels(void)
 {
@@ -112,7 +113,7 @@ static bool is_float(yoke_dtype dtype) { return dtype == YOKE_F32 || dtype == YO
 
 yoke_dtype yokei_wire_dtype(yoke_dtype dtype, yoke_reduction reduction, enum yoke_accum accum)
 {
-    /* The least and the greatest need no rounding, so they travel as they are. */
+    /* The least and the greatest value need no rounding, so they travel unchanged. */
     if (!is_narrow(dtype) || accum == YOKE_ACCUM_NATIVE || reduction == YOKE_MIN || reduction == YOKE_MAX) return dtype;
     return YOKE_F32;
 }
@@ -134,9 +135,9 @@ static void convert(const struct kernels *k, yoke_dtype from, const void *source
     }
 }
 
-enum { BLOCK = 1024 }; /* elements in flight between two passes: they stay in the first cache */
+enum { BLOCK = 1024 }; /* elements between two passes, few enough to stay in the first cache */
 
-/* The operand in the type of the computation: itself, or widened into `room`. */
+/* The operand in the type of the computation: the array itself, or a widened copy in `room`. */
 static const void *operand(const struct kernels *k, const void *array, yoke_dtype dtype, yoke_dtype compute, size_t at,
                            size_t n, void *room)
 {
@@ -154,7 +155,9 @@ static void write_out(const struct kernels *k, const struct yokei_combine *c, co
             convert(k, compute, result, c->out_dtype[o], (char *)c->out[o] + at * yoke_dtype_bytes(c->out_dtype[o]), n);
 }
 
-/* Where the block's result is computed: in the first output of the computation's type, else in `room`. */
+/*
+ * Where the block's result is computed: in the first output that has the computation's type, else in `room`.
+ */
 static void *result_place(const struct yokei_combine *c, yoke_dtype compute, size_t at, void *room)
 {
     for (size_t o = 0; o < YOKE_COUNT(c->out); o++)
@@ -169,7 +172,8 @@ void yokei_combine(const struct yokei_combine *c)
     const bool narrow = is_narrow(c->a_dtype) || (c->b && is_narrow(c->b_dtype));
     const bool divides = c->finish && c->reduction == YOKE_AVG;
     const bool canonical = c->canonical && is_float(c->a_dtype);
-    const bool moves = !c->b && !divides && !canonical; /* nothing to compute: the bits are copied where the type stays */
+    /* If there is nothing to compute and the type stays, the bits are copied. */
+    const bool moves = !c->b && !divides && !canonical;
     const yoke_dtype compute = moves || !narrow ? c->a_dtype : YOKE_F32;
     binary *const *table = k->op[compute];
     for (size_t at = 0; at < c->n; at += BLOCK) {
@@ -202,10 +206,10 @@ void yokei_copy(void *target, const void *source, size_t bytes, bool stream)
 
 static bool has_bit(unsigned bits, int o) { return bits >> YOKE_MIN(o, 31) & 1; }
 
-/* Whether output o goes past the caches. */
+/* Whether output o is stored past the caches. */
 static bool streams(const struct yokei_fold *f, int o) { return has_bit(f->stream, o); }
 
-/* A block of the result to the outputs. */
+/* Write a block of the result to the outputs. */
 static void put(const struct kernels *k, const struct yokei_fold *f, size_t at, const void *result, size_t n)
 {
     const size_t bytes = yoke_dtype_bytes(f->partial ? f->wire : f->dtype);
@@ -216,7 +220,10 @@ static void put(const struct kernels *k, const struct yokei_fold *f, size_t at, 
     }
 }
 
-/* Elements before the first line of what goes past the caches; n: there is no such place for all of it. */
+/*
+ * Number of elements before the first cache line of the outputs that are stored past the caches. n: no such
+ * place is the same for all of them.
+ */
 static size_t before_lines(const struct yokei_fold *f, size_t bytes)
 {
     size_t head = SIZE_MAX;
@@ -235,7 +242,7 @@ static bool can_be_in_registers(const struct kernels *k, const struct yokei_fold
     return k->fold && is_sum && f->n_out && (f->dtype == YOKE_F32 || is_narrow(f->dtype));
 }
 
-/* One block: the inputs from the left into `sum`. */
+/* Fold one block of the inputs from the left into `sum`. */
 static void fold_block(const struct kernels *k, const struct yokei_fold *f, yoke_dtype compute, size_t at, size_t n, void *sum)
 {
     _Alignas(64) double room_a[BLOCK], room_b[BLOCK];
@@ -249,7 +256,7 @@ static void fold_block(const struct kernels *k, const struct yokei_fold *f, yoke
     if (is_float(compute)) (compute == YOKE_F64 ? k->canonical_f64 : k->canonical_f32)(sum, n);
 }
 
-/* Elements [at, end), by blocks that stay in the first cache. */
+/* Fold elements [at, end), in blocks that stay in the first cache. */
 static void fold_blocks(const struct kernels *k, const struct yokei_fold *f, size_t at, size_t end)
 {
     _Alignas(64) double sum[BLOCK], narrowed[BLOCK];
@@ -266,7 +273,7 @@ static void fold_blocks(const struct kernels *k, const struct yokei_fold *f, siz
     }
 }
 
-/* From element `head` on, in registers; the element after the last one that was done. */
+/* Fold from element `head` on, in registers. Returns the index after the last element that was done. */
 static size_t fold_from(const struct kernels *k, const struct yokei_fold *f, size_t head)
 {
     if (!head) return k->fold(f);
@@ -289,12 +296,14 @@ static void fold_plainly(const struct kernels *k, const struct yokei_fold *f)
     if (f->stream) k->stream_end();
 }
 
-enum { SHOWN_BLOCK = 64 << 10 }; /* bytes: they stay in the second cache until they have been copied */
+enum { SHOWN_BLOCK = 64 << 10 }; /* bytes, few enough to stay in the second cache until they have been copied */
 
 /*
- * A store into a line that another core has read last waits until that core has let go of it, many times longer where the two share no
- * cache. A copy of many whole lines (memcpy: `rep movsb` here) takes them without asking what was in them. So a block is computed
- * where nobody else looks, in an output of this rank's own if there is one, and copied to where the others will read it.
+ * A store into a cache line that another core has read last waits until that core gives the line up. If the
+ * two cores share no cache, this takes many times longer. A copy of many whole lines (memcpy: `rep movsb`
+ * here) takes the lines without asking for their old contents.
+ * So a block is computed where no other rank looks, in an output of this rank's own if there is one. Then it
+ * is copied to where the others will read it.
  */
 static void fold_and_show(const struct kernels *k, const struct yokei_fold *f)
 {

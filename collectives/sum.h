@@ -5,40 +5,49 @@
 
 #include <yoke/comm.h>
 
-/** The type in which partial results of a reduction travel. */
+/** The type of partial results in messages. */
 yoke_dtype yokei_wire_dtype(yoke_dtype dtype, yoke_reduction reduction, enum yoke_accum accum);
-/** target = message OP own (either may be NULL: then the other as it is), in up to three places, in one pass. */
+/**
+ * target = message OP own, in up to three outputs, in one pass. If one operand is NULL, the target is the
+ * other one.
+ */
 struct yokei_combine {
     size_t n;
     yoke_reduction reduction;
     const void *a, *b;        /* operands in their order; b may be NULL */
     yoke_dtype a_dtype, b_dtype;
-    bool finish;              /* avg: times 1/size */
-    bool canonical;           /* NaN becomes the quiet one without payload */
+    bool finish;              /* for avg: multiply by 1/size */
+    bool canonical;           /* NaN becomes the quiet NaN without payload */
     int size;
     void *out[3];             /* NULL: not written */
     yoke_dtype out_dtype[3];
 };
 void yokei_combine(const struct yokei_combine *c);
-/** For tests: sum by the nth best instruction set of this processor from now on; its name, NULL: there is none. */
+/**
+ * For tests: from now on use this processor's nth best instruction set for sums. Returns the set's name;
+ * NULL: there is no nth set.
+ */
 const char *yokei_sum_use(int nth);
 /**
- * out[..][i] = in[0][i] OP in[1][i] OP …, from the left, rounded once; NaN is the quiet one without payload.
- * A sum may be made in parts: with `partial` the outputs are of type `wire`, and avg does not divide yet; the first n_wire inputs
- * are such.
+ * out[..][i] = in[0][i] OP in[1][i] OP ..., from the left, rounded once. NaN becomes the quiet NaN without
+ * payload.
+ * A sum may be made in parts. With `partial` the outputs are of type `wire`, and avg does not divide yet. The
+ * first n_wire inputs are partial sums of type `wire`.
  */
 struct yokei_fold {
     size_t n;
     yoke_reduction reduction; /* avg: the sum / size */
-    yoke_dtype dtype;         /* of inputs and outputs */
+    yoke_dtype dtype;         /* type of the inputs and outputs */
     yoke_dtype wire;
     int n_wire;
     bool partial;
     int n_in, n_out, size;    /* at least one input */
     const void *const *in;
     void *const *out;         /* may be an input, at the same place */
-    unsigned stream;          /* bit o: output o goes past the caches; the last bit stands for all further ones */
-    unsigned shown;           /* the same for: other ranks read output o next. It is copied there from elsewhere, line by whole line */
+    unsigned stream;          /* Bit o: output o is stored past the caches. The last bit stands for all further outputs. */
+    /* Bit o: other ranks read output o next. It is computed elsewhere and then copied there by whole cache
+       lines. */
+    unsigned shown;
 };
 void yokei_fold(const struct yokei_fold *fold);
 void yokei_copy(void *target, const void *source, size_t bytes, bool stream);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * yokei_fold of f32, f16 and bf16 sums in registers, compiled once per instruction set that has vectors for it: included with KERNEL,
- * TARGET, STREAM_END and HAVE_512 as sum_kernels.h. Every input is read once, every output written once, past the caches where
- * that is asked for. A step is four vectors wide, so that the additions of one do not wait for those of another.
+ * yokei_fold of f32, f16 and bf16 sums in registers. It is compiled once per instruction set that has vectors
+ * for it. The including file defines KERNEL, TARGET, STREAM_END and HAVE_512, as for sum_kernels.h.
+ * Every input is read once and every output is written once, past the caches if that is asked for. A step is
+ * four vectors wide, so that the additions of one vector do not wait for those of another.
  */
 #undef VECTOR
 #undef WIDE
@@ -26,7 +27,7 @@
 #define WHOLE_STREAM(p, low, high) _mm256_stream_si256((__m256i *)(void *)(p), _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1))
 #endif
 
-/* NaN becomes the quiet one without payload. */
+/* NaN becomes the quiet NaN without payload. */
 INLINE VECTOR KERNEL(clean)(VECTOR v)
 {
 #if defined(HAVE_512)
@@ -45,7 +46,7 @@ INLINE VECTOR KERNEL(from_bf16)(HALF h)
 #endif
 }
 
-/* Rounded to nearest, ties to even; NaN has been cleaned. */
+/* Rounded to nearest, ties to even. The input has no NaN but the quiet one. */
 INLINE HALF KERNEL(to_bf16)(VECTOR v)
 {
 #if defined(HAVE_512)
@@ -59,7 +60,7 @@ INLINE HALF KERNEL(to_bf16)(VECTOR v)
 #endif
 }
 
-/* Four vectors of an operand, from element `i` on. */
+/* Load four vectors of an operand, from element `i` on. */
 INLINE void KERNEL(fetch)(const void *operand, yoke_dtype dtype, size_t i, VECTOR v[4])
 {
     const uint16_t *h = (const uint16_t *)operand + i;
@@ -71,7 +72,9 @@ INLINE void KERNEL(fetch)(const void *operand, yoke_dtype dtype, size_t i, VECTO
         for (int j = 0; j < 4; j++) v[j] = KERNEL(from_bf16)(HALF_LOAD(h + j * WIDE));
 }
 
-/* Past the caches a line goes at once. */
+/*
+ * Store four vectors to the output. With `stream` the stores go past the caches, a whole cache line at once.
+ */
 INLINE void KERNEL(write)(void *out, yoke_dtype dtype, bool stream, size_t i, const VECTOR v[4])
 {
     uint16_t *h = (uint16_t *)out + i;
@@ -89,7 +92,10 @@ INLINE void KERNEL(write)(void *out, yoke_dtype dtype, bool stream, size_t i, co
         for (int j = 0; j < 4; j++) HALF_STORE(h + j * WIDE, narrow[j]);
 }
 
-/* To be called with constants but for `f`: two inputs and one or two outputs of one type, the commonest sum. */
+/*
+ * Two inputs, and one or two outputs of one type, which is the most frequent sum. Pass constants for all
+ * arguments except `f`.
+ */
 INLINE size_t KERNEL(fold_two)(const struct yokei_fold *f, yoke_dtype dtype, bool both, bool stream, bool stream_second)
 {
     const void *a = f->in[0], *b = f->in[1];
@@ -106,7 +112,7 @@ INLINE size_t KERNEL(fold_two)(const struct yokei_fold *f, yoke_dtype dtype, boo
     return i;
 }
 
-/* The same of any number of inputs, the first of which may be of another type, and of outputs. */
+/* Any number of inputs and outputs. The first n_wire inputs are of type `wire`. */
 INLINE size_t KERNEL(fold_many)(const struct yokei_fold *f, yoke_dtype dtype, yoke_dtype out, bool divides)
 {
     const VECTOR by = VDO(set1_ps)((float)f->size);
@@ -124,7 +130,7 @@ INLINE size_t KERNEL(fold_many)(const struct yokei_fold *f, yoke_dtype dtype, yo
     return i;
 }
 
-/* The elements that were done: all but the last few. */
+/* Returns the number of elements that were done: all but the last few. */
 TARGET static size_t KERNEL(fold)(const struct yokei_fold *f)
 {
     const yoke_dtype out = f->partial ? f->wire : f->dtype;

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loops of sum.c, compiled once per instruction set: included with KERNEL(name) and TARGET defined, and HAVE_F16C
- * where the conversions of f16 are the processor's. Target and operands may be the same array: each element depends on
- * its own index only, which `omp simd` says to the compiler.
+ * The loops of sum.c, compiled once per instruction set. The including file defines KERNEL(name) and TARGET.
+ * It also defines HAVE_F16C if the processor converts f16 itself.
+ * Target and operands may be the same array. Each element depends on its own index only, which `omp simd`
+ * tells the compiler.
  */
 
 
-/* NaN wins, then the smaller; of -0 and +0 the -0: equal operands have equal bits but for the sign of zero. */
+/*
+ * NaN wins, then the smaller number (for max the larger). Of -0 and +0, min takes -0 and max +0. So equal
+ * operands have equal bits except for the sign of zero.
+ */
 #define ORDERED(type, bits, name, first, zero)                                                               \
     TARGET static void KERNEL(name)(const void *av, const void *bv, void *ov, size_t n)                        \
     {                                                                                                        \
@@ -43,7 +47,7 @@ PLAIN(double, sum_f64, x + y)
 PLAIN(double, prod_f64, x *y)
 ORDERED(double, uint64_t, min_f64, <, |)
 ORDERED(double, uint64_t, max_f64, >, &)
-/* Integers wrap around, as unsigned ones do. */
+/* Integers wrap around, like unsigned ones. */
 #define INTEGERS(type, wrapping, name)                            \
     PLAIN(wrapping, sum_##name, (wrapping)(x + y))                 \
     PLAIN(wrapping, prod_##name, (wrapping)(1u * x * y))            \
@@ -54,7 +58,9 @@ INTEGERS(int64_t, uint64_t, i64)
 INTEGERS(int8_t, uint8_t, i8)
 INTEGERS(uint8_t, uint8_t, u8)
 
-/* A copy past the caches, for results that nobody reads soon: no line is fetched before it is written. */
+/*
+ * A copy past the caches, for results that nobody reads soon. No cache line is fetched before it is written.
+ */
 TARGET static void KERNEL(stream)(void *target, const void *source, size_t bytes)
 {
     char *to = target;
@@ -70,7 +76,7 @@ TARGET static void KERNEL(stream)(void *target, const void *source, size_t bytes
 #endif
 }
 
-/* Such stores are in no order with what is written after them, until this. */
+/* Stores past the caches are not ordered with later stores until this function. */
 TARGET static void KERNEL(stream_end)(void)
 {
 #ifdef STREAM_BYTES

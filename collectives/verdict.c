@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every wait ends. A rank that makes no progress looks, every few milliseconds, at its peers: at their agents' words
- * and their own records, which it reads less often where they are on another host, and at their answers to probes. The verdicts:
+ * Every wait ends. A rank that makes no progress looks at its peers every few milliseconds. It reads their
+ * agents' words and their own records, less often for ranks on another host, and their answers to probes. The
+ * verdicts are:
  *   dead     the agent, or /proc, says that the process ended; known at once
- *   stopped  the same for a stopped process, after a second in which it may be continued
- *   silent   its agent, on another host, has given no sign of life for stall_ms
- *   stuck    it entered, and neither it nor the ranks that it waits for make a step for stall_ms
- *   late     it lives, but has not called; a warning after stall_ms, an error after timeout_ms
- * Whoever reaches a verdict tells all the others, so that all name the same rank.
+ *   stopped  the agent, or /proc, says that the process is stopped; a verdict after one second, in which it
+ *            may be continued
+ *   silent   the rank's agent, on another host, has given no sign of life for stall_ms
+ *   stuck    the rank is in the call, and neither it nor the ranks that it waits for made a step for stall_ms
+ *   late     the rank lives, but has not called; a warning after stall_ms, an error after timeout_ms
+ * A rank that reaches a verdict tells all other ranks, so that all name the same rank.
  */
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +23,8 @@ static const uint64_t MS = 1000000;
 static const uint64_t WATCH_EVERY = 2, COMPARE_AFTER = 10, PROC_AFTER = 50, PROC_EVERY = 50, PROBE_AFTER = 100, PROBE_EVERY = 500,
                       DEAD_GRACE = 10, AWAY = 200, FOREIGN_FAILURE_AFTER = 200, BROKEN_GRACE = 2000,
                       LOOK_COUNTS_FOR = 100, FAR_AFTER = 20, FAR_EVERY = 50, NETWORK_AFTER = 100, PUBLISH_AFTER = 1000, PUBLISH_EVERY = 1000, BEAT_GRACE = 1000;
-enum { FAR_AT_ONCE = 4 }; /* records of other hosts, of ranks that are not waited for directly, that are looked at together */
+/* how many records of ranks on other hosts are looked at together, besides the rank that is waited for */
+enum { FAR_AT_ONCE = 4 };
 
 /* ---- failing ---- */
 
@@ -52,7 +55,7 @@ static void tell_others(yoke_comm *comm, yoke_status status)
     if (sent) yokei_mpi_control_flush(comm, 20 * MS);
 }
 
-/* Everything that a failure does, but for telling the others. */
+/* Do everything that a failure requires, except telling the other ranks. */
 static void fail_here(yoke_comm *comm, yoke_status status, int culprit, const char *text)
 {
     yokei_text(comm->error_text, sizeof comm->error_text, "%s", text);
@@ -120,11 +123,14 @@ void yokei_control_arrived(yoke_comm *comm, const struct yokei_control *message)
     }
 }
 
-/* Ask the members on other hosts what they call, and whom they wait for. Those of this host say it in their records. */
+/*
+ * Ask the members on other hosts what they call and for which rank they wait. Members on this host have this
+ * in their records.
+ */
 static void probe(yoke_comm *comm, struct yokei_op *op, uint64_t now)
 {
     op->probed_ns = now;
-    /* At the end a rank may be gone already; a message to it would keep MPI from finalising. */
+    /* At the end a rank may be gone already. A message to it would keep MPI from finalising. */
     if (op->kind == YOKEI_DESTROY) return;
     struct yokei_control message = { .kind = YOKEI_CONTROL_PROBE };
     fill_state(comm, &message);
@@ -153,7 +159,7 @@ static void rank_text(const yoke_comm *comm, int rank, char *text, size_t bytes)
                    info->pid);
 }
 
-/* "; it was in all_reduce #3 of …": what the record says that a rank did. */
+/* "; it was in all_reduce #3 of ...": what a rank did, by its record. */
 static void did_text(yoke_comm *comm, int rank, char *text, size_t bytes)
 {
     const struct yokei_flight_file *file = yokei_record_of(comm, rank, yokei_now_ns());
@@ -174,7 +180,7 @@ static bool blame(yoke_comm *comm, const struct yokei_op *op, yoke_status status
     return true;
 }
 
-/* What /proc says of a peer on this host that has no agent: dead, stopped, or alive. */
+/* The state of a peer on this host without an agent, by /proc: dead, stopped, or alive. */
 static enum yokei_agent_state proc_verdict(const struct yokei_peer *peer)
 {
     uint64_t start = 0;
@@ -183,7 +189,7 @@ static enum yokei_agent_state proc_verdict(const struct yokei_peer *peer)
     return state == 'T' || state == 't' ? YOKEI_AGENT_STOPPED : YOKEI_AGENT_ALIVE;
 }
 
-/* Of a rank on another host: neither it nor its agent has shown any life for stall_ms. */
+/* Whether neither a rank on another host nor its agent has shown any life for stall_ms. */
 static bool is_silent(const yoke_comm *comm, struct yokei_peer *peer, const struct yokei_flight_file *file, uint64_t now)
 {
     return !peer->flight && yokei_beats_stand(&peer->beats, file, now) > (uint64_t)comm->stall_ms * MS + BEAT_GRACE * MS;
@@ -214,7 +220,7 @@ bool yokei_is_lost(yoke_comm *comm, int rank)
     return peer->suspect_ns && yokei_stopped_for_long(&verdict, now - peer->suspect_ns, peer->flight != NULL);
 }
 
-/* Fail as the peer did: what it said of itself is nearer to the cause than that it ended. */
+/* Fail with the peer's own error, because it is nearer to the cause than the fact that the peer ended. */
 static bool take_over(yoke_comm *comm, int rank)
 {
     const struct yokei_flight_file *file = yokei_record_of(comm, rank, yokei_now_ns());
@@ -234,13 +240,14 @@ void yokei_look_for_failure(yoke_comm *comm)
     if (!atomic_load(&comm->error)) yokei_mpi_control_poll(comm);
 }
 
-/* A peer's record: did it fail, did it end, was it stopped? Returns true when the communicator failed. */
+/* Read a peer's record: whether it failed, ended, or was stopped. Returns true if the communicator failed. */
 static bool look_at_peer(yoke_comm *comm, struct yokei_op *op, int rank, bool look_at_proc, uint64_t now)
 {
     struct yokei_peer *peer = &comm->peers[rank];
     const struct yokei_flight_file *file = yokei_record_of(comm, rank, now);
     if (!file) return false;
-    /* It failed in another communicator, and does nothing since: it will not come here any more, unless it is about to leave that one for this. */
+    /* The peer failed in another communicator, and has done nothing since. It will not come here any more,
+       unless it is about to leave that communicator for this one. */
     if (atomic_load_explicit(&file->state, memory_order_acquire) == YOKEI_RANK_FAILED && now - op->progress_ns > FOREIGN_FAILURE_AFTER * MS &&
         !(comm->shrunk_from && atomic_load(&file->comm) == comm->shrunk_from))
         return take_over(comm, rank);
@@ -255,7 +262,7 @@ static bool look_at_peer(yoke_comm *comm, struct yokei_op *op, int rank, bool lo
         peer->suspect_ns = 0;
         return false;
     }
-    /* What a dead rank sent before may still be on its way; a stopped one may be continued. */
+    /* Data that a dead rank sent before may still be on its way, and a stopped rank may be continued. */
     if (!peer->suspect_ns) peer->suspect_ns = now;
     const uint64_t quiet_since = YOKE_MAX(peer->suspect_ns, op->progress_ns);
     if (gone) {
@@ -271,7 +278,10 @@ static bool look_at_peer(yoke_comm *comm, struct yokei_op *op, int rank, bool lo
     return blame(comm, op, YOKE_EDEAD, rank, how);
 }
 
-/* Whom a rank waits for, as far as it can be seen from here; -1: nobody, or it is not in this communicator's call. */
+/*
+ * The rank for which a rank waits, as far as this rank can see. -1: it waits for none, or is not in this
+ * communicator's call.
+ */
 static int waits_for(yoke_comm *comm, int rank, uint64_t now, bool *inside_out)
 {
     const struct yokei_peer *peer = &comm->peers[rank];
@@ -281,7 +291,8 @@ static int waits_for(yoke_comm *comm, int rank, uint64_t now, bool *inside_out)
         *inside_out = peer->view_state == YOKEI_RANK_INSIDE;
         return *inside_out ? peer->view_waits_for : -1;
     }
-    /* It does not answer. Of another host's record only what it said of this very call counts: it may be a little old. */
+    /* It does not answer. A record of another host counts only for this very call, because the record may
+       be a little old. */
     if (!file || atomic_load(&file->state) != YOKEI_RANK_INSIDE) return -1;
     if (!peer->flight && (atomic_load(&file->comm) != comm->uid || atomic_load(&file->sequence) != comm->queue->header.sequence)) return -1;
     *inside_out = true;
@@ -292,14 +303,14 @@ static int waits_for(yoke_comm *comm, int rank, uint64_t now, bool *inside_out)
 }
 
 /*
- * For how long a rank was seen to stand where it stands: no step, and nothing over the network. Time in which we did not look does
- * not count, because then it was we who stood still.
+ * For how long a rank was seen to make no step and no use of the network. Time in which this rank did not
+ * look does not count, because then this rank itself stood still.
  */
 static uint64_t stands_for(yoke_comm *comm, int rank, uint64_t now)
 {
     struct yokei_peer *peer = &comm->peers[rank];
     const struct yokei_flight_file *file = yokei_record_of(comm, rank, now);
-    /* Another host's record is published now and then, and its answers come now and then: either may be the newer one. */
+    /* A record of another host and its answers both arrive now and then, so either may be the newer one. */
     const uint64_t place[] = { file ? atomic_load(&file->progress_ns) : 0, file ? atomic_load(&file->sequence) : 0, file ? atomic_load(&file->step) : 0,
                                peer->flight ? 0 : peer->view_moved_ns, peer->flight ? 0 : peer->view_sequence };
     const uint64_t hash = yokei_hash(place, sizeof place, 0), away = now - peer->stand.looked_ns;
@@ -310,7 +321,10 @@ static uint64_t stands_for(yoke_comm *comm, int rank, uint64_t now)
     return now - peer->stand.since_ns;
 }
 
-/* Follow the chain of who waits for whom to its end, and see for how long none of it has moved. A circle ends at this rank's own peer. */
+/*
+ * Follow the chain of waits to its end. *stands_out is how long no rank of the chain has moved. In a circle
+ * the end is the rank for which this rank waits.
+ */
 static int chain_end(yoke_comm *comm, int from, uint64_t now, bool *inside_out, uint64_t *stands_out)
 {
     int at = from;
@@ -326,8 +340,9 @@ static int chain_end(yoke_comm *comm, int from, uint64_t now, bool *inside_out, 
 }
 
 /*
- * The rank that this one waits for has done its part of the call already: what it sent is lost, or lies where only it can push
- * it. It does push when it is inside another call of this communicator, and in shared memory there is nothing to push.
+ * The rank that this rank waits for has already done its part of the call. So its message is lost, or only
+ * that rank can push it. It does push while it is inside another call of this communicator. In shared memory
+ * there is nothing to push.
  */
 static bool judge_lost(yoke_comm *comm, struct yokei_op *op, uint64_t idle)
 {
@@ -350,7 +365,10 @@ static bool judge_lost(yoke_comm *comm, struct yokei_op *op, uint64_t idle)
     return true;
 }
 
-/* Nothing moved for long, and nobody is known to be dead: who holds it up, and is that an error yet? */
+/*
+ * Nothing has moved for long, and no rank is known to be dead. Find the rank that delays the call, and decide
+ * whether that is an error yet.
+ */
 static void judge(yoke_comm *comm, struct yokei_op *op, uint64_t now)
 {
     const uint64_t idle = now - op->progress_ns, stall = (uint64_t)comm->stall_ms * MS;
@@ -359,8 +377,9 @@ static void judge(yoke_comm *comm, struct yokei_op *op, uint64_t now)
     uint64_t seen = 0;
     const int rank = op->waits_for >= 0 ? chain_end(comm, op->waits_for, now, &inside, &seen) : comm->rank;
     if (rank == comm->rank) seen = stands_for(comm, rank, now);
-    const uint64_t timeout = (uint64_t)comm->timeout_ms * MS; /* may be the shorter one */
-    /* A slow network that carries something holds nobody up, until the time is up in which a late rank would have to call. */
+    const uint64_t timeout = (uint64_t)comm->timeout_ms * MS; /* may be shorter than `stall` */
+    /* A slow network that carries data delays nobody. This holds until timeout_ms, in which a late rank
+       would have to call. */
     const bool carries = op->network_ns && now - op->network_ns < stall && idle < timeout;
     if (idle < YOKE_MIN(stall, timeout) || (!carries && judge_lost(comm, op, idle))) return;
     const struct yokei_flight_file *file = yokei_record_of(comm, rank, now);
@@ -396,7 +415,10 @@ static void record_wait(const yoke_comm *comm, const struct yokei_op *op, uint64
     atomic_store_explicit(&file->progress_ns, YOKE_MAX(op->progress_ns, op->network_ns), memory_order_relaxed);
 }
 
-/* Ranks of other hosts: whom this one waits for, and some others in turn. True when the communicator failed. */
+/*
+ * Look at ranks on other hosts: the rank for which this one waits, and some others in turn. Returns true if
+ * the communicator failed.
+ */
 static bool look_far(yoke_comm *comm, struct yokei_op *op, uint64_t now)
 {
     const uint64_t idle = now - op->progress_ns;
@@ -421,7 +443,8 @@ void yokei_watch(yoke_comm *comm)
     struct yokei_op *op = comm->queue;
     const uint64_t now = yokei_now_ns();
     if (!op->begun || now - comm->watched_ns < WATCH_EVERY * MS) return;
-    /* It was perhaps this rank that was stopped, with others: what they look like counts from now on. */
+    /* This rank itself may have been stopped, together with others. So their state counts only from now
+       on. */
     for (int r = 0; r < comm->size && now - comm->watched_ns > AWAY * MS; r++) comm->peers[r].suspect_ns = 0;
     comm->watched_ns = now;
     if (op->moved) op->progress_ns = now;

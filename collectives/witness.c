@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Without agents nobody outlives the launcher, which kills all ranks within a millisecond after the first of them ended
- * badly, and then all records look alike. So each rank has a thread that sleeps until another rank of its host ends, and
- * writes down which was the first.
+ * Witnesses, for jobs without agents. There no process outlives the launcher, which kills all ranks within a
+ * millisecond after the first of them ended badly. After that all records look alike. So each rank has a
+ * witness: a thread that sleeps until another rank of its host ends, and writes down which was the first.
  *
- * It must be quicker than the launcher, which notices when the kernel closes a dead rank's files. What the kernel does
- * before that is to walk the dead threads' lists of robust futexes: it marks their words, and wakes who waits for them. So
- * each rank's record has such a word (`life`), owned by this thread, and the threads of the others wait for it. The mark
- * stays in the record: also afterwards, and on another host, it tells that the process ended without a word.
+ * The witness must be faster than the launcher, which notices when the kernel closes a dead rank's files.
+ * Before that, the kernel walks the dead threads' lists of robust futexes. It marks the futex words, and
+ * wakes the threads that wait for them. So each rank's record has such a word (`life`), which this thread
+ * owns, and the witnesses of the other ranks wait for it. The mark stays in the record. So later, or on
+ * another host, it still says that the process ended without recording anything.
  *
- * The thread takes no lock, calls nothing of MPI and takes no signals. It makes the system calls itself, because the C
- * library's robust mutexes can neither be waited for together nor be left behind by a rank that ends in order.
+ * The thread takes no lock, calls no MPI function and takes no signals. It makes the system calls itself, for
+ * two reasons. The C library's robust mutexes cannot be waited for together, and a rank that ends normally
+ * cannot leave them behind.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -27,20 +29,23 @@
 #include "collectives/verdict.h"
 
 _Static_assert(YOKEI_LIFE_ENDED == FUTEX_OWNER_DIED, "the kernel's mark");
-enum { MOST_WATCHED = FUTEX_WAITV_MAX - 1 }; /* and the bell */
+enum { MOST_WATCHED = FUTEX_WAITV_MAX - 1 }; /* one place is for the bell */
 
 static struct {
     bool runs;
     pthread_t thread;
-    _Atomic uint32_t bell; /* moves on when there is a rank more to watch, or nothing more to do */
+    _Atomic uint32_t bell; /* a wake-up counter, which changes when there is one more rank to watch, or nothing more to do */
     atomic_bool ends, said;
-    const struct yokei_flight_file *_Atomic *ranks; /* [n_ranks] the records of those that are watched, else NULL */
+    const struct yokei_flight_file *_Atomic *ranks; /* [n_ranks] records of the watched ranks; NULL: not watched */
     int n_ranks;
 } witness;
 
 static long wake(const _Atomic uint32_t *word) { return syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0); }
 
-/* Let the kernel mark `life` when this thread ends before it has set it to 0. What the kernel reads then must still be there. */
+/*
+ * Let the kernel mark `life` if this thread ends before it has set `life` to 0. The memory that the kernel
+ * reads then must still exist.
+ */
 static void be_remembered(_Atomic uint32_t *life)
 {
     static struct robust_list entry;
@@ -49,10 +54,13 @@ static void be_remembered(_Atomic uint32_t *life)
     head = (struct robust_list_head){ .list.next = &entry, .futex_offset = (char *)life - (char *)&entry };
     if (syscall(SYS_set_robust_list, &head, sizeof head)) return;
     atomic_store(life, (uint32_t)syscall(SYS_gettid) | FUTEX_WAITERS);
-    wake(life); /* witnesses that were there before */
+    wake(life); /* wake the witnesses that were there before */
 }
 
-/* Ask for short turns: who wants little is let in at once, even where ranks keep every core busy (Linux 6.12; else no effect). */
+/*
+ * Ask for short time slices. A thread that needs little time then runs at once, even if ranks keep every core
+ * busy (Linux 6.12; no effect before).
+ */
 static void be_quick(void)
 {
     struct { uint32_t size, policy; uint64_t flags; int32_t nice; uint32_t priority; uint64_t runtime, deadline, period; } turns;
@@ -61,7 +69,10 @@ static void be_quick(void)
     if (turns.policy == SCHED_OTHER) syscall(SYS_sched_setattr, 0, &turns, 0u);
 }
 
-/* The rank that ended first, of those watched; -1: none did, -2: it is too late to tell, or no riddle. */
+/*
+ * The watched rank that ended first. -1: none has ended, -2: it is too late to tell, or the rank has recorded
+ * its error.
+ */
 static int look(void)
 {
     int found = -1;
@@ -74,7 +85,7 @@ static int look(void)
     return found;
 }
 
-/* Write it down, once; true when there is nothing more to look for. */
+/* Write down the first rank that ended, once. True: there is nothing more to look for. */
 static bool testify(struct yokei_flight_file *own)
 {
     const int first = look();
@@ -82,7 +93,7 @@ static bool testify(struct yokei_flight_file *own)
     if (atomic_exchange(&witness.said, true) || first < 0) return true;
     atomic_store_explicit(&own->first_gone_ns, yokei_now_ns(), memory_order_relaxed);
     atomic_store_explicit(&own->first_gone, first, memory_order_release);
-    wake(&witness.ranks[first]->life); /* the kernel has woken only one of its witnesses */
+    wake(&witness.ranks[first]->life); /* the kernel has woken only one of this rank's witnesses */
     return true;
 }
 
@@ -91,7 +102,7 @@ void yokei_witness_glance(void)
     if (witness.runs && !atomic_load_explicit(&witness.said, memory_order_relaxed)) testify(yokei_process.flight);
 }
 
-/* Sleep until the bell moves on from `rung`, or, if `others`, one of the watched ranks ends. */
+/* Sleep until the bell changes from `rung`, or, with `others`, until one of the watched ranks ends. */
 static void sleep_until_news(uint32_t rung, bool others)
 {
     struct futex_waitv list[FUTEX_WAITV_MAX] = { { .val = rung, .uaddr = (uintptr_t)&witness.bell, .flags = FUTEX_32 } };
@@ -103,7 +114,8 @@ static void sleep_until_news(uint32_t rung, bool others)
         if (life & YOKEI_LIFE_ENDED) return;
         list[n++] = (struct futex_waitv){ .val = life, .uaddr = (uintptr_t)&file->life, .flags = FUTEX_32 };
     }
-    /* An old kernel (before 5.16) cannot wait for several: then this rank is no witness, but has its own mark. */
+    /* A kernel before 5.16 cannot wait for several words. Then this rank is no witness, but has its own
+       mark. */
     if (syscall(SYS_futex_waitv, list, n, 0, NULL, 0) < 0 && errno == ENOSYS)
         syscall(SYS_futex, &witness.bell, FUTEX_WAIT, rung, NULL, NULL, 0);
 }
@@ -149,7 +161,8 @@ void yokei_witness_add(int world_rank)
 {
     const struct yokei_process *p = &yokei_process;
     if (!p->is_witness || world_rank < 0 || world_rank >= p->n_world || !begin()) return;
-    /* Each rank is watched by those that stand closely before it: on a host of many ranks a wait has no room for all. */
+    /* Each rank is watched by the ranks that come shortly before it, because a wait has no room for all
+       ranks of a large host. */
     if ((world_rank - p->world_rank + p->n_world) % p->n_world > MOST_WATCHED || witness.ranks[world_rank]) return;
     const struct yokei_flight_file *file;
     if (yokei_flight_open(p->run_dir, world_rank, &file)) return;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Along a chain of ranks every rank passes each chunk on while the next one comes in, so that a long message takes hardly more
- * time than one hop.
+ * A chain of ranks. Every rank passes each chunk on while the next chunk comes in. So a long message takes
+ * hardly more time than one hop.
  *
- * Broadcast: root, root + 1, …, and round to the rank before root.
- * Reductions: rank 0, 1, …, size - 1, each adding its own, so that every element is added in the order of the ranks whatever its
- * place, the chunk, or the hosts. The result then goes back down the chain (all_reduce), or to the root (reduce).
+ * Broadcast: the data goes from root to root + 1, and so on around to the rank before root.
+ * Reductions: the data goes from rank 0 to rank size - 1, and each rank adds its own. So every element is
+ * added in the order of the ranks, whatever its place, the chunk, or the hosts are. The result then goes back
+ * along the chain (all_reduce), or to the root (reduce).
  */
 #include "collectives/comm.h"
 
@@ -23,7 +24,7 @@ static void broadcast_step(const struct yokei_op *op, size_t at, struct yokei_st
     if (position < size - 1) step->to = (rank + 1) % size;
 }
 
-/* Up the chain: what the ranks below have added, and the own. */
+/* Reduction up the chain: add this rank's data to the sum of the ranks below. */
 static void fold_up(const struct yokei_op *op, size_t at, struct yokei_step *step)
 {
     const int size = op->comm->size, rank = op->comm->rank;
@@ -40,7 +41,7 @@ static void fold_up(const struct yokei_op *op, size_t at, struct yokei_step *ste
     if (last && (all || op->root == rank)) step->store = (char *)op->recv + at;
 }
 
-/* The result comes back; false: this rank has it, or does not want it. */
+/* The result comes back down the chain. False: this rank has the result already, or does not need it. */
 static bool fold_down(const struct yokei_op *op, size_t at, struct yokei_step *step)
 {
     const int size = op->comm->size, rank = op->comm->rank;

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives on memory that all ranks see (yoke_comm_alloc): nothing is copied aside. Each rank says where its buffers lie, and
- * when all have said so, works straight on them. In all_reduce each rank sums one slice from everybody's inputs, in the order of
- * the ranks, and writes it to everybody's outputs: every input is read once and every output written once, the least there is.
- * Elsewhere each rank takes what it wants from the others' inputs. Nobody returns before all have done with its buffers.
+ * Collectives on memory that all ranks see (yoke_comm_alloc). No data is copied into other shared memory
+ * first. Each rank announces where its buffers lie. When all have announced it, the ranks work directly on
+ * the buffers.
+ * In all_reduce each rank sums one slice from all inputs, in the order of the ranks, and writes it to all
+ * outputs. Every input is read once and every output is written once, which is the least possible. In the
+ * other collectives each rank takes the data that it needs from the others' inputs. No rank returns before
+ * all ranks have finished with its buffers.
  *
- * When some rank's buffers are its own after all, which everybody sees in the announcements, the operation goes on as `slices`.
+ * If some rank's buffers lie elsewhere, which all ranks see in the announcements, the operation goes on as
+ * `slices`.
  */
 #include "collectives/shm.h"
 
-/* What one step works on, at most, in bytes: a step is not interrupted, and other communicators wait for it. */
+/* Most bytes of one step. A step is not interrupted, and other communicators wait for it. */
 enum { STEP_BYTES = 512 << 10 };
 
 static size_t own_bytes(const struct yokei_op *op)
@@ -34,14 +38,14 @@ static void announce(const struct yokei_op *op, struct yokei_lane *lane)
 
 static void nothing(const struct yokei_op *op, struct yokei_lane *lane) { (void)op, (void)lane; }
 
-/* The same on all ranks, because all look at the same announcements. */
+/* The answer is the same on all ranks, because all ranks look at the same announcements. */
 static bool is_direct(const struct yokei_op *op)
 {
     const yoke_comm *comm = op->comm;
     const struct yokei_post *first = yokei_shm_post_at(comm, 0, op->number);
     for (int r = 0; r < comm->size; r++) {
         const struct yokei_post *post = yokei_shm_post_at(comm, r, op->number);
-        /* Ranks that have not freed the same memory do not see the same. */
+        /* Ranks that have not allocated and freed the same memory do not see the same memory. */
         if (post->allocations != first->allocations || post->freed != first->freed) return false;
         if (writes_to_others(op) && !post->recv_id) return false;
         if (!post->send_id && !(op->kind == YOKEI_BROADCAST && r != op->root)) return false;
@@ -61,7 +65,7 @@ static char *recv_of(const struct yokei_op *op, int r)
     return yokei_in_allocation(op->comm, r, post->recv_id, post->recv_at, 0);
 }
 
-/* This rank's slice of the whole buffer, beginning at a line; *n_out elements. */
+/* This rank's slice of the whole buffer. It begins at a cache line and has *n_out elements. */
 static size_t own_slice(const struct yokei_op *op, size_t *n_out)
 {
     const yoke_comm *comm = op->comm;
@@ -70,7 +74,7 @@ static size_t own_slice(const struct yokei_op *op, size_t *n_out)
         *n_out = op->slices[rank + 1] - op->slices[rank];
         return op->slices[rank];
     }
-    const uint32_t *before = op->before ? comm->shares.plain : NULL; /* here the sums are all that there is to do */
+    const uint32_t *before = op->before ? comm->shares.plain : NULL; /* the ranks do nothing but sums here */
     const size_t from = yokei_slice_begin(before, comm->size, op->count, 64, rank);
     *n_out = yokei_slice_begin(before, comm->size, op->count, 64, rank + 1) - from;
     return from;
@@ -78,7 +82,7 @@ static size_t own_slice(const struct yokei_op *op, size_t *n_out)
 
 static size_t step_elements(const struct yokei_op *op) { return STEP_BYTES / yoke_dtype_bytes(op->dtype); }
 
-/* Elements that this rank works through in rounds. */
+/* Number of elements that this rank works through in rounds. */
 static size_t work_length(const struct yokei_op *op)
 {
     size_t n = 0;
@@ -88,7 +92,10 @@ static size_t work_length(const struct yokei_op *op)
     return n;
 }
 
-/* Whether results go past the caches: beyond a little more than what the last of them holds of everybody's data, as measured. */
+/*
+ * Whether results are stored past the caches. They are if the data of all ranks is a little larger than the
+ * last cache, as measurements showed.
+ */
 static bool goes_past(const struct yokei_op *op)
 {
     const uint64_t n_buffers = (uint64_t)op->comm->size * (op->send == op->recv ? 1 : 2), cache = yokei_process.l3_bytes;
@@ -103,7 +110,8 @@ static void sum(const struct yokei_op *op, struct yokei_lane *lane)
     size_t length;
     const size_t first = own_slice(op, &length), n = YOKE_MIN(step_elements(op), length - at), offset = (first + at) * bytes;
     const bool past = goes_past(op);
-    const unsigned others = op->kind == YOKEI_ALL_REDUCE && comm->size <= 32 ? (1u << (comm->size - 1)) - 1 : 0; /* the own output is the last */
+    /* this rank's own output is the last */
+    const unsigned others = op->kind == YOKEI_ALL_REDUCE && comm->size <= 32 ? (1u << (comm->size - 1)) - 1 : 0;
     for (int q = 0; q < comm->size; q++) comm->inputs[q] = send_of(op, q) + offset;
     if (op->kind == YOKEI_ALL_REDUCE)
         for (int q = 0; q < comm->size; q++) comm->outputs[q] = recv_of(op, (comm->rank + 1 + q) % comm->size) + offset;
@@ -137,7 +145,7 @@ static void take(const struct yokei_op *op, struct yokei_lane *lane)
     }
 }
 
-/* Stage 0 announces, 1 looks at everybody's announcement; the same in all lanes, but only lane 0 speaks. */
+/* In stage 0 lane 0 announces the call. In stage 1 all lanes look at all announcements. */
 static void first_steps(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step)
 {
     step->work = nothing;
@@ -153,7 +161,10 @@ static void first_steps(const struct yokei_op *op, const struct yokei_lane *lane
     }
 }
 
-/* Stage 2: the rounds; 3: say that this rank has done with the others' buffers; 4: wait until they have done with its own. */
+/*
+ * Stage 2: the rounds. Stage 3: tell that this rank has finished with the others' buffers. Stage 4: wait
+ * until the others have finished with this rank's buffers.
+ */
 static bool direct_step(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step)
 {
     if (lane->stage == 2) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Barrier by dissemination (Hensgen, Finkel and Manber 1988): in round k each rank tells the one 2^k further; after
- * ceil(log2(size)) rounds everybody has heard of everybody, for any size.
+ * Barrier by dissemination (Hensgen, Finkel and Manber 1988). In round k each rank sends a message to the
+ * rank 2^k further on. After ceil(log2(size)) rounds every rank has heard of every other, for any size.
  */
 #include "collectives/comm.h"
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All-reduce by recursive doubling: log2(size) exchanges of the whole buffer, for messages where hops cost more than
- * bytes. The largest power of two of the ranks exchanges; the others hand their data to a neighbour before and get the
- * result after. Both partners of an exchange combine the lower ranks' part with the upper ranks' part in that order, so
- * all of them compute the same bits.
+ * All-reduce by recursive doubling: log2(size) exchanges of the whole buffer, for messages where hops cost
+ * more than bytes. Only the largest power of two of the ranks exchanges. Each other rank gives its data to a
+ * neighbour before, and gets the result after.
+ * Both partners of an exchange combine the lower ranks' part with the upper ranks' part in that order, so all
+ * ranks compute the same bits.
  */
 #include "collectives/comm.h"
 
 struct place {
     int n_exchanging; /* a power of two */
-    int id;           /* among them; -1: hands its data to rank - 1 */
-    bool feeds;       /* takes and returns the data of rank + 1 */
+    int id;           /* number among the exchanging ranks; -1: gives its data to rank - 1 */
+    bool feeds;       /* takes the data of rank + 1, and returns the result to it */
     int n_extra;
 };
 
@@ -30,7 +31,10 @@ static struct place place_of(const yoke_comm *comm)
 
 static int rank_of(const struct place *place, int id) { return id < place->n_extra ? 2 * id : id + place->n_extra; }
 
-/* A rank that takes no part in the exchanges: hand over, get the result. Returns the number of stages. */
+/*
+ * A rank that takes no part in the exchanges gives its data away, and gets the result. Returns the number of
+ * stages.
+ */
 static int outer_step(const yoke_comm *comm, int stage, const void *own, void *store, yoke_dtype dtype,
                       struct yokei_step *step)
 {
@@ -45,7 +49,10 @@ static int outer_step(const yoke_comm *comm, int stage, const void *own, void *s
     return 2;
 }
 
-/* Stage 0 fills the accumulator; then each exchange is a send and a receive. Returns the number of stages. */
+/*
+ * Stage 0 fills the accumulator. After that each exchange is a send and a receive. Returns the number of
+ * stages.
+ */
 static int inner_step(const struct yokei_op *op, const struct place *place, int stage, const void *own, void *store,
                       struct yokei_step *step)
 {

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions by messages in the order of the ranks: every rank sends slice j of its data to rank j, which adds what comes in the
- * order 0, 1, …, size - 1, itself included, and rounds once. In all_reduce the sums then go to everybody. The bytes are the
- * ring's, sixteen-bit data stays sixteen bits wide on the way, and a sum does not depend on count, chunk, or where the ranks are.
+ * Reductions by messages in the order of the ranks. Every rank sends slice j of its data to rank j. Rank j
+ * adds the parts in the order 0, 1, ..., size - 1, its own part included, and rounds once. In all_reduce the
+ * sums then go to all ranks. The bytes sent are those of the ring, and 16-bit data stays 16 bits wide in
+ * messages. A sum does not depend on the count, the chunk, or the hosts of the ranks.
  *
- * In turn t of a round rank t sends to all others, and they receive: whoever waits, waits for a rank of a turn that has begun, so
- * it comes to an end with any number of buffers. Rounds go to the lanes in turn, and their turns overlap.
+ * In turn t of a round rank t sends to all other ranks, and they receive. A rank only ever waits for a rank
+ * of a turn that has begun, so the waiting ends with any number of buffers. Rounds go to the lanes in turn,
+ * and their turns overlap.
  */
 #include "collectives/comm.h"
 
-/* The lane's chunk of slice j: its first element in the whole buffer, and in a buffer of slice j alone. */
+/*
+ * The lane's chunk of slice j: its first element in the whole buffer, and its first element in a buffer of
+ * slice j alone.
+ */
 static size_t chunk_of(const struct yokei_op *op, const struct yokei_lane *lane, int j, struct yokei_step *step, size_t *within_out)
 {
     const size_t length = op->slices[j + 1] - op->slices[j], from = YOKE_MIN(lane->round * op->chunk, length);
@@ -23,7 +28,10 @@ static char *result_at(const struct yokei_op *op, size_t at, size_t within)
     return (char *)op->recv + (op->kind == YOKEI_ALL_REDUCE ? at : within) * yoke_dtype_bytes(op->dtype);
 }
 
-/* Turn t of the summing; sub-step `sub` of the own turn: the sends, then the own data. */
+/*
+ * Turn t of the summing. In this rank's own turn, sub-steps `sub` are first the sends, and then adding its
+ * own data.
+ */
 static void sum_step(const struct yokei_op *op, const struct yokei_lane *lane, int t, int sub, struct yokei_step *step)
 {
     const int size = op->comm->size, rank = op->comm->rank;
@@ -37,8 +45,9 @@ static void sum_step(const struct yokei_op *op, const struct yokei_lane *lane, i
     const size_t at = chunk_of(op, lane, rank, step, &within);
     if (t == rank) step->own = (const char *)op->send + at * yoke_dtype_bytes(op->dtype);
     else step->from = t;
-    if (t > 0) step->use_acc = step->own_first = true; /* what came before, and then this */
-    if (t == rank) step->own_first = false;            /* the accumulator stands for a message, which comes first anyway */
+    if (t > 0) step->use_acc = step->own_first = true; /* the sum so far, and then this message */
+    /* the accumulator takes the place of a message, which comes first anyway */
+    if (t == rank) step->own_first = false;
     if (t < size - 1) {
         step->store_acc = true;
         return;
@@ -47,7 +56,7 @@ static void sum_step(const struct yokei_op *op, const struct yokei_lane *lane, i
     step->store = result_at(op, at, within);
 }
 
-/* Turn t of the handing round of all_reduce. */
+/* Turn t of sending the sums to all ranks, in all_reduce. */
 static void hand_step(const struct yokei_op *op, const struct yokei_lane *lane, int t, int sub, struct yokei_step *step)
 {
     const int size = op->comm->size, rank = op->comm->rank;
@@ -62,7 +71,7 @@ static void hand_step(const struct yokei_op *op, const struct yokei_lane *lane, 
     }
 }
 
-/* Step `index` of a sequence of turns, the own of which has `own` sub-steps. */
+/* Step `index` of a sequence of turns. This rank's own turn has `own` sub-steps. */
 static int turn_of(const struct yokei_op *op, int index, int own, int *sub_out)
 {
     const int rank = op->comm->rank;

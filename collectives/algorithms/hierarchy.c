@@ -1,32 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives of ranks on several hosts, some of which share memory. The wire between the hosts is what is slow, so as little
- * as possible crosses it: a host's ranks first make one of what they have, in shared memory, and only that goes to other hosts.
- * A flat ring over 2 hosts of 4 ranks sends 1.75 n bytes each way to all_reduce n bytes; here it is n, the least there is.
+ * Collectives of ranks on several hosts, some of which share memory. The wire between the hosts is slow, so
+ * as little data as possible crosses it. The ranks of a host first combine their data in shared memory, and
+ * only the combined data goes to other hosts. In all_reduce of n bytes, a ring over 2 hosts of 4 ranks sends
+ * 1.75 n bytes each way. The hierarchy sends n, which is the least possible.
  *
- * Every host has as many columns as the smallest host has ranks: column c is the c-th rank of each host, and looks after slice c
- * of the data, on its host and towards the other hosts. So all ranks (but those beyond the columns) share the work of the sums
- * and of the messages. As in `slices`, the data is worked on in rounds, one chunk each, which go to the lanes in turn:
+ * The ranks form columns: column c is the c-th rank of each host. There are as many columns as the smallest
+ * host has ranks. Column c handles slice c of the data, on each host and between the hosts. So all ranks in
+ * columns share the work of the sums and of the messages. As in `slices`, the data is worked on in rounds of
+ * one chunk each, and the rounds go to the lanes in turn. A stage is a buffer in shared memory. The steps of
+ * a round are:
  *
- *   show    each rank copies its chunk to its stage, where its host sees it
- *   cross   column c adds up slice c of its host's chunks, and exchanges that with column c of the other hosts; the result
- *           goes to its stage. How it crosses depends:
- *             swap    each sends its sum to all others, and adds up what came in the order of the hosts: one latency, and
- *                     the fewest bytes between two hosts
- *             ring    among many hosts: the ring of ring.c over parts of the slice, in which a hop adds a host's ranks
- *             chain   host after host adds its ranks to what came, and the result comes back; where the ranks follow each other
- *                     host by host, each element is ((x0 + x1) + x2) + …, so this is what serves `reproducible`. Also for reduce,
- *                     where the chain ends at the root's host, and broadcast, where it begins there
+ *   show    each rank copies its chunk to its stage, where the ranks of its host see it
+ *   cross   Column c adds up slice c of its host's chunks, exchanges the sum with column c of the other
+ *           hosts, and puts the result in its stage. There are several ways to cross:
+ *           swap    each rank sends its sum to all other hosts, and adds up what came in the order of the
+ *                   hosts. This takes one latency, and sends the fewest bytes between two hosts
+ *           ring    for many hosts: the ring of ring.c over parts of the slice, in which each hop adds one
+ *                   host's ranks
+ *           chain   Host after host adds its ranks to what came, and the result comes back. If the ranks are
+ *                   numbered host by host, each element is ((x0 + x1) + x2) + ..., so `reproducible` uses the
+ *                   chain. Also for reduce, where the chain ends at the root's host, and for broadcast, where
+ *                   it begins there
  *   take    each rank copies the slices of all columns to the caller's buffer
  *
- * all_gather and reduce_scatter (hierarchy_parts.c) have other rounds, and what is small (leaders.c, leaders_all_to_all.c) has none.
- * Messages never wait for each other in a circle: what a rank waits for in a round was sent before its sender waits for something later.
+ * all_gather and reduce_scatter (hierarchy_parts.c) have other rounds. Small data (leaders.c,
+ * leaders_all_to_all.c) has no rounds.
+ * Messages never wait for each other in a circle. A message that a rank waits for in a round was sent before
+ * its sender waits for anything later.
  */
 #include "collectives/algorithms/hierarchy.h"
 #include "collectives/engine.h"
 #include "collectives/shm.h"
 
-/* The chunk of a round: so many elements from `base` on. */
+/* The chunk of a round: `length` elements from `base` on. */
 struct chunk {
     size_t base, length;
 };
@@ -37,13 +44,13 @@ static struct chunk chunk_of(const struct yokei_op *op, size_t round)
     return (struct chunk){ .base = base, .length = YOKE_MIN(op->chunk, op->count - base) };
 }
 
-/* Where slice c of the chunk begins: the columns' shares may differ. */
+/* Where slice c of the chunk begins. The columns' shares may differ. */
 static size_t slice_begin(const struct yokei_op *op, const struct chunk *c, int column)
 {
     return yokei_slice_begin(op->before, op->comm->hosts.least, c->length, op->unit, column);
 }
 
-/* Part `part` of `parts` of slice `column`: its first element within the chunk; *n_out elements. */
+/* Part `part` of `parts` of slice `column`: its first element within the chunk, and *n_out elements. */
 static size_t part_of(const struct yokei_op *op, const struct chunk *c, int column, int part, int parts, size_t *n_out)
 {
     const size_t from = slice_begin(op, c, column), n = slice_begin(op, c, column + 1) - from;
@@ -56,12 +63,12 @@ static size_t slice_of(const struct yokei_op *op, const struct chunk *c, int col
 
 static bool is_column(const yoke_comm *comm) { return yokei_own_place(comm) < comm->hosts.least; }
 
-/* A piece of the own slice: this rank's own place in a round's chunk. */
+/* A piece of this rank's slice of a round's chunk. */
 struct piece {
     struct chunk chunk;
-    size_t at, n;  /* within the chunk */
-    size_t within; /* within the slice */
-    size_t seat;   /* room for the slice */
+    size_t at, n;  /* first element within the chunk, and number of elements */
+    size_t within; /* first element within the slice */
+    size_t seat;   /* elements of a seat: the room for the slice */
 };
 
 static struct piece piece_of(const struct yokei_op *op, size_t round, int part, int parts)
@@ -82,7 +89,7 @@ static char *result_of(const struct yokei_op *op, const struct yokei_lane *lane,
     return yokei_shm_stage_at(op->comm, r, lane, 1) + within * yoke_dtype_bytes(op->dtype);
 }
 
-/* Of `swap`: where the sum of a host lies, behind the result. */
+/* For `swap`: the seat of a host's sum, behind the result. */
 static char *seat_of(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p, int host)
 {
     return yokei_shm_stage_at(op->comm, op->comm->rank, lane, 1) + (size_t)(1 + host) * p->seat * yoke_dtype_bytes(op->wire);
@@ -90,7 +97,7 @@ static char *seat_of(const struct yokei_op *op, const struct yokei_lane *lane, c
 
 static bool root_is_here(const struct yokei_op *op) { return op->comm->hosts.of[op->root] == yokei_own_host(op->comm); }
 
-/* Where the host finds what this rank sends of the chunk, from element `at` of it on. */
+/* Where the host finds the data that this rank sends of the chunk, from element `at` of the chunk on. */
 static const char *own_data(const struct yokei_op *op, const struct yokei_lane *lane, const struct chunk *c, size_t at)
 {
     const size_t bytes = yoke_dtype_bytes(op->dtype);
@@ -98,8 +105,9 @@ static const char *own_data(const struct yokei_op *op, const struct yokei_lane *
 }
 
 /*
- * Where a finished piece goes: to the own buffer (device memory that the host does not see gets it from the stage), to the stage for
- * the others, and on its way (room NULL: it ends here).
+ * The places for a finished piece: this rank's receive buffer, its stage for the other ranks, and the message
+ * to the next host (room NULL: no message). If the host does not see the device's memory, the receive buffer
+ * gets the data from the stage.
  */
 static int outputs(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p, void *out[3], unsigned *shown_out)
 {
@@ -133,7 +141,10 @@ static void show(const struct yokei_op *op, struct yokei_lane *lane)
 
 /* ---- crossing: sums ---- */
 
-/* Add what came, if anything did, and this host's ranks in their order; to `out`, unfinished where it is `partial`. */
+/*
+ * Add the message, if there is one, and this host's ranks in their order. The sum goes to `out`. With
+ * `partial` it is not finished.
+ */
 static void add(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p, void *const out[], int n_out, unsigned shown, bool partial)
 {
     yoke_comm *comm = op->comm;
@@ -156,7 +167,7 @@ static void finish(const struct yokei_op *op, const struct yokei_lane *lane, con
     add(op, lane, p, out, n, shown, false);
 }
 
-/* What came is finished: it is kept, and goes on. */
+/* The message holds a finished piece, which is stored and passed on. */
 static void pass(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p)
 {
     void *out[3];
@@ -165,7 +176,7 @@ static void pass(const struct yokei_op *op, const struct yokei_lane *lane, const
     for (int o = 0; o < n; o++) yokei_copy(out[o], lane->message, p->n * yoke_dtype_bytes(op->dtype), o == 0 && streams(op));
 }
 
-/* The wait for the data of this host's ranks. */
+/* Wait for the data of this host's ranks. */
 static void wait_shown(const struct yokei_lane *lane, struct yokei_step *step)
 {
     step->wait = YOKEI_STAGED;
@@ -237,7 +248,10 @@ static void ring_add(const struct yokei_op *op, struct yokei_lane *lane)
     else add(op, lane, &p, (void *const[]){ lane->room }, 1, 0, true);
 }
 
-/* Part h of the slice sets out at host h + 1 and is complete at host h, from where it goes round once more. */
+/*
+ * Part h of the slice starts at host h + 1 and is complete at host h. From there the result goes around once
+ * more.
+ */
 static void ring_step(const struct yokei_op *op, const struct yokei_lane *lane, int i, struct yokei_step *step)
 {
     const yoke_comm *comm = op->comm;
@@ -255,7 +269,10 @@ static void ring_step(const struct yokei_op *op, const struct yokei_lane *lane, 
 
 /* ---- chain ---- */
 
-/* The host's place in the chain: a broadcast's begins at the root's host, a reduction's ends there, if the order is free. */
+/*
+ * The host's place in the chain. If the order is free, a broadcast's chain begins at the root's host, and a
+ * reduction's chain ends there.
+ */
 static int chain_place(const struct yokei_op *op, int host)
 {
     const yoke_comm *comm = op->comm;
@@ -279,7 +296,7 @@ static void chain_pass(const struct yokei_op *op, struct yokei_lane *lane)
     pass(op, lane, &p);
 }
 
-/* Of a broadcast, on the root's host: the root's data sets out. */
+/* For a broadcast, on the root's host: send the root's data. */
 static void chain_begin(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const struct piece p = piece_of(op, lane->step.round, 0, 1);
@@ -350,21 +367,22 @@ static void cross(const struct yokei_op *op, const struct yokei_lane *lane, int 
 
 static void nothing(const struct yokei_op *op, struct yokei_lane *lane) { (void)op, (void)lane; }
 
-/* The other columns' slices; the own one is there, where the host sees that place. */
+/* Take the other columns' slices. This rank's own slice is already there, if the host sees its buffer. */
 static void take_results(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const yoke_comm *comm = op->comm;
     const struct chunk c = chunk_of(op, lane->step.round);
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     for (int i = 0; i < comm->hosts.least; i++) {
-        const int column = (yokei_own_place(comm) + i) % comm->hosts.least; /* each begins with another, so that they do not meet */
+        /* each rank begins with another column, so that they do not access the same one */
+        const int column = (yokei_own_place(comm) + i) % comm->hosts.least;
         size_t n;
         const size_t at = slice_of(op, &c, column, &n);
         if (column != yokei_own_place(comm) || op->staged) yokei_put(op, lane, (c.base + at) * bytes, result_of(op, lane, comm->local[column], 0), n * bytes);
     }
 }
 
-/* Of a broadcast, on the root's host. */
+/* For a broadcast, on the root's host: take the data that the root shows. */
 static void take_shown(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const struct chunk c = chunk_of(op, lane->step.round);
@@ -391,7 +409,7 @@ static void take(const struct yokei_op *op, const struct yokei_lane *lane, struc
 
 static const struct yokei_crossing_steps whole = { count, cross, show, take };
 
-/* Step `which` of a round; true: the last. */
+/* Step `which` of a round. True: it is the last one. */
 static bool round_step(const struct yokei_op *op, struct yokei_lane *lane, int which, struct yokei_step *step)
 {
     const struct yokei_crossing_steps *steps = op->crossing == YOKEI_CROSS_PARTS ? &yokei_parts : &whole;
@@ -399,7 +417,7 @@ static bool round_step(const struct yokei_op *op, struct yokei_lane *lane, int w
     step->round = lane->round;
     step->work = nothing;
     step->value = lane->epoch;
-    if (which == 0) { /* nobody overwrites what another has not taken yet */
+    if (which == 0) { /* no rank overwrites data that another has not taken yet */
         step->work = steps->show;
         step->wait = YOKEI_PASSED;
         step->until = lane->epoch - 1;

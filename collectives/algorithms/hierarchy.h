@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What the files of the hierarchy share; hierarchy.c explains it. */
+/** What the files of the hierarchy share. hierarchy.c explains the algorithm. */
 #ifndef COLLECTIVES_ALGORITHMS_HIERARCHY_H
 #define COLLECTIVES_ALGORITHMS_HIERARCHY_H
 
 #include "collectives/comm.h"
 
-/** Rank `index` of host `host`; hosts count around. */
+/** The rank at place `index` of host `host`. Hosts count around: host n is host 0. */
 static inline int yokei_rank_on(const yoke_comm *comm, int host, int index)
 {
     const struct yokei_hosts *h = &comm->hosts;
@@ -28,19 +28,20 @@ static inline bool yokei_reduces(const struct yokei_op *op)
 }
 
 /**
- * Step i of 2 (H - 1) by which one rank of each host sends to and receives from one of every other: whether it sends, and the
- * distance k between the hosts: it sends to host + k, or receives from host - k.
+ * Step i of 2 (H - 1), in which one rank of each host exchanges messages with one rank of every other host.
+ * Returns whether the step sends. *k_out is the distance between the hosts: the rank sends to host + k, or
+ * receives from host - k.
  */
 static inline bool yokei_swap_sends(int n_hosts, int i, int *k_out)
 {
-    /* Two sends set out at once, as many as a lane has room for; further ones each wait for a message to be taken. A send waits
-       only for the receive of an earlier distance, so there is no circle. */
+    /* Two sends start at once, because a lane has room for two. Each further send waits until a message
+       was taken. A send waits only for the receive of a smaller distance, so there is no circle. */
     const bool sends = i < 2 ? i + 1 < n_hosts : i % 2 && (i + 3) / 2 < n_hosts;
     *k_out = sends ? (i < 2 ? i + 1 : (i + 3) / 2) : i == 2 * n_hosts - 3 ? n_hosts - 1 : i / 2;
     return sends;
 }
 
-/** leaders.c: whether the operation is small enough for it, and the next step. */
+/** leaders.c: whether the operation is small enough for the leaders' algorithm, and its next step. */
 bool yokei_leaders_fit(const struct yokei_op *op);
 bool yokei_leaders_next(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step);
 
@@ -48,16 +49,18 @@ bool yokei_leaders_next(const struct yokei_op *op, struct yokei_lane *lane, stru
 bool yokei_leaders_all_to_all_fits(const struct yokei_op *op);
 bool yokei_leaders_all_to_all_next(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step);
 
-/** What differs between the kinds of rounds. */
+/** The functions that differ between the kinds of rounds. */
 struct yokei_crossing_steps {
-    int (*count)(const struct yokei_op *op); /* of this rank */
-    void (*step)(const struct yokei_op *op, const struct yokei_lane *lane, int i, struct yokei_step *step); /* i of them */
+    int (*count)(const struct yokei_op *op); /* number of this rank's steps */
+    /* step i of them */
+    void (*step)(const struct yokei_op *op, const struct yokei_lane *lane, int i, struct yokei_step *step);
     void (*show)(const struct yokei_op *op, struct yokei_lane *lane);
-    void (*take)(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step);        /* the step that takes */
+    /* the step that takes the results */
+    void (*take)(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step);
 };
-/** hierarchy_parts.c: all_gather and reduce_scatter. */
+/** hierarchy_parts.c: the functions for all_gather and reduce_scatter. */
 extern const struct yokei_crossing_steps yokei_parts;
-/** Chunks of what comes from other hosts for which a stage needs room, at most. */
+/** The most chunks from other hosts for which a stage needs room. */
 size_t yokei_parts_seats(const struct yokei_op *op);
 
 #endif

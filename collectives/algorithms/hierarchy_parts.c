@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * all_gather and reduce_scatter over several hosts: see hierarchy.c. A round works on one chunk of each rank's slice, and each
- * slice crosses to another host once.
+ * all_gather and reduce_scatter over several hosts: see hierarchy.c. A round works on one chunk of each
+ * rank's slice, and each slice crosses to another host once.
  *
- *   all_gather       each rank sends its chunk to one rank of every other host, which shows it to that host
- *   reduce_scatter   for each rank elsewhere, one rank of this host adds up what the host's ranks have for it, and sends that;
- *                    the rank adds its own host's chunks to what comes from the others
+ *   all_gather       each rank sends its chunk to one rank of every other host, which shows it to the ranks
+ *                    of that host
+ *   reduce_scatter   For each rank on another host, one rank of this host adds up the data that the host's
+ *                    ranks have for it, and sends the sum. The receiver adds its own host's chunks to the
+ *                    sums from the other hosts.
  *
- * Who deals with whom: rank i of a host with rank i of the others, counted around where they have less; so a lone rank may
- * have several to deal with.
+ * Rank i of a host exchanges with rank i of the other hosts. If the other host has fewer ranks, i counts
+ * around. So a rank that is alone on its host may exchange with several ranks of another host.
  */
 #include "collectives/algorithms/hierarchy.h"
 #include "collectives/engine.h"
 #include "collectives/shm.h"
 
-/* The chunk of rank r's slice: its first element within the slice; *n_out elements. */
+/* The chunk of rank r's slice: its first element within the slice, and *n_out elements. */
 static size_t chunk_of(const struct yokei_op *op, size_t round, int r, size_t *n_out)
 {
     const size_t length = op->slices[r + 1] - op->slices[r], from = YOKE_MIN(round * op->chunk, length);
@@ -22,7 +24,10 @@ static size_t chunk_of(const struct yokei_op *op, size_t round, int r, size_t *n
     return from;
 }
 
-/* How many ranks of a host rank `place` of another with n_there ranks deals with; the j-th is place + j * n_there. */
+/*
+ * With how many ranks of `host` the rank at `place` of a host with n_there ranks exchanges. The j-th of them
+ * is at place + j * n_there.
+ */
 static int n_dealt(const yoke_comm *comm, int host, int place, int n_there)
 {
     const int n = yokei_host_size(comm, host);
@@ -31,7 +36,10 @@ static int n_dealt(const yoke_comm *comm, int host, int place, int n_there)
 
 /* ---- all_gather ---- */
 
-/* For each host, as many seats as there are ranks of the largest to each of the smallest. */
+/*
+ * A seat is the room for one rank's chunk. There are as many seats for each host as the largest host has ranks
+ * for each rank of the smallest host.
+ */
 static int seats_per_host(const yoke_comm *comm) { return (comm->hosts.most + comm->hosts.least - 1) / comm->hosts.least; }
 
 size_t yokei_parts_seats(const struct yokei_op *op)
@@ -39,7 +47,7 @@ size_t yokei_parts_seats(const struct yokei_op *op)
     return (size_t)(op->comm->hosts.n * (op->kind == YOKEI_ALL_GATHER ? seats_per_host(op->comm) : 1));
 }
 
-/* Where rank q's chunk lies, of another host. */
+/* The place of rank q's chunk, for a rank q of another host. */
 static char *gathered_at(const struct yokei_op *op, const struct yokei_lane *lane, int q)
 {
     const yoke_comm *comm = op->comm;
@@ -47,7 +55,7 @@ static char *gathered_at(const struct yokei_op *op, const struct yokei_lane *lan
     return yokei_shm_stage_at(comm, comm->local[comm->hosts.at[q] % comm->n_local], lane, 1) + (size_t)seat * op->chunk * yoke_dtype_bytes(op->dtype);
 }
 
-/* Where the host finds what this rank sends in the round: byte *at_out of its buffer. */
+/* Where the host finds the data that this rank sends in the round, which is byte *at_out of its buffer. */
 static const char *own_chunk(const struct yokei_op *op, const struct yokei_lane *lane, size_t *at_out, size_t *bytes_out)
 {
     size_t n;
@@ -85,7 +93,7 @@ static void gather_take(const struct yokei_op *op, struct yokei_lane *lane)
 
 /* ---- reduce_scatter ---- */
 
-/* What this rank has for rank q lies in the own stage at q's turn. */
+/* The data of rank `owner` for rank q is the q-th chunk in owner's stage. */
 static char *part_at(const struct yokei_op *op, const struct yokei_lane *lane, int owner, int q)
 {
     return yokei_shm_stage_at(op->comm, owner, lane, 0) + (size_t)q * op->chunk * yoke_dtype_bytes(op->dtype);
@@ -96,7 +104,9 @@ static char *sum_seat(const struct yokei_op *op, const struct yokei_lane *lane, 
     return yokei_shm_stage_at(op->comm, op->comm->rank, lane, 1) + (size_t)host * op->chunk * yoke_dtype_bytes(op->wire);
 }
 
-/* The inputs of this host for rank q, from number `first` on; their number. */
+/*
+ * List the inputs of this host's ranks for rank q, from inputs[first] on. Returns the number of all inputs.
+ */
 static int host_inputs(const struct yokei_op *op, const struct yokei_lane *lane, int q, int first, size_t *n_out)
 {
     yoke_comm *comm = op->comm;
@@ -120,7 +130,10 @@ static void scatter_keep(const struct yokei_op *op, struct yokei_lane *lane)
     yokei_copy(sum_seat(op, lane, op->comm->hosts.of[lane->step.from]), lane->message, lane->step.n * yoke_dtype_bytes(op->wire), false);
 }
 
-/* The sums of the other hosts in their order, and then this host's ranks: nobody else computes this slice. */
+/*
+ * Add the sums of the other hosts in their order, and then this host's ranks. No other rank computes this
+ * slice.
+ */
 static void scatter_finish(const struct yokei_op *op, struct yokei_lane *lane)
 {
     yoke_comm *comm = op->comm;
@@ -135,7 +148,7 @@ static void scatter_finish(const struct yokei_op *op, struct yokei_lane *lane)
                                      .size = comm->size, .in = comm->inputs, .out = &to, .stream = !op->staged && yokei_is_long(op) });
 }
 
-/* To device memory that the host does not see. */
+/* Copy the result to device memory that the host does not see. */
 static void scatter_take(const struct yokei_op *op, struct yokei_lane *lane)
 {
     size_t n;
@@ -161,7 +174,10 @@ static void show(const struct yokei_op *op, struct yokei_lane *lane)
     }
 }
 
-/* What this rank exchanges with the host at distance k: so many sends, then so many receives. */
+/*
+ * How many messages this rank sends to the host at distance k, and how many it receives from the host at that
+ * distance before it.
+ */
 static int n_sends(const struct yokei_op *op, int k)
 {
     const yoke_comm *comm = op->comm;
@@ -201,7 +217,10 @@ static void receive_step(const struct yokei_op *op, const struct yokei_lane *lan
     chunk_of(op, lane->round, gathers ? step->from : comm->rank, &step->n);
 }
 
-/* The hosts at distance 1, 2, …: to the one there, from the one here, so that what a rank waits for is sent before its sender waits for more. */
+/*
+ * Exchange with the hosts at distance 1, 2, ...: send to the host k further on, then receive from the host k
+ * before. So a message that a rank waits for is sent before its sender waits for a later one.
+ */
 static void cross(const struct yokei_op *op, const struct yokei_lane *lane, int i, struct yokei_step *step)
 {
     int k = 1;
@@ -220,7 +239,8 @@ static void take(const struct yokei_op *op, const struct yokei_lane *lane, struc
     if (op->kind == YOKEI_REDUCE_SCATTER && op->staged) step->work = scatter_take;
     if (op->kind != YOKEI_ALL_GATHER) return;
     step->work = gather_take;
-    step->wait = YOKEI_REDUCED; /* what came from elsewhere is there, and what was shown before it */
+    /* the data from other hosts is there, and so is the data that this host's ranks showed before */
+    step->wait = YOKEI_REDUCED;
     step->until = lane->epoch;
 }
 

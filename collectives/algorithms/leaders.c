@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small collectives over several hosts: see hierarchy.c. Each rank shows its data to its host, as in oneshot; the first rank of
- * each host, its leader, makes one message of what its host has, and swaps it with the other leaders; its host takes the result
- * from it. That is one look at the host's ranks, one message's way, and one look at the leader.
+ * Small collectives over several hosts: see hierarchy.c. Each rank shows its data to its host, as in oneshot.
+ * The first rank of each host is its leader. The leader puts its host's data into one message, and swaps it
+ * with the other leaders. The host's ranks take the result from the leader. So there are three waits: for the
+ * host's ranks, for one message, and for the leader.
  *
- * The message is the host's sum, or, where the order of the ranks matters or nothing is summed, the data of all its ranks.
+ * The message holds the host's sum. If the order of the ranks matters, or nothing is summed, it holds the
+ * data of all ranks of the host.
  */
 #include "collectives/algorithms/hierarchy.h"
 #include "collectives/engine.h"
 #include "collectives/shm.h"
 
-enum { SUM_BYTES = 16 << 10, RAW_BYTES = 64 << 10 }; /* of a host's message; of all ranks' data */
+/* most bytes of a message with a host's sum; most bytes of all ranks' data */
+enum { SUM_BYTES = 16 << 10, RAW_BYTES = 64 << 10 };
 
 static size_t even(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -18,7 +21,7 @@ static bool is_raw(const struct yokei_op *op) { return op->kind == YOKEI_ALL_GAT
 
 static int leader(const struct yokei_op *op) { return op->comm->local[0]; }
 
-/* Elements that rank q shows. */
+/* Number of elements that rank q shows. */
 static size_t length_of(const struct yokei_op *op, int q) { return op->kind == YOKEI_ALL_GATHER ? op->slices[q + 1] - op->slices[q] : op->count; }
 
 static size_t host_length(const struct yokei_op *op, int host)
@@ -28,7 +31,7 @@ static size_t host_length(const struct yokei_op *op, int host)
     return n;
 }
 
-/* The leader's stage: the result, and then what each host sent. */
+/* The leader's stage holds the result, and then the message of each host. */
 static size_t result_bytes(const struct yokei_op *op) { return op->kind == YOKEI_ALL_GATHER ? 0 : even(op->count * yoke_dtype_bytes(op->dtype)); }
 
 static size_t seat_bytes(const struct yokei_op *op, int host)
@@ -61,7 +64,7 @@ bool yokei_leaders_fit(const struct yokei_op *op)
 
 /* ---- what the leader does ---- */
 
-/* This host's ranks' data one after another. */
+/* Collect the data of this host's ranks, one rank after another. */
 static void collect(const struct yokei_op *op, char *to)
 {
     const yoke_comm *comm = op->comm;
@@ -96,7 +99,7 @@ static void keep(const struct yokei_op *op, struct yokei_lane *lane)
     yokei_copy(seat_at(op, lane, op->comm->hosts.of[lane->step.from]), lane->message, lane->step.n * yoke_dtype_bytes(lane->step.in), false);
 }
 
-/* The last message: all is there. */
+/* After the last message all data is there. */
 static void finish(const struct yokei_op *op, struct yokei_lane *lane)
 {
     yoke_comm *comm = op->comm;
@@ -124,7 +127,9 @@ static void keep_root(const struct yokei_op *op, struct yokei_lane *lane)
     yokei_copy(result_at(op, lane), lane->message, op->count * yoke_dtype_bytes(op->dtype), false);
 }
 
-/* Of a broadcast: from the leader of the root's host to each other. True: the last. */
+/*
+ * For a broadcast: the leader of the root's host sends to each other leader. True: this is the last message.
+ */
 static bool broadcast_step(const struct yokei_op *op, int i, struct yokei_step *step)
 {
     const yoke_comm *comm = op->comm;
@@ -210,7 +215,10 @@ static void take_step(const struct yokei_op *op, struct yokei_step *step)
     step->until = op->number;
 }
 
-/* Stage 0 shows, the last one takes; between them the leader's messages, the first of which waits for its host's ranks. */
+/*
+ * In stage 0 the ranks show their data, and in the last stage they take the result. Between them are the
+ * leader's messages. The first of these waits for the host's ranks.
+ */
 bool yokei_leaders_next(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step)
 {
     enum { TAKE = -1, END = -2 };

@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small all-to-all over several hosts: see hierarchy.c and leaders.c. No byte is spared, but messages are: the leaders swap what their
- * hosts have for each other in one, where each pair of ranks would have its own. Each rank shows all that it sends; a message has the
- * slices in the order of the ranks that send, and for each of them in the order of those that receive. In shared memory a slice is
- * taken from where it is shown.
+ * Small all-to-all over several hosts: see hierarchy.c and leaders.c. This saves messages, not bytes. The
+ * leaders of two hosts swap all data between their hosts in one message each way, where otherwise each pair
+ * of ranks would exchange its own.
+ * Each rank shows all data that it sends. A message has the slices in the order of the sending ranks, and for
+ * each sender in the order of the receiving ranks. Slices between ranks of one host are taken from shared
+ * memory.
  */
 #include "collectives/algorithms/hierarchy.h"
 #include "collectives/engine.h"
 #include "collectives/shm.h"
 
-enum { MESSAGE_BYTES = 64 << 10 }; /* beyond, the ranks' own messages overlap, and the wire is what counts */
+/* Most bytes of a message. In longer all-to-alls the ranks' own messages overlap, and only the wire's speed matters. */
+enum { MESSAGE_BYTES = 64 << 10 };
 
 static int leader(const struct yokei_op *op) { return op->comm->local[0]; }
 
 /* All slices are equal here. */
 static size_t slice_bytes(const struct yokei_op *op) { return op->slices[1] * yoke_dtype_bytes(op->dtype); }
 
-/* Slices in the message from one host to another. */
+/* Number of slices in the message from one host to another. */
 static size_t n_slices(const yoke_comm *comm, int from, int to) { return (size_t)yokei_host_size(comm, from) * (size_t)yokei_host_size(comm, to); }
 
-/* In the leader's stage: the slices that came from a host. */
+/* A seat in the leader's stage: the slices that came from a host. */
 static char *seat_at(const struct yokei_op *op, const struct yokei_lane *lane, int host)
 {
     const int own = yokei_own_host(op->comm);
@@ -88,7 +91,7 @@ static void swap_step(const struct yokei_op *op, int i, struct yokei_step *step)
     step->n = op->slices[1] * (sends ? n_slices(comm, host, other) : n_slices(comm, other, host));
     if (sends) step->to = yokei_rank_on(comm, other, 0);
     else step->from = yokei_rank_on(comm, other, 0);
-    if (i == 0) step->wait = YOKEI_POSTED; /* for the data; and who has come here has taken what is in the seats */
+    if (i == 0) step->wait = YOKEI_POSTED; /* Wait for the data. A rank that has come here has taken the data in the seats. */
     if (i == 2 * n_hosts - 3) step->tell = YOKEI_GIVEN;
 }
 
@@ -103,7 +106,7 @@ bool yokei_leaders_all_to_all_next(const struct yokei_op *op, struct yokei_lane 
     step->until = step->value = op->number;
     if (i < n_messages) {
         swap_step(op, i, step);
-    } else { /* what the host shows is there too when its leader has come so far */
+    } else { /* if the leader has come so far, the data that the host's ranks show is there too */
         step->work = take;
         step->wait = YOKEI_GIVEN;
         step->wait_rank = leader(op);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gather, scatter and all-to-all by messages: each pair of ranks exchanges its slice directly. In all-to-all, step s sends to
- * the rank s further and receives from the rank s before, so that at each moment all ranks talk to different ones. Chunks go to
- * the lanes in turn. The first message of a pair is sent even when it is empty: it carries the call.
+ * Gather, scatter and all-to-all by messages. Each pair of ranks exchanges its slices directly. In step s of
+ * all-to-all a rank sends to the rank s further on, and receives from the rank s before it. So at each moment
+ * all ranks exchange with different ranks. Chunks go to the lanes in turn. The first message of a pair is
+ * sent even if it has no data, because it carries the call.
  */
 #include "collectives/comm.h"
 
-/* The lane's chunk of a slice: n elements, 0 when the slice has ended; at, its first element in the buffer. */
+/*
+ * The lane's chunk of a slice: n elements, 0 if the slice has ended; `at` is its first element in the buffer.
+ */
 static bool chunk_of(const struct yokei_op *op, const struct yokei_lane *lane, const size_t slices[], int j, size_t *at_out, size_t *n_out)
 {
     const size_t length = slices[j + 1] - slices[j], from = lane->round * op->chunk;
@@ -15,7 +18,10 @@ static bool chunk_of(const struct yokei_op *op, const struct yokei_lane *lane, c
     return lane->round == 0 || *n_out;
 }
 
-/* Send the chunk of slice j of `send`, which begins at slice `first`, to a rank; false: there is none. */
+/*
+ * Send the chunk of slice j of `send`, which begins at slice `first`, to a rank. False: there is no such
+ * chunk.
+ */
 static bool send_chunk(const struct yokei_op *op, const struct yokei_lane *lane, int j, int first, int to, struct yokei_step *step)
 {
     size_t at, n;
@@ -36,7 +42,7 @@ static bool receive_chunk(const struct yokei_op *op, const struct yokei_lane *la
     return true;
 }
 
-/* The rank's own slice, from send to recv. */
+/* Copy the rank's own slice from send to recv. */
 static bool copy_own(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step)
 {
     const int rank = op->comm->rank, send_first = op->kind == YOKEI_GATHER ? rank : 0, recv_first = op->kind == YOKEI_SCATTER ? rank : 0;
@@ -47,7 +53,9 @@ static bool copy_own(const struct yokei_op *op, const struct yokei_lane *lane, s
     return true;
 }
 
-/* Step `stage` of a round; *more_out false: it was the round's last. False: nothing to do in it. */
+/*
+ * Step `stage` of a round. *more_out is false for the round's last step. False: this step has nothing to do.
+ */
 static bool round_step(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step, bool *more_out)
 {
     const int size = op->comm->size, rank = op->comm->rank, stage = lane->stage;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small collectives between ranks that share memory: each rank shows its data to all, and then takes from everybody's what it
- * needs. One look at the others is the only waiting there is. Sums are done by every rank that wants them, in the order of the
- * ranks, so all get the same bits.
+ * Small collectives between ranks that share memory. Each rank shows its data to all ranks, and then takes
+ * what it needs from the others' data. The ranks wait for each other only once. Every rank that needs a sum
+ * computes it, in the order of the ranks, so all ranks get the same bits.
  *
- * A rank shows at most YOKEI_ONESHOT_BYTES; up to YOKEI_INLINE_BYTES lie beside the announcement, in the line that the others
- * look at anyway.
+ * A rank shows at most YOKEI_ONESHOT_BYTES. Data of up to YOKEI_INLINE_BYTES lies beside the announcement, in
+ * the cache line that the other ranks read anyway.
  */
 #include "collectives/engine.h"
 #include "collectives/shm.h"
@@ -16,7 +16,8 @@ size_t yokei_shown_bytes(const struct yokei_op *op)
     switch (op->kind) {
     case YOKEI_BARRIER:
     case YOKEI_DESTROY: return 0;
-    /* Of the longest slice, not of the own: the choice that hangs on this must be the same on all ranks. */
+    /* Use the longest slice and not this rank's own. A choice that must be the same on all ranks depends
+       on it. */
     case YOKEI_ALL_GATHER:
     case YOKEI_GATHER: return yokei_longest_slice(op) * bytes;
     default: return op->count * bytes;
@@ -36,7 +37,7 @@ char *yokei_shown_by(const struct yokei_op *op, int r)
                                                  : yokei_shm_oneshot_at(op->comm, r, op->number);
 }
 
-/* What this rank shows: all that it sends. */
+/* Bytes that this rank shows: all that it sends. */
 static size_t own_bytes(const struct yokei_op *op)
 {
     const size_t bytes = yoke_dtype_bytes(op->dtype);
@@ -108,7 +109,7 @@ void yokei_show_step(const struct yokei_op *op, struct yokei_step *step)
     step->value = op->number;
 }
 
-/* Whom a rank needs: everybody, or the root, or nobody. */
+/* The ranks that a rank waits for: all, the root, or none. */
 static void wait_for_needed(const struct yokei_op *op, struct yokei_step *step)
 {
     const bool is_root = op->comm->rank == op->root;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sends and receives, alone or of a group: one lane per peer and direction, so that opposing transfers never wait for
- * each other; several transfers with one peer in one direction follow one another.
+ * Sends and receives, alone or in a group. There is one lane for each peer and direction, so transfers in
+ * opposite directions never wait for each other. Several transfers with one peer in one direction follow one
+ * another.
  */
 #include "collectives/comm.h"
 

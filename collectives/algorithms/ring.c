@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ring (Patarasuk and Yuan 2009, doi:10.1016/j.jpdc.2008.09.002): each rank sends to the next and receives from the
- * one before. The buffer is cut into one slice per rank; round k works on the k-th chunk of every slice. Reduce-scatter
- * passes partial sums on, so that slice j is complete at rank j after size - 1 hops; all-gather passes complete slices
- * on. All-reduce is one after the other in each round. Rounds go to the lanes in turn and are in flight together.
- * Bytes sent per rank: (size - 1) / size of the buffer for each half, the least possible.
+ * The ring (Patarasuk and Yuan 2009, doi:10.1016/j.jpdc.2008.09.002). Each rank sends to the next rank and
+ * receives from the rank before it. The buffer is cut into one slice per rank, and round k works on the k-th
+ * chunk of every slice.
+ * Reduce-scatter passes partial sums on, so that slice j is complete at rank j after size - 1 hops.
+ * All-gather passes complete slices on. In each round all-reduce does a reduce-scatter and then an
+ * all-gather. Rounds go to the lanes in turn, and are in flight together.
+ * For each half a rank sends (size - 1) / size of the buffer, the least possible.
  *
- * All-reduce of three ranks, whose slices are a0 a1 a2, b0 b1 b2 and c0 c1 c2; what each rank has in its hands after each step:
+ * All-reduce of three ranks with slices a0 a1 a2, b0 b1 b2 and c0 c1 c2. The table shows what each rank holds
+ * after each step:
  *
  *   step              rank 0                     rank 1                     rank 2
  *   reduce, hop 0     a2                  ->     b0                  ->     c1                  -> (to rank 0)
@@ -15,12 +18,15 @@
  *   gather, hop 1     slice 2             ->     slice 0             ->     slice 1             ->
  *   gather, hop 2     slice 1                    slice 2                    slice 0
  *
- * An arrow is a message to the next rank. A rank keeps a slice when it is done, or comes in done. Each slice is added up in another
- * order, but by one rank, so all get the same bits; that is why `reproducible` excludes the ring.
+ * An arrow is a message to the next rank. A rank stores a slice when the slice is done here, or when it
+ * arrives done. Each slice is added up in a different order, but by one chain of ranks, so all ranks get the
+ * same bits. Because of these different orders `reproducible` excludes the ring.
  */
 #include "collectives/comm.h"
 
-/* Let the step work on the lane's chunk of slice `slice`; returns the chunk's first element within the slice. */
+/*
+ * Let the step work on the lane's chunk of slice `slice`. Returns the chunk's first element within the slice.
+ */
 static size_t take_chunk(const struct yokei_op *op, const struct yokei_lane *lane, int slice, struct yokei_step *step)
 {
     const size_t length = op->slices[slice + 1] - op->slices[slice];
@@ -39,7 +45,7 @@ static void *store_at(const struct yokei_op *op, size_t element)
     return (char *)op->recv + element * yoke_dtype_bytes(op->dtype);
 }
 
-/* Hop `hop` of reduce-scatter, 0..size-1: at the last the slice is complete here. */
+/* Hop `hop` of reduce-scatter, 0..size-1. At the last hop the slice is complete here. */
 static void reduce_hop(const struct yokei_op *op, const struct yokei_lane *lane, int hop, struct yokei_step *step)
 {
     const int size = op->comm->size, rank = op->comm->rank;
@@ -55,7 +61,9 @@ static void reduce_hop(const struct yokei_op *op, const struct yokei_lane *lane,
     if (!last || (op->kind == YOKEI_ALL_REDUCE && size > 1)) step->to = (rank + 1) % size;
 }
 
-/* Hop `hop` of all-gather, 1..size-1: a complete slice comes in, and goes on unless it has been everywhere. */
+/*
+ * Hop `hop` of all-gather, 1..size-1. A complete slice comes in, and goes on unless it has been at all ranks.
+ */
 static void gather_hop(const struct yokei_op *op, const struct yokei_lane *lane, int hop, struct yokei_step *step)
 {
     const int size = op->comm->size, rank = op->comm->rank;
@@ -66,7 +74,7 @@ static void gather_hop(const struct yokei_op *op, const struct yokei_lane *lane,
     if (hop < size - 1) step->to = (rank + 1) % size;
 }
 
-/* All-gather's own slice sets out. */
+/* All-gather sends this rank's own slice. */
 static void gather_begin(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step)
 {
     const int size = op->comm->size, rank = op->comm->rank;

@@ -1,22 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives between ranks that share memory, for data of any size. A round of a lane works on one chunk, in three steps:
+ * Collectives between ranks that share memory, for data of any size. A stage is a buffer in shared memory
+ * where a rank shows data to the others. A round of a lane works on one chunk, in three steps:
  *
- *   show    copy what the others need of the own chunk to the own stage (when they have done with the round before)
- *   sum     add the own slice of the chunk, straight from everybody's stages, in the order of the ranks (reductions)
- *   take    copy the others' results, or what they show, to the caller's buffer
+ *   show    copy the data that the others need of this rank's chunk to its stage, once they have finished the
+ *           round before
+ *   sum     add this rank's slice of the chunk, directly from all stages, in the order of the ranks
+ *           (reductions)
+ *   take    copy the others' results, or the data that they show, to the caller's buffer
  *
- * Stages stay in the caches, so main memory is touched once per input and once per output. Rounds go to the lanes in turn:
- * while one lane waits, another works.
+ * Stages stay in the caches, so main memory is accessed once per input and once per output. Rounds go to the
+ * lanes in turn. While one lane waits, another works.
  *
- * Where all ranks hold the whole buffer (all_reduce, reduce, broadcast) the chunk is a piece of it, and slice j is the j-th part
- * of the chunk: the ranks' shares of the sums may make these uneven (shares.c). Else (reduce_scatter, all_gather, all_to_all, gather,
- * scatter) it is one chunk of each of the callers' slices.
+ * In all_reduce, reduce and broadcast all ranks hold the whole buffer. There the chunk is a piece of the
+ * buffer, and slice j is the j-th part of the chunk. The ranks' shares of the sums may make the slices uneven
+ * (shares.c). In reduce_scatter, all_gather, all_to_all, gather and scatter a round's chunk is one chunk of
+ * each of the callers' slices.
  */
 #include "collectives/engine.h"
 #include "collectives/shm.h"
 
-/* One chunk: `length` elements from `base` on, or so far into each of the callers' slices, `pitch` of them in each. */
+/*
+ * One chunk. If all ranks hold the whole buffer, it is `length` elements from `base` on. Otherwise it is
+ * `pitch` elements of each of the callers' slices, from element `base` of the slice on.
+ */
 struct chunk {
     size_t base, length, pitch;
 };
@@ -39,13 +46,14 @@ static struct chunk chunk_of(const struct yokei_op *op, const struct yokei_lane 
     return c;
 }
 
-/* Where slice j begins in the chunk, and in the stage of what is shown of it. */
+/* Where slice j begins in the chunk, and in the stage that shows the chunk. */
 static size_t place_of(const struct yokei_op *op, const struct chunk *c, int j)
 {
-    return is_whole(op) ? yokei_slice_begin(op->before, op->comm->size, c->length, 16, j) : (size_t)j * c->pitch; /* slices begin at lines */
+    /* slices begin at cache lines */
+    return is_whole(op) ? yokei_slice_begin(op->before, op->comm->size, c->length, 16, j) : (size_t)j * c->pitch;
 }
 
-/* Slice j of the chunk within the whole buffer: its first element; *n_out elements. */
+/* Slice j of the chunk: its first element within the whole buffer, and *n_out elements. */
 static size_t slice_of(const struct yokei_op *op, const struct chunk *c, int j, size_t *n_out)
 {
     if (is_whole(op)) {
@@ -58,13 +66,16 @@ static size_t slice_of(const struct yokei_op *op, const struct chunk *c, int j, 
     return op->slices[j] + from;
 }
 
-/* The same within a buffer that holds slice j alone. */
+/* The chunk's first element within a buffer that holds slice j alone. */
 static size_t within(const struct yokei_op *op, const struct chunk *c, int j) { return YOKE_MIN(c->base, op->slices[j + 1] - op->slices[j]); }
 
-/* A rank shows its one slice, and not one for each rank. */
+/* Whether a rank shows one slice, its own, and not a slice for each rank. */
 static bool shows_one(const struct yokei_op *op) { return op->kind == YOKEI_ALL_GATHER || op->kind == YOKEI_GATHER; }
 
-/* Of device memory that the host does not see all is shown, the own slices too: from there the host works on it. */
+/*
+ * If the host does not see the device's memory, a rank shows all its data, its own slices too. The host then
+ * works on the shown data.
+ */
 static void show(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const yoke_comm *comm = op->comm;
@@ -87,7 +98,7 @@ static void show(const struct yokei_op *op, struct yokei_lane *lane)
     }
 }
 
-/* Where the host finds element `at` of what this rank sends: `j` is the slice that it begins. */
+/* Where the host finds element `at` of the data that this rank sends. Slice `j` begins with this element. */
 static const char *own_data(const struct yokei_op *op, const struct yokei_lane *lane, const struct chunk *c, int j, size_t at)
 {
     const size_t bytes = yoke_dtype_bytes(op->dtype);
@@ -119,12 +130,12 @@ static void sum(const struct yokei_op *op, struct yokei_lane *lane)
                                      .stream = yokei_is_long(op) && place[0] != yokei_shm_stage_at(comm, rank, lane, 1), .shown = shown });
 }
 
-/* Copy slice j of the chunk from what rank q shows (part 0) or has computed (part 1). */
+/* Copy slice j of the chunk from the data that rank q shows (part 0) or has computed (part 1). */
 static void take_from(const struct yokei_op *op, struct yokei_lane *lane, const struct chunk *c, int q, int part)
 {
     const yoke_comm *comm = op->comm;
     const size_t bytes = yoke_dtype_bytes(op->dtype);
-    const bool for_each = op->kind == YOKEI_ALL_TO_ALL || op->kind == YOKEI_SCATTER; /* the stage has a slice per rank */
+    const bool for_each = op->kind == YOKEI_ALL_TO_ALL || op->kind == YOKEI_SCATTER; /* the stage has a slice for each rank */
     const char *stage = yokei_shm_stage_at(comm, q, lane, part) + (for_each ? place_of(op, c, comm->rank) * bytes : 0);
     size_t n;
     size_t at = slice_of(op, c, op->kind == YOKEI_SCATTER ? comm->rank : q, &n);
@@ -132,7 +143,7 @@ static void take_from(const struct yokei_op *op, struct yokei_lane *lane, const 
     yokei_put(op, lane, at * bytes, stage, n * bytes);
 }
 
-/* The rank's own part, which needs no stage where the host sees it. */
+/* Copy the rank's own part. It needs no stage if the host sees it. */
 static void take_own(const struct yokei_op *op, struct yokei_lane *lane, const struct chunk *c)
 {
     const int rank = op->comm->rank;
@@ -165,13 +176,13 @@ static void take(const struct yokei_op *op, struct yokei_lane *lane)
         break;
     default: break;
     }
-    for (int i = 1; i < comm->size; i++) /* each begins with another, so that they do not meet */
+    for (int i = 1; i < comm->size; i++) /* each rank begins with another rank, so that they do not access the same stage */
         take_from(op, lane, &c, (comm->rank + i) % comm->size, reduces(op));
     if (!reduces(op)) take_own(op, lane, &c);
     else if (op->staged) take_from(op, lane, &c, comm->rank, 1);
 }
 
-/* Whether this rank shows anything, and whether others wait for it. */
+/* Whether this rank shows anything for which other ranks wait. */
 static bool shows(const struct yokei_op *op)
 {
     const bool is_root = op->comm->rank == op->root;
@@ -179,7 +190,7 @@ static bool shows(const struct yokei_op *op)
     return op->kind != YOKEI_GATHER || !is_root || op->staged;
 }
 
-/* Of reduce_scatter, to device memory that the host does not see. */
+/* For reduce_scatter to device memory that the host does not see: copy the result there. */
 static void take_sum(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const struct chunk c = chunk_of(op, lane);
@@ -190,7 +201,7 @@ static void take_sum(const struct yokei_op *op, struct yokei_lane *lane)
     yokei_put(op, lane, within(op, &c, rank) * bytes, yokei_shm_stage_at(op->comm, rank, lane, 1), n * bytes);
 }
 
-/* A rank that takes from nobody needs not wait. */
+/* Whether this rank takes data from other ranks. If not, it need not wait. */
 static bool takes(const struct yokei_op *op)
 {
     const bool is_root = op->comm->rank == op->root;
@@ -229,7 +240,7 @@ static void round_step(const struct yokei_op *op, struct yokei_lane *lane, int w
     }
 }
 
-/* Lane 0 begins with the announcement, and looks at everybody's. */
+/* Lane 0 begins with the announcement, and then looks at the announcements of all ranks. */
 void yokei_announce_step(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step)
 {
     step->wait = YOKEI_POSTED;

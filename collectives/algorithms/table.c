@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The algorithms by their numbers. The list itself is YOKE_ALGORITHMS of yoke/algorithms.h. */
+/* The algorithms by their numbers. The list itself is YOKE_ALGORITHMS in yoke/algorithms.h. */
 #include "collectives/operation.h"
 
 #define DEFINITION(ID, name, can_be_named, in_rank_order, reach) &yokei_##name,

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Faults on purpose: a transport that lies around the real ones of a rank and delays, drops, doubles or damages what the
- * rank receives, through shared slots and over MPI alike. For tests of what must notice. It is put there when a
- * communicator is made and YOKE_INJECT is set; without it the engine calls the real transports as ever.
+ * Fault injection for tests of the checks: a transport around the real transports of a rank. It delays,
+ * drops, doubles or damages what the rank receives, through shared slots and over MPI. It is installed when a
+ * communicator is made and YOKE_INJECT is set. Without it the engine calls the real transports directly.
  *   YOKE_INJECT=seed=7,rank=1,delay=0.01:5ms,drop=0.001,duplicate=0.001,flip=0.001:header,after=20,most=1
- *   rank=N               of the job, may be repeated; default all
+ *   rank=N               a rank of the job; may be repeated; default all ranks
  *   delay=P:TIME         with probability P a message is seen TIME (us, ms, s) later
- *   drop=P, duplicate=P  it never arrives; it arrives twice
- *   flip=P[:header|:payload]   one bit of it differs; default either part
- *   after=N, most=N      leave the first N messages alone; harm N at most
- * What happens to a message is a function of seed, rank, communicator and its place in its stream, and of nothing else.
- * Collectives through shared memory exchange no messages (see YOKE_NO_SHARED and YOKE_ALGORITHM); control messages are left alone.
+ *   drop=P, duplicate=P  the message never arrives; the message arrives twice
+ *   flip=P[:header|:payload]   one bit of the message is flipped; default in either part
+ *   after=N, most=N      leave the first N messages unharmed; harm at most N messages
+ * What happens to a message depends only on the seed, the rank, the communicator and the message's place in
+ * its stream.
+ * Collectives through shared memory exchange no messages (see YOKE_NO_SHARED and YOKE_ALGORITHM). Control
+ * messages are not harmed.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,12 +25,12 @@ enum part { ANY_PART, HEADER, PAYLOAD };
 
 /* The messages of one lane from one rank. */
 struct stream {
-    uint64_t n;       /* seen so far, the one at hand included */
-    bool decided;     /* what happens to the one at hand */
+    uint64_t n;       /* number of messages seen so far, the present one included */
+    bool decided;     /* the fault of the present message is chosen */
     enum fault fault;
-    uint64_t due_ns;  /* of a delay */
+    uint64_t due_ns;  /* for a delay: when the message is seen */
     const void *message;
-    void *copy;       /* of a doubled one, which comes once more; NULL: none does */
+    void *copy;       /* for a doubled message: its copy, which comes once more; NULL: none */
     size_t bytes;
 };
 
@@ -50,7 +52,7 @@ static bool read_whole(const char *text, uint64_t *value)
     return *text >= '0' && *text <= '9' && !*end && !errno;
 }
 
-/* "0.5" and what is behind it. */
+/* Read a probability such as "0.5". *rest is the text behind it. */
 static bool read_probability(const char *text, double *value, const char **rest)
 {
     char *end;
@@ -156,7 +158,7 @@ static struct stream *stream_at(const yoke_comm *comm, const struct yokei_lane *
     return &comm->inject->streams[(size_t)from * (YOKEI_LANES + 1) + (size_t)lane->id];
 }
 
-/* A number that belongs to this message and purpose. */
+/* A pseudorandom number for this message and this purpose. */
 static uint64_t draw(const yoke_comm *comm, const struct yokei_lane *lane, int from, const struct stream *s, uint64_t purpose)
 {
     const uint64_t key[6] = { (uint64_t)yokei_process.world_rank, comm->context, (uint64_t)from, (uint64_t)lane->id, s->n, purpose };
@@ -170,7 +172,7 @@ static void flip(const yoke_comm *comm, const struct yokei_lane *lane, int from,
     const enum part part = comm->inject->part ? comm->inject->part : where >> 63 ? HEADER : PAYLOAD;
     const bool in_payload = part == PAYLOAD && payload;
     const uint64_t bit = (in_payload ? header * 8 : 0) + (where & INT64_MAX) % ((in_payload ? payload : header) * 8);
-    /* The slot, or the room for what comes, is written by its sender alone, which has done so. */
+    /* Only the sender writes the slot or the receive buffer, and it has finished writing. */
     ((unsigned char *)(uintptr_t)s->message)[bit / 8] ^= (unsigned char)(1u << bit % 8);
 }
 
@@ -222,7 +224,7 @@ static yoke_status inject_poll(yoke_comm *comm, struct yokei_lane *lane, int fro
 static void inject_release(yoke_comm *comm, struct yokei_lane *lane, int from)
 {
     struct stream *s = stream_at(comm, lane, from);
-    if (s->copy) { /* that was the second time */
+    if (s->copy) { /* this was the second time */
         free(s->copy);
         s->copy = NULL;
         return;

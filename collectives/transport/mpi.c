@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages over MPI. Only PMPI_* and only non-blocking point-to-point calls, on a private duplicate. MPI sees nothing
- * but memory that the library owns and, after an error, never gives back: a receive that was posted may still land.
- * A communicator and a lane are a tag; MPI keeps the order of messages with equal tags between two ranks.
+ * Messages over MPI. This file uses only PMPI_* functions, and only non-blocking point-to-point calls, on a
+ * private duplicate of MPI's communicator.
+ * MPI sees only memory that the library owns. After an error the library never frees this memory, because
+ * data for a posted receive may still arrive.
+ * The tag stands for a communicator and a lane. MPI keeps the order of messages with equal tags between two
+ * ranks.
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -11,19 +14,20 @@
 #include "collectives/verdict.h"
 
 struct yokei_mpi_lane {
-    char *memory; /* YOKEI_SLOTS to send from, one to receive into */
+    char *memory; /* YOKEI_SLOTS buffers to send from, and one to receive into */
     size_t message_bytes, memory_bytes;
     MPI_Request sends[YOKEI_SLOTS], receive;
     int to[YOKEI_SLOTS];
-    int at;        /* send slot that comes next */
+    int at;        /* the next send slot */
     bool posted, arrived;
     int received_bytes;
     struct yokei_mpi_lane *next_leaked;
 };
 
 /*
- * Behind each message: its number again. When a peer dies in the middle of a long message over TCP, MPICH 4.0 completes the
- * receive without an error, and the room holds what came until then, and the message before behind it.
+ * Behind each message its number comes again. If a peer dies in the middle of a long message over TCP, MPICH
+ * 4.0 completes the receive without an error. The buffer then holds what came until then, followed by the
+ * rest of the message before.
  */
 struct trailer {
     uint32_t number, mark;
@@ -37,15 +41,19 @@ struct yokei_mpi_control {
     struct yokei_mpi_control *next_leaked;
 };
 
-/* What faults left behind: MPI may still write there. Kept reachable, so that leak checkers see that it is meant. */
+/*
+ * Memory left after faults, which MPI may still write. It stays reachable, so that leak checkers see that
+ * this is meant.
+ */
 static struct yokei_mpi_lane *leaked_lanes;
 static struct yokei_mpi_control *leaked_controls;
 
 static int tag_of(const yoke_comm *comm, int lane) { return (int)(comm->context * YOKEI_LANE_KINDS + (uint32_t)lane); }
 
 /*
- * An error of MPI's is most often the first sign that the peer died, and says nothing of that. So it is kept, MPI is
- * left alone from here on, and yokei_watch, which sees the peer's record, has the word.
+ * An error of MPI is most often the first sign that the peer died, but the error does not say so. So the text
+ * is kept, and MPI is not used from here on. yokei_watch, which sees the peer's record, decides what to
+ * report.
  */
 static yoke_status mpi_error(yoke_comm *comm, int code, const char *call, int peer)
 {
@@ -152,7 +160,8 @@ static yoke_status mpi_poll(yoke_comm *comm, struct yokei_lane *lane, int from, 
     if (comm->broken_ns) return YOKE_OK;
     if (!m->posted) {
         memset(room, 0, sizeof(struct yokei_header));
-        /* At full size, whatever is expected: what a rank sends that made another call fits and is looked at. */
+        /* Receive at full size, whatever is expected. So a message of a rank that made another call also
+           fits, and can be compared. */
         const int code = PMPI_Irecv(room, (int)m->message_bytes, MPI_BYTE, comm->set_rank[from], tag_of(comm, lane->id),
                                     comm->set->mpi, &m->receive);
         if (code) return mpi_error(comm, code, "MPI_Irecv", from);
@@ -239,7 +248,8 @@ void yokei_mpi_control_end(yoke_comm *comm)
         leaked_controls = c;
         return;
     }
-    /* A cancelled receive completes by this rank's doing alone. Probes that were sent were small, and are gone. */
+    /* A cancelled receive completes by this rank's own doing. Probes that were sent were small, and have
+       left. */
     PMPI_Cancel(&c->receive);
     PMPI_Wait(&c->receive, MPI_STATUS_IGNORE);
     bool pending = false;

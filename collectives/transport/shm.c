@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages between ranks of one host through shared memory. Each rank owns a segment that its peers map: send slots per
- * lane, and one mailbox per peer and lane that says which slot holds the next message. A receiver reads the message
- * where it lies, so that a sum goes from the peer's slot straight into the own one: no message is copied.
+ * Messages between ranks of one host through shared memory. Each rank owns a segment that its peers map. The
+ * segment has send slots for each lane, and a mailbox for each peer and lane that says which slot holds the
+ * next message. A receiver reads the message in the slot. So a sum reads the peer's slot and writes this
+ * rank's own slot, and no message is copied.
  *
- * The segment is a memfd that peers open through the owner's entry in /proc, so nothing is left behind however the
- * processes end; its mode is 0600, and who maps it checks owner and nonce. Its pages are allocated before it is used:
- * too little memory is found here, and messages then go over MPI.
+ * The segment is a memfd that peers open through the owner's entry in /proc, so nothing is left behind,
+ * however the processes end. Its mode is 0600, and a process that maps it checks the owner and the nonce. Its
+ * pages are allocated before it is used. So too little memory is found at that point, and messages then go
+ * over MPI.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -27,9 +29,9 @@
 #include "collectives/shm.h"
 #include "collectives/verdict.h"
 
-/* Both sides of a line change together; different lines never do. */
+/* Both sides change fields of a line together, and different cache lines are never changed together. */
 struct mailbox {
-    _Alignas(64) _Atomic uint32_t posted; /* messages ever put here */
+    _Alignas(64) _Atomic uint32_t posted; /* number of messages ever put here */
     uint32_t slot[YOKEI_SLOTS], bytes[YOKEI_SLOTS];
 };
 struct flag {
@@ -39,16 +41,18 @@ struct flag {
 struct yokei_segment {
     _Alignas(64) uint64_t nonce;
     uint64_t bytes;
-    /* The owner's bell: it sleeps on `rung` while `sleeps` is set; who gives it a message or a free slot rings. */
+    /* The owner's bell: a wake-up counter. The owner sleeps on `rung` while `sleeps` is set. A rank that
+       gives it a message or a free slot rings: it adds to `rung` and wakes the owner. */
     _Alignas(64) _Atomic uint32_t rung;
     _Atomic uint32_t sleeps;
-    /* What the first peer said that found this communicator failed: 0 nothing, 1 being written, 2 readable. */
+    /* The message of the first peer that found this communicator failed. 0: none, 1: it is being written,
+       2: readable. */
     _Atomic uint32_t alarm;
     struct yokei_control said;
     struct yokei_shrink_post shrinks[2];
-    _Atomic uint64_t decision; /* of the last shrink; rank 0's counts, also when rank 0 is gone */
-    /* then: the posts and counters; struct mailbox [size][YOKEI_LANES + 1]; struct flag [YOKEI_LANES + size][YOKEI_SLOTS]; the slots;
-       the rooms of oneshot and slices */
+    _Atomic uint64_t decision; /* decision of the last shrink; rank 0's counts, even if rank 0 is gone */
+    /* Then follow the posts and counters, struct mailbox [size][YOKEI_LANES + 1], struct flag [YOKEI_LANES
+       + size][YOKEI_SLOTS], the slots, and the memory of oneshot and slices. */
 };
 
 static size_t up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
@@ -100,7 +104,7 @@ char *yokei_shm_stage_at(const yoke_comm *comm, int r, const struct yokei_lane *
     return segment_of(comm, r) + comm->layout.stages + ((size_t)lane->id * 2 + (size_t)part) * yokei_stage_bytes(comm);
 }
 
-/* Slots and flags of one lane lie together; a pair's lane has its own per peer. */
+/* Slots and flags of one lane lie together. The lane of send and recv has its own slots for each peer. */
 static struct flag *flag_at(const yoke_comm *comm, void *segment, int lane, int to, uint32_t slot)
 {
     struct flag *flags = (struct flag *)((char *)segment + comm->layout.flags);
@@ -120,7 +124,10 @@ static struct mailbox *mailbox_at(const yoke_comm *comm, void *segment, int lane
     return (struct mailbox *)((char *)segment + comm->layout.mailboxes) + to * (YOKEI_LANES + 1) + lane;
 }
 
-/* After a fence: either the owner's last look, after it set `sleeps`, saw what was written before, or this sees `sleeps`. */
+/*
+ * Call this after a fence. Then there are two cases: the owner's last look, after it set `sleeps`, saw the
+ * data, or this function sees `sleeps`.
+ */
 static void wake(struct yokei_segment *segment)
 {
     if (!atomic_load_explicit(&segment->sleeps, memory_order_relaxed)) return;
@@ -221,7 +228,7 @@ static void shm_release(yoke_comm *comm, struct yokei_lane *lane, int from)
     ring(peer->segment);
 }
 
-/* What lies in shared memory needs nobody to push it. */
+/* A message in shared memory needs no push. */
 static yoke_status shm_drained(yoke_comm *comm, struct yokei_lane *lane, bool *drained_out)
 {
     (void)comm, (void)lane;

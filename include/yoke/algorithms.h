@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The algorithms of the collectives, listed once. */
+/** The list of the algorithms of the collectives. */
 #ifndef YOKE_ALGORITHMS_H
 #define YOKE_ALGORITHMS_H
 
 #include <yoke/base.h>
 
 /**
- * The algorithms of the collectives, a line each: ALGORITHM(ID, name, can_be_named, in_rank_order, reach).
- *   can_be_named    1: struct yoke_comm_config.algorithm (yoke/comm.h) may name the algorithm, for all_reduce. 0: the library alone chooses it
- *   in_rank_order   1: a sum adds rank 0's data first, then rank 1's, and so on. Its bits are the same in every such algorithm
+ * The algorithms of the collectives, one in each line: ALGORITHM(ID, name, can_be_named, in_rank_order,
+ * reach).
+ *   can_be_named    1: struct yoke_comm_config.algorithm (yoke/comm.h) may name the algorithm, for
+ *                   all_reduce. 0: only the library chooses it
+ *   in_rank_order   1: a sum adds rank 0's data first, then rank 1's, and so on. Its bits are the same in
+ *                   every such algorithm
  *   reach           messages: the algorithm works between any ranks; on_host: all ranks must share memory;
- *                   across_hosts: some of the ranks share memory, and not all
+ *                   across_hosts: some of the ranks share memory, but not all
  * A line's place is the algorithm's number in flight records, so new lines come last.
  */
 #define YOKE_ALGORITHMS(ALGORITHM)                     \
@@ -25,7 +28,10 @@
     ALGORITHM(DIRECT, direct, 1, 1, on_host)           \
     ALGORITHM(EXCHANGE, exchange, 1, 1, messages)      \
     ALGORITHM(HIERARCHY, hierarchy, 1, 0, across_hosts)
-/** For lists of those that can be named: YOKE_IF_NAMED(can_be_named)(tokens) is the tokens, or nothing. */
+/**
+ * For lists of the algorithms that can be named: YOKE_IF_NAMED(can_be_named)(tokens) is the tokens, or
+ * nothing.
+ */
 #define YOKE_IF_NAMED(can_be_named) YOKE_IF_NAMED_##can_be_named
 #define YOKE_IF_NAMED_1(...) __VA_ARGS__
 #define YOKE_IF_NAMED_0(...)
