@@ -57,9 +57,9 @@ double yokei_memory_shortage(const struct yokei_memory_rank *ranks, const double
  */
 yoke_status yokei_memory_check(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *config,
                                const struct yokei_trainer_plan *plan, const struct yokei_memory_rank *ranks);
-/** The table has one row for each run of consecutive ranks with the same numbers. */
 /** One line: the largest need of a rank, and the need of all ranks together. */
 void yokei_memory_line(const struct yokei_memory_rank *ranks, int n_ranks, void (*line)(void *context, const char *text), void *context);
+/** The table has one row for each run of consecutive ranks with the same numbers. */
 void yokei_memory_table(const struct yokei_memory_rank *ranks, int n_ranks, void (*line)(void *context, const char *text), void *context);
 
 /* ---- replicas.c ---- */
