@@ -19,11 +19,12 @@ yoke_status yokei_weights_load(yoke_trainer *trainer, struct yokei_model model, 
 yoke_status yokei_weights_compare(yoke_trainer *trainer);
 /**
  * Write DIR/model.safetensors, config.json and the companion files. Collective if the model is divided. Ranks
- * that write nothing pass NULL.
+ * that write nothing pass NULL as `dir`.
  */
 yoke_status yokei_weights_save(yoke_trainer *trainer, struct yokei_model model, const struct yokei_companions *companions, const char *dir);
 /**
- * Write one kind of tensor under the parameters' names. The last function's rules on `NULL` and ranks apply.
+ * Write one kind of tensor to `path` under the parameters' names. Collective if the model is divided. Ranks
+ * that write nothing pass NULL as `path`.
  */
 yoke_status yokei_weights_dump(yoke_trainer *trainer, enum yoke_tensor_kind kind, const char *path);
 
