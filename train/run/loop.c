@@ -28,7 +28,8 @@ static yoke_status open_data(struct yokei_run_state *s)
 }
 
 /*
- * Run a step so that kernels are compiled outside the run's clock. Afterwards the state is as it was before.
+ * Run one step so that kernels are compiled outside the run's clock. The caller then draws or loads the
+ * weights again.
  */
 static yoke_status warm_up(struct yokei_run_state *s)
 {
