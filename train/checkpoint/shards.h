@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What the files of train/checkpoint share of shards and indices. */
+/** Declarations for shards and indices, shared by the files of train/checkpoint. */
 #ifndef TRAIN_CHECKPOINT_SHARDS_H
 #define TRAIN_CHECKPOINT_SHARDS_H
 
@@ -8,7 +8,7 @@
 
 #include "train/files/safetensors_header.h"
 
-/** Bytes of a file's header with the 8 before it; 0: they do not fit into the file. */
+/** Bytes of a file's header and of the 8 bytes before it; 0: they do not fit into the file. */
 static inline size_t yokei_shard_header_bytes(const struct yokei_map *map)
 {
     uint64_t length;
@@ -18,7 +18,10 @@ static inline size_t yokei_shard_header_bytes(const struct yokei_map *map)
     return length <= map->bytes - sizeof length ? sizeof length + (size_t)length : 0;
 }
 
-/** FOLDER/model.safetensors.index.json of a map from names to files; `total`: bytes of all tensors. YOKE_EIO, YOKE_ENOMEM. */
+/**
+ * Write FOLDER/model.safetensors.index.json from a map of tensor names to files. `total` is the bytes of all
+ * tensors. YOKE_EIO, YOKE_ENOMEM.
+ */
 yoke_status yokei_index_write(const char *folder, json_t *map, uint64_t total);
 
 #endif

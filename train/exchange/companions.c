@@ -10,7 +10,7 @@
 
 #define LIMIT ((size_t)1 << 30)
 static const char GENERATION[] = "generation_config.json", TOKENIZER[] = "tokenizer.json";
-/* What belongs to tokenizer.json. Yoke reads none of these. */
+/* The files that belong to tokenizer.json. Yoke reads none of them. */
 static const char *const BESIDE_TOKENIZER[] = { "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt",
                                                 "tokenizer.model", "chat_template.jinja", "chat_template.json" };
 _Static_assert(YOKE_COUNT(BESIDE_TOKENIZER) + 2 <= YOKEI_MAX_COMPANIONS, "a run may have all of them");
@@ -22,7 +22,7 @@ static void folder_of(const char *path, char *out, size_t bytes)
     else yokei_text(out, bytes, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
 }
 
-/* FOLDER/name; *data_out NULL where there is none. */
+/* Read FOLDER/name; *data_out is NULL if there is no such file. */
 static yoke_status read_one(const char *folder, const char *name, void **data_out, size_t *bytes_out)
 {
     char path[4400];
@@ -40,7 +40,7 @@ static yoke_status add(struct yokei_companions *c, const char *folder, const cha
     void *data;
     size_t bytes;
     for (int i = 0; i < c->n_files; i++)
-        if (!strcmp(c->file[i].name, name)) return YOKE_OK; /* an earlier folder has it */
+        if (!strcmp(c->file[i].name, name)) return YOKE_OK; /* an earlier folder has this file */
     YOKE_TRY(read_one(folder, name, &data, &bytes));
     if (!data) return YOKE_OK;
     c->file[c->n_files].name = name;
@@ -56,7 +56,10 @@ static yoke_status add_tokenizer(struct yokei_companions *c, const char *folder)
     return YOKE_OK;
 }
 
-/* The tokenizer of the run's text. Files beside it count where it has its usual name, and those of `from` where that has the same one. */
+/*
+ * Add the tokenizer of the run's text. The files beside it are added if it has its usual name. The files of
+ * `from` are added if `from` has an identical tokenizer.
+ */
 static yoke_status add_given_tokenizer(struct yokei_companions *c, const struct yokei_bpe *bpe, const char *from)
 {
     char folder[4200];
@@ -85,11 +88,15 @@ static int64_t id_of(const struct yokei_bpe *bpe, const char *const names[])
     return -1;
 }
 
-/* Of a model whose weights come from nowhere. Where config.json is silent, readers assume the ids of GPT-2's or Llama's own vocabulary. */
+/*
+ * Choose ids for a model whose weights were not loaded. If config.json has no ids, readers assume the ids of
+ * GPT-2's or Llama's own vocabulary.
+ */
 static void choose_ids(struct yokei_companions *c, const struct yokei_bpe *bpe, struct yokei_model model)
 {
     static const char *const begins[] = { "<|begin_of_text|>", "<s>", "<|endoftext|>", NULL };
-    static const char *const ends[] = { "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "</s>", NULL }; /* as yoke sample looks for them */
+    /* the same list as in yoke sample */
+    static const char *const ends[] = { "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "</s>", NULL };
     const int64_t vocabulary = yokei_model_vocabulary(model);
     c->bos = bpe ? id_of(bpe, begins) : -1;
     c->eos = bpe ? id_of(bpe, ends) : vocabulary == 257 ? 256 : -1;
@@ -108,7 +115,7 @@ static yoke_status read_all(const struct yokei_companion_sources *s, struct yoke
     if (s->config && !yokei_is_folder(s->config)) YOKE_TRY(read_one(config, slash ? slash + 1 : s->config, &text, &bytes));
     else if (s->config) YOKE_TRY(read_one(config, "config.json", &text, &bytes));
     if (!text) YOKE_TRY(read_one(from, "config.json", &text, &bytes));
-    c->config = text; /* it ends with a 0 */
+    c->config = text; /* the text ends with a zero byte */
     if (!s->from) choose_ids(c, s->bpe, s->model);
     YOKE_TRY(add(c, from, GENERATION));
     YOKE_TRY(add(c, config, GENERATION));
@@ -117,7 +124,7 @@ static yoke_status read_all(const struct yokei_companion_sources *s, struct yoke
     if (!*from || !yokei_checkpoint_is(s->from)) return YOKE_OK;
     char parent[4300];
     yokei_text(parent, sizeof parent, "%s/..", from);
-    return add(c, parent, TOKENIZER); /* where checkpoints had theirs in common */
+    return add(c, parent, TOKENIZER); /* the folder of all checkpoints, which may have one tokenizer for all of them */
 }
 
 yoke_status yokei_companions_read(const struct yokei_companion_sources *sources, struct yokei_companions *out)

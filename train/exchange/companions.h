@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Where the files that go with a model's weights are found: beside the weights, in a checkpoint, beside a tokenizer. */
+/**
+ * Find the companion files of a model's weights: beside the weights, in a checkpoint, or beside a tokenizer.
+ */
 #ifndef TRAIN_EXCHANGE_COMPANIONS_H
 #define TRAIN_EXCHANGE_COMPANIONS_H
 
 #include "train/files/companions.h"
 #include "train/text/bpe.h"
 
-/** Where a run's come from; a NULL is left out. */
+/** Where the companions of a run come from. A NULL source is skipped. */
 struct yokei_companion_sources {
-    const char *from;             /* what the run begins with: a checkpoint, a folder or a file of weights */
-    const char *config;           /* the config.json (or its folder) that the model is made by, where that is not in `from` */
-    const struct yokei_bpe *bpe;  /* the tokenizer of the run's text: its files count, not those of `from` */
+    const char *from;             /* what the run starts from: a checkpoint, a folder, or a file of weights */
+    const char *config;           /* the config.json (or its folder) from which the model is made, if it is not in `from` */
+    const struct yokei_bpe *bpe;  /* the tokenizer of the run's text; its files are used instead of those in `from` */
     struct yokei_model model;
 };
-/** Read them; yokei_companions_free() them. A file that is not there is left out. Errors: YOKE_EDATA (cannot be read), YOKE_ENOMEM. */
+/**
+ * Read the companions; the caller calls yokei_companions_free(). A file that does not exist is skipped.
+ * Errors: YOKE_EDATA (a file cannot be read), YOKE_ENOMEM.
+ */
 yoke_status yokei_companions_read(const struct yokei_companion_sources *sources, struct yokei_companions *out);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weights as a folder for other programs: config.json and model.safetensors, in one file or several, in the type that is wanted. */
+/*
+ * Write weights as a folder for other programs: config.json and model.safetensors, in one file or several,
+ * converted to the wanted type.
+ */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -13,16 +16,16 @@
 #include "train/exchange/convert.h"
 #include "train/exchange/model_folder.h"
 
-/* Where the weights come from, whatever it is. */
+/* The source of the weights, of any kind. */
 struct source {
-    struct yokei_checkpoint *checkpoint; /* one of the two */
+    struct yokei_checkpoint *checkpoint; /* either this or `file` is set */
     struct yokei_safetensors *file;
     struct yokei_model_config config;
-    struct yokei_model model; /* points to it */
+    struct yokei_model model; /* points to `config` */
     struct yokei_companions companions;
     int64_t n;
     const struct yokei_tensor **tensors; /* in the order of yokei_model_tensor */
-    int *shard;                          /* of each, from 1 */
+    int *shard;                          /* [n] the shard of each tensor, counted from 1 */
     int n_shards;
 };
 
@@ -50,7 +53,7 @@ static yoke_status open_either(const char *path, struct source *s)
     return YOKE_OK;
 }
 
-/* Shards are told apart by the files that the tensors come from. */
+/* Number the shards. The source file of a tensor decides its shard. */
 static void number_shards(struct source *s)
 {
     for (int64_t i = 0; i < s->n; i++) {
@@ -73,7 +76,8 @@ static yoke_status open_source(const char *path, bool single_file, struct source
     for (int64_t i = 0; i < s->n && s->checkpoint; i++) {
         struct yokei_gpt2_tensor want;
         YOKE_TRY(yokei_model_tensor(s->model, i, &want));
-        s->tensors[i] = yokei_checkpoint_tensor(s->checkpoint, want.name, YOKE_TENSOR_WEIGHT); /* there: it was checked */
+        /* it exists, because the checkpoint was checked */
+        s->tensors[i] = yokei_checkpoint_tensor(s->checkpoint, want.name, YOKE_TENSOR_WEIGHT);
     }
     number_shards(s);
     if (single_file) {
@@ -83,7 +87,7 @@ static yoke_status open_source(const char *path, bool single_file, struct source
     return YOKE_OK;
 }
 
-/* A piece in the new type. Only numbers that were none before may be none after. */
+/* Convert a piece to the new type. A finite number must stay finite. */
 static yoke_status convert_piece(const struct yokei_tensor *t, int64_t first, int64_t n, yoke_dtype dtype, float *wide, void *out)
 {
     YOKE_TRY(yokei_tensor_piece(t, first, n, YOKE_F32, wide));
@@ -155,7 +159,7 @@ static yoke_status write_index(const struct source *s, const char *folder, yoke_
 static yoke_status write_folder(const struct source *s, const char *folder, yoke_dtype dtype)
 {
     char path[4300];
-    float *wide = malloc(2 * YOKEI_PIECE * sizeof *wide); /* a piece as f32, and in the new type */
+    float *wide = malloc(2 * YOKEI_PIECE * sizeof *wide); /* a piece as f32, and the same piece in the new type */
     yoke_status status = wide ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "%s: no host memory", folder);
     for (int shard = 1; shard <= s->n_shards && !status; shard++) {
         if (s->n_shards == 1) yokei_text(path, sizeof path, "%s/model.safetensors", folder);

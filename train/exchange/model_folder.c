@@ -12,7 +12,7 @@
 #include "train/files/json.h"
 #include "train/exchange/weights_file.h"
 
-/* "DIR/name" for a folder, and for a file the one beside it. */
+/* Make "DIR/name" if `path` is a folder. If it is a file, take the file's folder. */
 static void beside(const char *path, const char *name, char *out, size_t bytes)
 {
     const char *slash = strrchr(path, '/');
@@ -47,7 +47,10 @@ yoke_status yokei_model_check_tokenizer(const struct yokei_bpe *bpe, int64_t voc
                      (long long)yokei_bpe_n_ids(bpe));
 }
 
-/* The tokenizer.json in or beside what `path` names, or, of a checkpoint, in its folder or in that of all checkpoints; false: there is none. */
+/*
+ * Find tokenizer.json in or beside `path`. For a checkpoint it is in the checkpoint's folder or in the folder
+ * of all checkpoints. False: there is none.
+ */
 static bool find_tokenizer(const char *path, char *file_out, size_t bytes)
 {
     static const char *const places[] = { "tokenizer.json", "../tokenizer.json" };
@@ -84,7 +87,7 @@ static yoke_status add_stop(struct yokei_model_folder *f, const char *file, cons
     return YOKE_OK;
 }
 
-/* A number, a list of numbers, null or nothing. */
+/* Read the stop tokens: a number, a list of numbers, null or nothing. */
 static yoke_status read_stops(struct yokei_model_folder *f, const char *name)
 {
     char file[4200];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * A folder with a model: config.json, weights and, unless it works on bytes, tokenizer.json, as Hugging Face's programs and `yoke train
- * --export` write it; or a checkpoint of Yoke's, or a folder of them.
+ * A folder with a model. It holds config.json, weights and, unless the tokens are bytes, tokenizer.json.
+ * Hugging Face's programs and `yoke train --export` write such folders. The folder may also be a checkpoint
+ * of Yoke's, or a folder of checkpoints.
  */
 #ifndef TRAIN_EXCHANGE_MODEL_FOLDER_H
 #define TRAIN_EXCHANGE_MODEL_FOLDER_H
@@ -16,25 +17,33 @@ struct yokei_model_folder {
     char path[4096];
     struct yokei_model_config config;
     int64_t vocab_size, n_positions;
-    struct yokei_bpe *bpe;         /* NULL: tokens are bytes, and 256, where there is one, ends a text */
+    struct yokei_bpe *bpe;         /* NULL: tokens are bytes, and token 256 ends a text if the vocabulary has it */
     int32_t stop[YOKEI_MAX_STOPS]; /* tokens that end a text */
     int n_stop;
 };
 /**
- * Read all but the weights. `tokenizer`: another tokenizer.json or its folder; NULL: the folder's own, if it has one.
- * The tokens that end a text are eos_token_id of generation_config.json or config.json, else the tokenizer's <|endoftext|>, <|end_of_text|>,
- * <|eot_id|> and </s>. Errors: YOKE_EDATA, YOKE_ECONFIG (no tokenizer, and a vocabulary that is not one of bytes; a tokenizer with more ids than the
- * model: both numbers), those of yokei_bpe_open.
+ * Read everything except the weights. `tokenizer` is another tokenizer.json or its folder; NULL means the
+ * folder's own tokenizer, if it has one. The tokens that end a text are eos_token_id of
+ * generation_config.json or config.json. If there is none, they are the tokenizer's <|endoftext|>,
+ * <|end_of_text|>, <|eot_id|> and </s>. Errors: YOKE_EDATA, YOKE_ECONFIG (there is no tokenizer, and the
+ * vocabulary is not one of bytes; or the tokenizer has more ids than the model, and the message has both
+ * numbers), those of yokei_bpe_open.
  */
 yoke_status yokei_model_folder_open(const char *path, const char *tokenizer, struct yokei_model_folder *folder_out);
-/** The model, to be filled by yokei_model_folder_load. */
+/** Create the model. Its weights are not set; yokei_model_folder_load sets them. */
 yoke_status yokei_model_folder_model(const struct yokei_model_folder *folder, yoke_model **model_out);
 yoke_status yokei_model_folder_load(const struct yokei_model_folder *folder, yoke_trainer *trainer);
-/** Frees what is inside. */
+/** Free the members of `folder`, not `folder` itself. */
 void yokei_model_folder_close(struct yokei_model_folder *folder);
-/** The configuration that belongs to weights: a checkpoint's, or the config.json in or beside what `path` names. YOKE_EDATA, YOKE_ECONFIG. */
+/**
+ * The configuration that belongs to weights. It is the checkpoint's, or the config.json in or beside `path`.
+ * YOKE_EDATA, YOKE_ECONFIG.
+ */
 yoke_status yokei_model_config(const char *path, struct yokei_model_config *config_out);
-/** Refuse a tokenizer that has more ids than a model's vocabulary, with both numbers. YOKE_ECONFIG. */
+/**
+ * Refuse a tokenizer that has more ids than the model's vocabulary. The message has both numbers.
+ * YOKE_ECONFIG.
+ */
 yoke_status yokei_model_check_tokenizer(const struct yokei_bpe *bpe, int64_t vocab_size);
 
 #endif

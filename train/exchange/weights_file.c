@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weights and gradients in and out of safetensors, under Hugging Face's names. */
+/* Read and write weights and gradients as safetensors, with Hugging Face's names. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "train/exchange/weights_file.h"
 #include "train/trainer/trainer.h"
 
-/* `hash`: of all that was read so far. */
+/* `hash` is the hash of everything that was read so far. */
 static yoke_status load_one(yoke_trainer *trainer, const char *name, const struct yokei_tensor *tensor, uint64_t *hash)
 {
     const int index = yokei_parameter_find(&trainer->plan.logical, name);
@@ -31,14 +31,15 @@ static yoke_status load_all(yoke_trainer *trainer, struct yokei_model model, con
     int64_t n = yokei_model_n_tensors(model);
     if (yokei_checkpoint_is(path)) {
         YOKE_TRY(yokei_checkpoint_locate(path, folder, sizeof folder));
-        YOKE_TRY(yokei_checkpoint_open(folder, YOKEI_SAFETENSORS_NO_HASH, &checkpoint)); /* the weights' checksums follow below */
+        /* the checksums of the weights are checked below */
+        YOKE_TRY(yokei_checkpoint_open(folder, YOKEI_SAFETENSORS_NO_HASH, &checkpoint));
         yokei_checkpoint_close(checkpoint);
         path = folder;
     }
     const struct yokei_tensor **found = calloc((size_t)n, sizeof(const struct yokei_tensor *));
     if (!found) return yoke_fail(YOKE_ENOMEM, "%s: no host memory", path);
     yoke_status status = yokei_safetensors_open(path, 0, &file);
-    if (!status) status = yokei_model_find(file, model, found); /* all are there before any is loaded */
+    if (!status) status = yokei_model_find(file, model, found); /* all tensors must exist before the first is loaded */
     for (int64_t i = 0; i < n && !status; i++) {
         struct yokei_gpt2_tensor wanted;
         status = yokei_model_tensor(model, i, &wanted);
@@ -51,7 +52,10 @@ static yoke_status load_all(yoke_trainer *trainer, struct yokei_model model, con
 
 static const char DIFFERENT[] = "start from different weights: give all hosts the same file with --init";
 
-/* Replicas may keep slices of the masters, each from its own file: what was read is compared, not what is kept. */
+/*
+ * Replicas may keep different slices of the masters, each read from its own file. Therefore the tensors that
+ * were read are compared, not the slices that are kept.
+ */
 yoke_status yokei_weights_load(yoke_trainer *trainer, struct yokei_model model, const char *path)
 {
     uint64_t hash = 0;
@@ -59,7 +63,10 @@ yoke_status yokei_weights_load(yoke_trainer *trainer, struct yokei_model model, 
     return yokei_ranks_agree(&trainer->config, hash, NULL, DIFFERENT);
 }
 
-/* Tensor by tensor, so that host memory holds one at a time. Without a writer this rank only gives its parts. */
+/*
+ * Write tensor by tensor, so that host memory holds only one at a time. Without a writer this rank only
+ * contributes its parts.
+ */
 static yoke_status write_tensors(yoke_trainer *trainer, enum yoke_tensor_kind kind, struct yokei_safetensors_writer *writer)
 {
     for (int i = 0; i < yoke_trainer_n_logical(trainer); i++) {
@@ -77,7 +84,7 @@ static yoke_status write_tensors(yoke_trainer *trainer, enum yoke_tensor_kind ki
 yoke_status yokei_weights_dump(yoke_trainer *trainer, enum yoke_tensor_kind kind, const char *path)
 {
     if (!path) return write_tensors(trainer, kind, NULL);
-    static const struct yokei_metadata metadata = { "format", "pt" }; /* what Hugging Face's readers look for */
+    static const struct yokei_metadata metadata = { "format", "pt" }; /* Hugging Face's readers require this */
     int n = yoke_trainer_n_logical(trainer);
     struct yokei_tensor *tensors = calloc((size_t)n, sizeof *tensors);
     if (!tensors) return yoke_fail(YOKE_ENOMEM, "%s: no host memory", path);
@@ -114,7 +121,7 @@ yoke_status yokei_weights_compare(yoke_trainer *trainer)
         size_t n = (size_t)yokei_local_count(yoke_trainer_parameter(trainer, i));
         float *values = malloc(n * sizeof *values);
         if (!values) return yoke_fail(YOKE_ENOMEM, "comparing weights: no host memory");
-        /* Slices of masters differ from replica to replica; the working copies do not. */
+        /* Slices of masters differ between replicas, but the working copies do not. */
         yoke_status status = trainer->plan.state.is_divided ? yokei_trainer_get_working(trainer, i, values)
                                                             : yoke_trainer_get(trainer, YOKE_TENSOR_WEIGHT, i, values);
         hash = yokei_hash(values, n * sizeof *values, hash);

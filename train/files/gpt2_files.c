@@ -9,7 +9,10 @@
 #include "train/files/gpt2_schema.h"
 #include "train/files/model_files.h"
 
-/* config.json: the shape, and what must have one value because nothing else is computed. */
+/*
+ * The content of config.json: the shape, and the keys that may have only one value because Yoke computes
+ * nothing else.
+ */
 struct config_file {
     struct yoke_gpt2_config shape;
     char model_type[32], activation[32];
@@ -18,7 +21,7 @@ struct config_file {
 };
 
 #define MEMBER(member) offsetof(struct yoke_gpt2_config, member), 0
-#define MAX_DIM 16777216 /* keeps every product of two dimensions far inside 64 bits */
+#define MAX_DIM 16777216 /* with this limit, every product of two dimensions fits easily in 64 bits */
 #define SHAPE_FIELDS                                                                      \
     { "n_layer", YOKEI_JSON_I64, MEMBER(n_layer), true, 1, 10000 },                       \
     { "n_head", YOKEI_JSON_I64, MEMBER(n_head), true, 1, 65536 },                         \
@@ -43,7 +46,7 @@ const struct yokei_json_schema yokei_gpt2_schema = { PLAN_FIELDS, sizeof(struct 
 #define OTHER(member) offsetof(struct config_file, member), sizeof(((struct config_file *)0)->member)
 static const struct yokei_json_field FILE_FIELDS[] = {
     { "model_type", YOKEI_JSON_TEXT, OTHER(model_type), false },
-    SHAPE_FIELDS, /* shape is the first member, so the offsets agree */
+    SHAPE_FIELDS, /* the shape is the first member, so the offsets agree */
     { "n_inner", YOKEI_JSON_I64, OTHER(n_inner), false, 1, MAX_DIM },
     { "activation_function", YOKEI_JSON_TEXT, OTHER(activation), false },
     { "layer_norm_epsilon", YOKEI_JSON_F64, MEMBER(layer_norm_epsilon), false, 1e-12, 1 },
@@ -61,7 +64,7 @@ _Static_assert(offsetof(struct config_file, shape) == 0, "SHAPE_FIELDS are offse
 
 static const struct config_file STANDARD = {
     .shape = { .size = sizeof(struct yoke_gpt2_config), .layer_norm_epsilon = 1e-5, .initializer_range = 0.02,
-               .resid_pdrop = 0.1, .embd_pdrop = 0.1, .attn_pdrop = 0.1 }, /* where a file is silent, Hugging Face has these */
+               .resid_pdrop = 0.1, .embd_pdrop = 0.1, .attn_pdrop = 0.1 }, /* Hugging Face's values for missing keys */
     .model_type = "gpt2", .activation = "gelu_new", .tied = true, .scale = true,
 };
 
@@ -70,7 +73,7 @@ static yoke_status check_computed(const struct config_file *config, const char *
     const char *act = config->activation;
     if (strcmp(config->model_type, "gpt2") != 0)
         return yoke_fail(YOKE_ECONFIG, "%s: model_type is \"%s\"; Yoke computes \"gpt2\" and \"llama\"", path, config->model_type);
-    /* gelu_pytorch_tanh and gelu_new are one formula. */
+    /* gelu_pytorch_tanh and gelu_new are the same formula. */
     if (strcmp(act, "gelu_new") != 0 && strcmp(act, "gelu_pytorch_tanh") != 0)
         return yoke_fail(YOKE_ECONFIG, "%s: activation_function is \"%s\"; Yoke computes GPT-2 with \"gelu_new\" (the tanh formula)%s",
                          path, act, strcmp(act, "gelu") == 0 ? ", and \"gelu\" is the erf formula" : "");
@@ -83,10 +86,10 @@ static yoke_status check_computed(const struct config_file *config, const char *
     for (size_t i = 0; i < YOKE_COUNT(rules); i++)
         if (rules[i].wrong)
             return yoke_fail(YOKE_ECONFIG, "%s: %s is %s, which is not computed: %s", path, rules[i].key, rules[i].value, rules[i].why);
-    return YOKE_OK; /* reorder_and_upcast_attn changes where numbers are rounded, not what is computed */
+    return YOKE_OK; /* reorder_and_upcast_attn changes only rounding */
 }
 
-/* What the file means beyond its shape. */
+/* Check the keys beside the shape. */
 static yoke_status check_shape(const struct config_file *config, const char *path)
 {
     int64_t C = config->shape.n_embd;
@@ -100,7 +103,7 @@ static yoke_status check_shape(const struct config_file *config, const char *pat
     return status ? yoke_fail_context(status, "%s", path) : YOKE_OK;
 }
 
-/* "n_inner": null is how Hugging Face writes 4 n_embd; the schema's integers do not know null. */
+/* Hugging Face writes 4 n_embd as "n_inner": null, which the schema's integers do not allow. */
 static yoke_status read_config_text(const char *path, const char *text, size_t bytes, struct config_file *config)
 {
     json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);

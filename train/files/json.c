@@ -13,7 +13,7 @@
 
 enum { PATH_BYTES = 256 };
 
-/* Where in the file a value lies, for messages. */
+/* The place of a value in the file, for messages. */
 struct place {
     const char *file;
     char path[PATH_BYTES];
@@ -125,7 +125,10 @@ static yoke_status read_array(const struct place *at, json_t *value, const struc
     if (n == 0) return YOKE_OK;
     char *items = calloc(n, bytes);
     if (!items) return yoke_fail(YOKE_ENOMEM, "%s: no memory for %s", at->file, at->path);
-    /* Owned by the object before it is filled: who frees the object frees what was read so far. */
+    /*
+     * The object owns the memory before it is filled. So freeing the object also frees what was read before
+     * an error.
+     */
     memcpy(member, &items, sizeof items);
     *count = (int64_t)n;
     for (size_t i = 0; i < n; i++) {
@@ -175,7 +178,7 @@ static yoke_status unknown_key(const struct place *at, const char *key, const st
                      nearest ? nearest : "", nearest ? "\"?" : "");
 }
 
-/* A required key that is not there; the nearest of those that are is probably what was meant. */
+/* Report a missing required key. The most similar key in the file is probably the one that was meant. */
 static yoke_status missing_key(const struct place *at, const char *key, json_t *value)
 {
     struct place inner;

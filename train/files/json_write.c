@@ -10,7 +10,7 @@
 #include "core/base/base.h"
 #include "train/files/json.h"
 
-/* Growing text; after the first failure nothing more is added. */
+/* A growing text. After the first failure nothing more is added. */
 struct writer {
     char *text;
     size_t used, room;
@@ -56,7 +56,9 @@ static void put_string(struct writer *w, const char *key, const char *value)
     json_decref(string);
 }
 
-/* The shortest decimal that reads back as the same bits; always with a point or an exponent. */
+/*
+ * Write the shortest decimal number that reads back as the same bits. It always has a point or an exponent.
+ */
 static void put_double(struct writer *w, const char *key, double value)
 {
     if (!isfinite(value)) {
@@ -71,7 +73,7 @@ static void put_double(struct writer *w, const char *key, double value)
     }
     bool real = false;
     for (char *p = text; *p; p++) {
-        if (!strchr("0123456789+-eE", *p)) *p = '.'; /* whatever the locale's decimal point is */
+        if (!strchr("0123456789+-eE", *p)) *p = '.'; /* replace the locale's decimal point */
         real |= *p == '.' || *p == 'e';
     }
     put_text(w, text);
@@ -91,7 +93,7 @@ static void put_array(struct writer *w, const struct yokei_json_field *field, co
     for (int64_t i = 0; i < n; i++) {
         if (i) put_text(w, w->indented ? "," : ", ");
         put_line(w);
-        /* One entry per line: lists of ranks are read as tables. */
+        /* Each entry has its own line, so that a list of ranks reads like a table. */
         bool indented = w->indented;
         w->indented = false;
         put_object(w, field->schema, items + (size_t)i * field->schema->bytes);

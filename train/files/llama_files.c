@@ -9,7 +9,10 @@
 #include "core/base/base.h"
 #include "train/files/map.h"
 
-/* config.json: the shape, and what must have one value because nothing else is computed. */
+/*
+ * The content of config.json: the shape, and the keys that may have only one value because Yoke computes
+ * nothing else.
+ */
 struct config_file {
     struct yoke_llama_config shape;
     char model_type[32], activation[32];
@@ -17,7 +20,7 @@ struct config_file {
 };
 
 #define MEMBER(member) offsetof(struct yoke_llama_config, member), 0
-#define MAX_DIM 16777216 /* keeps every product of two dimensions far inside 64 bits */
+#define MAX_DIM 16777216 /* with this limit, every product of two dimensions fits easily in 64 bits */
 #define SHAPE_FIELDS(rest_required)                                                          \
     { "hidden_size", YOKEI_JSON_I64, MEMBER(hidden_size), true, 1, MAX_DIM },                \
     { "intermediate_size", YOKEI_JSON_I64, MEMBER(intermediate_size), true, 1, MAX_DIM },    \
@@ -39,7 +42,7 @@ const struct yokei_json_schema yokei_llama_schema = { PLAN_FIELDS, sizeof(struct
 #define OTHER(member) offsetof(struct config_file, member), sizeof(((struct config_file *)0)->member)
 static const struct yokei_json_field FILE_FIELDS[] = {
     { "model_type", YOKEI_JSON_TEXT, OTHER(model_type), false },
-    SHAPE_FIELDS(false), /* shape is the first member, so the offsets agree */
+    SHAPE_FIELDS(false), /* the shape is the first member, so the offsets agree */
     { "hidden_act", YOKEI_JSON_TEXT, OTHER(activation), false },
     { "attention_bias", YOKEI_JSON_BOOL, OTHER(attention_bias), false },
     { "mlp_bias", YOKEI_JSON_BOOL, OTHER(mlp_bias), false },
@@ -48,7 +51,7 @@ static const struct yokei_json_field FILE_FIELDS[] = {
 static const struct yokei_json_schema FILE_SCHEMA = { FILE_FIELDS, sizeof(struct config_file), true, YOKE_EDATA };
 _Static_assert(offsetof(struct config_file, shape) == 0, "SHAPE_FIELDS are offsets into the shape");
 
-/* Where a file is silent, Hugging Face has these. */
+/* Hugging Face's values for missing keys. */
 static const struct config_file STANDARD = {
     .shape = { .size = sizeof(struct yoke_llama_config), .rms_norm_eps = 1e-6, .rope_theta = 10000, .initializer_range = 0.02 },
     .model_type = "llama", .activation = "silu",
@@ -66,7 +69,10 @@ static yoke_status check_computed(const struct config_file *config, const char *
     return YOKE_OK;
 }
 
-/* Other ways to turn positions than by theta alone: "rope_scaling", and since version 5 "rope_parameters", which may hold rope_theta. */
+/*
+ * Check for rotary embeddings that use more than theta. They are in "rope_scaling", and since version 5 in
+ * "rope_parameters", which may also hold rope_theta.
+ */
 static yoke_status read_rope(const char *path, json_t *root)
 {
     static const char *const keys[] = { "rope_scaling", "rope_parameters" };
@@ -84,14 +90,14 @@ static yoke_status read_rope(const char *path, json_t *root)
     return YOKE_OK;
 }
 
-/* null is how Hugging Face writes "by default"; the schema's numbers do not know it. */
+/* Hugging Face writes a default as null, which the schema's numbers do not allow. */
 static yoke_status read_config_text(const char *path, const char *text, size_t bytes, struct config_file *config)
 {
     static const char *const nullable[] = { "head_dim", "num_key_value_heads" };
     json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
     char *without = NULL;
     yoke_status status = YOKE_OK;
-    if (json_is_object(root)) { /* else the parse below says what is wrong, and where */
+    if (json_is_object(root)) { /* otherwise the parser below reports the error and its place */
         for (size_t i = 0; i < YOKE_COUNT(nullable); i++)
             if (json_is_null(json_object_get(root, nullable[i]))) json_object_del(root, nullable[i]);
         status = read_rope(path, root);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** A file mapped for reading. */
+/** A file that is mapped for reading. */
 #ifndef TRAIN_FILES_MAP_H
 #define TRAIN_FILES_MAP_H
 
@@ -10,7 +10,7 @@ struct yokei_map {
     size_t bytes;
 };
 
-/** Map a regular file. `wrong` as of yokei_file_open(). */
+/** Map a regular file. `wrong` has the same meaning as in yokei_file_open(). */
 yoke_status yokei_map_open(const char *path, yoke_status wrong, struct yokei_map *map_out);
 void yokei_map_close(struct yokei_map *map);
 

@@ -22,7 +22,10 @@ yoke_status yokei_model_named(const char *name, struct yokei_model_config *confi
 
 static const char *const KINDS[] = { "gpt2", "llama", NULL };
 
-/* A model_type that is none of these, or none at all where the keys are not a GPT-2's; what is no JSON is refused by the reader, with its place. */
+/*
+ * Refuse a model_type that is unknown, or that is missing in a file without GPT-2's keys. If the file is not
+ * JSON, the reader below refuses it with line and column.
+ */
 static yoke_status check_kind(const char *file, const json_t *root)
 {
     const json_t *type = json_object_get(root, "model_type");
@@ -57,7 +60,7 @@ yoke_status yokei_model_read(const char *path, struct yokei_model_config *config
     return YOKE_OK;
 }
 
-/* What both say alike stays as the source writes it: 500000 does not become 500000.0. */
+/* Values that are equal in both stay as the source writes them, so that 500000 does not become 500000.0. */
 static void lay_over(json_t *root, const json_t *own)
 {
     const char *key;
@@ -71,7 +74,7 @@ static void lay_over(json_t *root, const json_t *own)
 
 static json_t *id_or_null(int64_t id) { return id < 0 ? json_null() : json_integer((json_int_t)id); }
 
-/* What Hugging Face's readers look for, and Yoke does not need. */
+/* Add the keys that Hugging Face's readers need and Yoke does not. */
 static void add_rest(json_t *root, struct yokei_model model, const struct yokei_config_rest *rest)
 {
     const char *type = rest->dtype == YOKE_BF16 ? "bfloat16" : rest->dtype == YOKE_F16 ? "float16" : "float32";
@@ -194,7 +197,7 @@ static void check_found(const struct yokei_tensor *found, const struct yokei_gpt
     }
 }
 
-/* A GPT-2's names may have a prefix. */
+/* The names of a GPT-2's tensors may have a prefix. */
 static const struct yokei_tensor *find_either(const struct yokei_safetensors *tensors, struct yokei_model model, const char *name)
 {
     const struct yokei_tensor *found = yokei_safetensors_find(tensors, name);
@@ -204,7 +207,10 @@ static const struct yokei_tensor *find_either(const struct yokei_safetensors *te
     return found ? found : yokei_safetensors_find(tensors, longer);
 }
 
-/* Tables that follow from the configuration: masks of a GPT-2, angles of a Llama. */
+/*
+ * Whether the tensor is a table that follows from the configuration: the masks of a GPT-2, the angles of a
+ * Llama.
+ */
 static bool is_table(struct yokei_model model, const char *name)
 {
     static const char angles[] = ".rotary_emb.inv_freq";
@@ -223,7 +229,7 @@ static void check_other(const struct yokei_tensor *tensor, const struct yokei_te
                       family_of(model), model.llama ? " (tie_word_embeddings)" : "");
 }
 
-/* Nothing may be in the file that is neither a weight nor one of those that are passed over. */
+/* Refuse a file with a tensor that is neither a weight nor one of the ignored tables. */
 static yoke_status check_rest(const struct yokei_safetensors *tensors, struct yokei_model model, const struct yokei_tensor *const found[],
                               struct yokei_problems *bad)
 {

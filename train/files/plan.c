@@ -54,7 +54,10 @@ static const char *const PLACEMENTS[] = { "", "host", "rank", NULL };
 static const char *const ALGORITHMS[] = { "auto", YOKE_ALGORITHMS(TEXT_OF) NULL };
 static const char *const SCHEDULES[] = { "", YOKEI_PIPELINES(PIPELINE_TEXT) NULL };
 
-/* Whatever decides the run's numbers must be there: a plan that has lost a key is no plan of that run. The rest is what a run was seen to do. */
+/*
+ * Keys that decide the run's numbers are required. Without one of them, the plan could not repeat its run.
+ * The other keys are observations of a run.
+ */
 
 static const struct yokei_json_field PLAN_FIELDS[] = {
     { "version", YOKEI_JSON_I64, PLAN(version), true, YOKEI_PLAN_VERSION, YOKEI_PLAN_VERSION },
@@ -105,7 +108,10 @@ static const struct yokei_json_field PLAN_FIELDS[] = {
 };
 const struct yokei_json_schema yokei_plan_schema = { PLAN_FIELDS, sizeof(struct yokei_plan), false, YOKE_ECONFIG };
 
-/* "host", "opencl:0". Whether there is such a device is found where it is opened. */
+/*
+ * Whether the text has the form of a device, "host" or "opencl:0". Whether the device exists is found when it
+ * is opened.
+ */
 static bool is_device(const char *text)
 {
     const size_t name = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_"), digits = text[name] == ':' ? strspn(text + name + 1, "0123456789") : 0;
@@ -158,7 +164,7 @@ yoke_status yokei_plan_widths(const struct yokei_plan *plan, int **widths_out)
     return widths ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "--tp: no host memory for %d stages", n);
 }
 
-/* Ranks that work on the same samples. */
+/* The number of ranks that work on the same samples. */
 static yoke_status ranks_of_replica(const struct yokei_plan *plan, int64_t *n_out)
 {
     int *widths;
@@ -169,7 +175,7 @@ static yoke_status ranks_of_replica(const struct yokei_plan *plan, int64_t *n_ou
     return YOKE_OK;
 }
 
-/* One word for all stages, or one for each. */
+/* Check the words: one for all stages, or one for each stage. */
 static yoke_status check_recompute(const struct yokei_plan *plan, const char *where)
 {
     const int64_t n_stages = YOKE_MAX(plan->pipeline, 1);
@@ -186,7 +192,7 @@ static yoke_status check_recompute(const struct yokei_plan *plan, const char *wh
     return yoke_fail(YOKE_ECONFIG, "%s: recompute is \"%s\"; give one word, or one for each of %lld stages", where, plan->recompute, (long long)n_stages);
 }
 
-/* A list of so many numbers, or of `otherwise` many (0: none other), or nothing. */
+/* Check that a list is empty, or has n numbers, or has `otherwise` numbers (0: no other length). */
 static yoke_status check_list(const char *where, const char *key, const char *text, int64_t n, int64_t otherwise)
 {
     int64_t *list = NULL;
@@ -205,7 +211,9 @@ static int64_t used_replicas(const struct yokei_plan *plan, int64_t width)
     return used / YOKE_MAX(width, 1);
 }
 
-/* Lists and words, which the readers of options check likewise. `width`: ranks of a replica. */
+/*
+ * Check lists and words, as the readers of the options do too. `width` is the number of ranks of a replica.
+ */
 static yoke_status check_layout(const struct yokei_plan *plan, const char *where, int64_t width)
 {
     YOKE_TRY(check_list(where, "layers", plan->layers, YOKE_MAX(plan->pipeline, 1) * YOKE_MAX(plan->chunks, 1), 0));
@@ -226,7 +234,7 @@ static yoke_status check_layout(const struct yokei_plan *plan, const char *where
     return status ? yoke_fail_context(YOKE_ECONFIG, "%s", where) : YOKE_OK;
 }
 
-/* How long it runs, and on what. */
+/* Check the length of the run and its ranks. */
 static yoke_status check_run(const struct yokei_plan *plan, const char *where)
 {
     if (strcmp(plan->data_hash, YOKEI_ANY_DATA) != 0 && (strlen(plan->data_hash) != 16 || strspn(plan->data_hash, "0123456789abcdef") != 16))

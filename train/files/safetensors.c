@@ -16,7 +16,7 @@ struct yokei_safetensors {
     char *path;
     struct yokei_safetensors_file *files;
     size_t n_files;
-    struct yokei_tensor *tensors; /* of all files, by name */
+    struct yokei_tensor *tensors; /* tensors of all files, sorted by name */
     size_t n_tensors;
 };
 
@@ -25,7 +25,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct yokei_tensor *)a)->name, ((const struct yokei_tensor *)b)->name);
 }
 
-/* All files' tensors in one list by name. */
+/* Join the tensors of all files into one list, sorted by name. */
 static yoke_status join(struct yokei_safetensors *st)
 {
     size_t n = 0;
@@ -55,7 +55,10 @@ static yoke_status add_file(struct yokei_safetensors *st, const char *path, unsi
     return YOKE_OK;
 }
 
-/* The path of a shard beside its index. A shard's name comes from a file: it must not lead out of the folder. */
+/*
+ * The path of a shard beside its index. The name of the shard comes from a file, so it must not lead out of
+ * the folder.
+ */
 static yoke_status shard_path(const struct yokei_safetensors *st, const char *name, const char *shard, char *out, size_t bytes)
 {
     if (!shard || !*shard || strchr(shard, '/') || shard[0] == '.')
@@ -67,7 +70,7 @@ static yoke_status shard_path(const struct yokei_safetensors *st, const char *na
     return YOKE_OK;
 }
 
-/* The files that the index names hold what it says, and nothing else. */
+/* Check that the files of the index hold exactly the tensors that the index lists. */
 static yoke_status check_index(const struct yokei_safetensors *st, json_t *map)
 {
     const char *name;
@@ -122,7 +125,10 @@ static yoke_status open_index(struct yokei_safetensors *st, unsigned flags)
     return status;
 }
 
-/* Weights as PyTorch pickles them. The command writes beside them what is read here; clone() parts tensors that share memory, as tied ones do. */
+/*
+ * Refuse weights in PyTorch's pickle format. The command in the message writes safetensors beside them. It
+ * uses clone() to separate tensors that share memory, such as tied ones.
+ */
 static yoke_status is_pickled(const char *path, const char *folder)
 {
     return yoke_fail(YOKE_EDATA, "%s: holds weights in PyTorch's own format, which is not read, as such a file can run code; convert them once: python3 -c 'import glob, torch, "
@@ -149,7 +155,7 @@ static yoke_status no_weights(const char *folder, const char *const names[2])
     return yoke_fail(YOKE_EDATA, "%s: the folder holds neither %s nor %s", folder, names[0], names[1]);
 }
 
-/* Files that are known by how they begin, and are no safetensors. */
+/* Refuse files of other formats, which are recognised by their first bytes. */
 static yoke_status check_kind(const char *path)
 {
     char begin[4] = "", folder[4200];
@@ -167,7 +173,7 @@ static yoke_status check_kind(const char *path)
     return YOKE_OK;
 }
 
-/* A folder stands for the model file in it. */
+/* If the path is a folder, use the model file in it. */
 static yoke_status resolve(const char *path, char **resolved_out)
 {
     static const char *const names[] = { "model.safetensors", "model.safetensors.index.json" };
@@ -261,11 +267,11 @@ static bool is_float(yoke_dtype dtype)
     return dtype == YOKE_F32 || dtype == YOKE_F16 || dtype == YOKE_BF16 || dtype == YOKE_F64;
 }
 
-/* Data in a file may be unaligned, so it is converted by way of a small aligned piece. */
+/* Data in a file may be unaligned, so it is converted through a small aligned buffer. */
 static void convert_unaligned(const struct yokei_tensor *tensor, size_t n, yoke_dtype dtype, void *out)
 {
     enum { PIECE = 1024 };
-    double piece[PIECE]; /* of the widest type, for its alignment */
+    double piece[PIECE]; /* double, because it has the strictest alignment */
     size_t from = yoke_dtype_bytes(tensor->dtype), to = yoke_dtype_bytes(dtype);
     for (size_t i = 0; i < n; i += PIECE) {
         size_t count = YOKE_MIN((size_t)PIECE, n - i);

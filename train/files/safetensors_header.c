@@ -34,8 +34,8 @@ const char *yokei_safetensors_bad_name(const char *name)
 }
 
 /*
- * What a JSON reader lets through but the format does not: depth, and numbers other than digits ("1e3", "-0").
- * Offsets in messages are the file's.
+ * Refuse what a JSON reader accepts but the format does not: depth, and numbers with other characters than
+ * digits ("1e3", "-0"). Offsets in messages are offsets in the file.
  */
 static yoke_status scan_text(const char *path, const char *text, size_t bytes)
 {
@@ -132,7 +132,10 @@ static yoke_status read_type(const char *path, struct yokei_tensor *tensor, json
     return yoke_fail(YOKE_EDATA, "%s: tensor \"%s\": dtype \"%.20s\" is not known", path, tensor->name, type);
 }
 
-/* One entry of the header; `tensor->data` becomes its begin, still without the file's. */
+/*
+ * Read one entry of the header. `tensor->data` is set to the start of the data as an offset, without the
+ * address of the file.
+ */
 static yoke_status read_entry(struct yokei_safetensors_file *file, const char *name, json_t *entry, uint64_t data_start,
                               struct yokei_tensor *tensor)
 {
@@ -176,7 +179,7 @@ static int by_place(const void *a, const void *b)
     return x->bytes != y->bytes ? (x->bytes < y->bytes ? -1 : 1) : strcmp(x->name, y->name);
 }
 
-/* Offsets in ascending order must touch: no holes, no overlap, no byte behind the last. */
+/* Ranges in ascending order must touch: there is no hole, no overlap, and no byte after the last range. */
 static yoke_status check_cover(const struct yokei_safetensors_file *file, uint64_t data_start)
 {
     const unsigned char *next = file->map.data + data_start;
@@ -207,7 +210,7 @@ static yoke_status check_metadata(const struct yokei_safetensors_file *file, jso
     return YOKE_OK;
 }
 
-/* Every checksum must be of a tensor that is there, well formed and right. */
+/* Every checksum must belong to a tensor of the file, and be well formed and right. */
 static yoke_status check_hashes(const struct yokei_safetensors_file *file, json_t *metadata, unsigned flags)
 {
     const size_t prefix = sizeof YOKEI_SAFETENSORS_HASH_PREFIX - 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The format's parts that the reader and the writer of safetensors share. */
+/** Parts of the format that the reader and the writer of safetensors share. */
 #ifndef TRAIN_FILES_SAFETENSORS_HEADER_H
 #define TRAIN_FILES_SAFETENSORS_HEADER_H
 
@@ -13,7 +13,10 @@
 #define YOKEI_SAFETENSORS_MAX_TENSORS 1000000u
 #define YOKEI_SAFETENSORS_MAX_NAME 512u
 
-/** One file: its map, and its tensors in the order of their data (names and types belong to `root`). */
+/**
+ * One file: its mapping, and its tensors in the order of their data. Names and types of the tensors belong to
+ * `root`.
+ */
 struct yokei_safetensors_file {
     char *path;
     struct yokei_map map;
@@ -22,12 +25,15 @@ struct yokei_safetensors_file {
     size_t n_tensors;
 };
 
-/** The format's name of a type that Yoke has; NULL for others. */
+/** The format's name of a type that Yoke has; NULL for other types. */
 const char *yokei_safetensors_type(yoke_dtype dtype);
-/** Why a tensor may not be called so; NULL when it may. */
+/** Why a tensor must not have this name; NULL: it may. */
 const char *yokei_safetensors_bad_name(const char *name);
 
-/** Map and check one file, checksums too unless flags say NO_HASH. Errors as yokei_safetensors_open. */
+/**
+ * Map and check one file. Checksums are checked unless flags have NO_HASH. Errors are as in
+ * yokei_safetensors_open.
+ */
 yoke_status yokei_safetensors_file_open(const char *path, unsigned flags, struct yokei_safetensors_file *file_out);
 void yokei_safetensors_file_close(struct yokei_safetensors_file *file);
 

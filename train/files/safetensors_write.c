@@ -13,10 +13,10 @@
 struct yokei_safetensors_writer {
     char *path;
     struct yokei_output *output;
-    int fd;                  /* its */
-    json_t *root, *metadata; /* metadata belongs to root; checksums in it are filled at commit */
+    int fd;                  /* descriptor of the temporary file */
+    json_t *root, *metadata; /* metadata belongs to root; its checksums are filled in at commit */
     char **names;
-    size_t *ends;            /* of each tensor's data, from the data's start */
+    size_t *ends;            /* end of each tensor's data, counted from the start of the data */
     uint64_t *hashes;
     size_t n_tensors, current, written;
     size_t header_bytes;
@@ -76,7 +76,7 @@ static yoke_status add_entry(struct yokei_safetensors_writer *writer, const stru
     return YOKE_OK;
 }
 
-/* The header as text, padded with spaces so that the data begins at a multiple of 8. */
+/* The header as text. It is padded with spaces, so that the data begins at a multiple of 8. */
 static yoke_status header_text(struct yokei_safetensors_writer *writer, char **text_out, size_t *bytes_out)
 {
     for (size_t i = 0; i < writer->n_tensors; i++) {
@@ -172,7 +172,10 @@ fail:
     return status;
 }
 
-/* Close the hashes of all tensors that end at what was written; several do where some are empty. */
+/*
+ * Complete the hashes of all tensors that end at the current position. There may be several if some tensors
+ * are empty.
+ */
 static void close_tensors(struct yokei_safetensors_writer *writer)
 {
     while (writer->current < writer->n_tensors && writer->ends[writer->current] == writer->written) {
@@ -223,7 +226,7 @@ yoke_status yokei_safetensors_commit(struct yokei_safetensors_writer *writer)
     return status;
 }
 
-/* Widest type first, else in the caller's order. */
+/* Sort by type with the widest type first. Within a type the caller's order is kept. */
 static void widest_first(const struct yokei_tensor *tensors, size_t n, struct yokei_tensor *sorted)
 {
     size_t next = 0;

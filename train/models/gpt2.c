@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPT-2 as a list of layers, and its sizes by name. */
+/* GPT-2 as a list of layers, and its named sizes. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,8 +13,11 @@ static const struct {
     double initializer_range;
 } presets[] = {
     { "nano", 2, 4, 64, 64, 256, 0.02 },
-    /* For minutes of training: with sequences of 64 bytes attention begins to help after a fifth of the tokens that it
-       takes with 128, and 0.04 suits 256 channels better than the 0.02 that was chosen for 768 and more. */
+    /*
+     * This size is for training runs of a few minutes. With sequences of 64 bytes, attention begins to help
+     * after a fifth of the tokens that it needs with 128 bytes. The initializer range 0.04 suits 256 channels
+     * better than 0.02, which was chosen for 768 and more channels.
+     */
     { "micro", 4, 8, 256, 64, 256, 0.04 },
     { "124m", 12, 12, 768, 1024, 50257, 0.02 },
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Llama as a list of layers, and its sizes by name. */
+/* Llama as a list of layers, and its named sizes. */
 #include <math.h>
 #include <string.h>
 #include "core/base/base.h"
@@ -12,7 +12,7 @@ static const struct {
     double initializer_range;
 } presets[] = {
     { "llama-nano", 2, 4, 2, 64, 176, 64, 256, 0.02 },
-    { "llama-micro", 4, 8, 4, 256, 688, 64, 256, 0.04 }, /* as GPT-2's micro */
+    { "llama-micro", 4, 8, 4, 256, 688, 64, 256, 0.04 }, /* with the same considerations as GPT-2's micro */
 };
 
 yoke_status yoke_llama_preset(const char *name, struct yoke_llama_config *config_out)

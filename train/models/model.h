@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What a model is made of. */
+/** The data of a model. */
 #ifndef TRAIN_MODELS_MODEL_H
 #define TRAIN_MODELS_MODEL_H
 
@@ -8,8 +8,11 @@
 struct yoke_model {
     int n_layers;
     yoke_layer **layer;
-    int n_trainers; /* that use it */
-    /* How a pipeline may cut it: `before` layers, then blocks of per_block layers each, then `after`; 0 per_block: between any two. */
+    int n_trainers; /* trainers that use the model */
+    /*
+     * Where a pipeline may cut the model. It has `before` layers, then blocks of per_block layers each, then
+     * `after` layers. If per_block is 0, it may be cut between any two layers.
+     */
     int before, per_block, after;
 };
 

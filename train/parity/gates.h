@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The gates by which two sets of gradients, or two runs' losses, count as the same. Everything is a ratio of a difference to what is
- * allowed: at most 1 passes, and what is not a number fails.
+ * Gates: the tolerances within which two sets of gradients, or the losses of two runs, count as the same.
+ * Each check is the ratio of a difference to the allowed difference. A ratio of at most 1 passes, and a ratio
+ * that is not a number fails.
  */
 #ifndef TRAIN_PARITY_GATES_H
 #define TRAIN_PARITY_GATES_H
@@ -13,18 +14,22 @@
 
 enum { YOKEI_GATE_PARTS = 3 };
 
-/** Sums of squares over the parts of a tensor: of the difference, and of what is expected. Those of its shards add up. */
+/**
+ * Sums of squares over the parts of a tensor: of the difference, and of the expected values. The sums of a
+ * tensor's shards add up to the sums of the tensor.
+ */
 struct yokei_gate_squares {
     double difference[YOKEI_GATE_PARTS], expected[YOKEI_GATE_PARTS];
 };
 
 /**
- * Attention's fused bias is held by thirds, all other tensors whole. The K third has a true gradient of 0 (a constant added to all keys
- * moves no probability), so it is held absolutely: to 1e-5 of the Q third's norm in f32, 1e-2 in 16 bits.
+ * The fused bias of attention is checked by thirds, every other tensor as a whole. The true gradient of the K
+ * third is 0, because a constant added to all keys changes no probability. So the K third has an absolute
+ * tolerance: 1e-5 of the Q third's norm in f32, 1e-2 in 16 bits.
  */
 static inline size_t yokei_gate_parts(const char *name) { return strstr(name, "attn.c_attn.bias") ? YOKEI_GATE_PARTS : 1; }
 
-/** Add n elements of a tensor, or of a shard that holds the same of all parts. */
+/** Add n elements of a tensor, or of a shard that holds an equal share of each part. */
 static inline void yokei_gate_add(const char *name, const float *got, const float *expected, size_t n, struct yokei_gate_squares *s)
 {
     const size_t parts = yokei_gate_parts(name), each = n / parts;
@@ -36,7 +41,7 @@ static inline void yokei_gate_add(const char *name, const float *got, const floa
         }
 }
 
-/** difference / allowed; infinity where either is not a number, or nothing is allowed. */
+/** difference / allowed. Infinity if either is not a number, or if `allowed` is 0. */
 static inline double yokei_gate_off(double difference, double allowed)
 {
     if (difference == 0) return 0;
@@ -44,7 +49,7 @@ static inline double yokei_gate_off(double difference, double allowed)
     return ratio <= DBL_MAX ? ratio : INFINITY;
 }
 
-/** The largest ratio of the parts; `gate` is relative to the expected norm. */
+/** The largest ratio of all parts. `gate` is relative to the expected norm. */
 static inline double yokei_gate_ratio(const char *name, const struct yokei_gate_squares *s, yoke_dtype dtype, double gate)
 {
     const size_t parts = yokei_gate_parts(name);
@@ -57,13 +62,16 @@ static inline double yokei_gate_ratio(const char *name, const struct yokei_gate_
     return worst;
 }
 
-/** Of gradients, per tensor ||difference|| / ||expected||: f32 5e-6; 16-bit 1e-2 against the same precision, 2e-2 against f32. */
+/**
+ * The gate for gradients, per tensor ||difference|| / ||expected||. f32: 5e-6; 16-bit: 1e-2 against the same
+ * precision, 2e-2 against f32.
+ */
 static inline double yokei_gate_gradient(yoke_dtype dtype, bool against_f32) { return dtype == YOKE_F32 ? 5e-6 : against_f32 ? 2e-2 : 1e-2; }
 
-/** Of the loss of a free run, relative: f32 2e-6; 16-bit 1e-5 at step 1, then 1.2e-3. */
+/** The gate for the loss of a free run, relative. f32: 2e-6; 16-bit: 1e-5 at step 1, then 1.2e-3. */
 static inline double yokei_gate_loss(yoke_dtype dtype, int64_t step) { return dtype == YOKE_F32 ? 2e-6 : step == 1 ? 1e-5 : 1.2e-3; }
 
-/** So far these hold: rounding grows as a run goes on. */
+/** The number of steps for which the loss gates hold, because rounding errors grow as a run continues. */
 static inline int64_t yokei_gate_steps(yoke_dtype dtype) { return dtype == YOKE_F32 ? 20 : 12; }
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One layout against the reference. Each rank compares what it holds, and tells the others of its layout the sums of squares: so every
- * replica's gradients are looked at, and nothing is put together.
+ * Compare one layout with the reference. Each rank compares the part of a tensor that it holds, and sends the
+ * sums of squares to the other ranks of its layout. So the gradients of every replica are checked, and no
+ * tensor is assembled.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,14 +15,17 @@ struct subject {
     yoke_trainer *t;
     struct yokei_parity_result *r;
     yoke_dtype precision;
-    int64_t first;               /* sequence of the batch */
-    float *local, *wanted, *whole; /* room for the largest tensor */
-    double *mine, *all;          /* what a rank tells of each tensor, and all ranks' */
-    int n_compared;              /* sets of gradients in this precision */
-    bool mixed, sliced;          /* devices differ; replicas keep slices only (ZeRO-1) */
+    int64_t first;               /* this rank's first sequence in the batch */
+    float *local, *wanted, *whole; /* memory for the largest tensor */
+    double *mine, *all;          /* the numbers that a rank sends for each tensor, and those of all ranks */
+    int n_compared;              /* sets of gradients that were compared in this precision */
+    bool mixed, sliced;          /* devices differ; replicas keep only slices (ZeRO-1) */
 };
 
-/* What a rank says of a tensor: its squares, and what it holds of it. */
+/*
+ * The numbers that a rank sends for a tensor: its sums of squares, and whether it holds the tensor, a slice
+ * of it, or nothing.
+ */
 enum { SAID_HELD = YOKEI_GATE_PARTS, SAID };
 enum { HELD_NOT, HELD_SLICE, HELD_WHOLE };
 
@@ -43,7 +47,10 @@ static int held_index(const struct subject *s, int tensor)
     return yokei_parameter_find(&s->t->plan.parameters, yoke_trainer_logical(s->t, tensor)->name);
 }
 
-/* What this rank holds of a tensor goes to s->local. Where replicas keep slices, all ranks put it together first. */
+/*
+ * Copy the part of a tensor that this rank holds to s->local. If replicas keep slices, all ranks first
+ * assemble the tensor.
+ */
 static yoke_status get_own(struct subject *s, enum yoke_tensor_kind kind, int tensor, int held)
 {
     if (!s->sliced) return held < 0 ? YOKE_OK : yoke_trainer_get(s->t, kind, held, s->local);
@@ -52,7 +59,7 @@ static yoke_status get_own(struct subject *s, enum yoke_tensor_kind kind, int te
     return YOKE_OK;
 }
 
-/* This rank's part of a tensor's difference. */
+/* Compute the difference of this rank's part of a tensor. */
 static yoke_status compare_own(struct subject *s, int tensor, const float *whole, double *said)
 {
     const int held = held_index(s, tensor);
@@ -69,7 +76,10 @@ static yoke_status compare_own(struct subject *s, int tensor, const float *whole
     return YOKE_OK;
 }
 
-/* Squares of a tensor of replica d: a stage's slices add up; of what several ranks or stages hold, the worst counts. Yields the rank that is furthest off. */
+/*
+ * Add up the squares of a tensor of replica d. The slices of a stage are added. If several ranks or stages
+ * hold the same, the largest counts. Returns the rank with the largest difference.
+ */
 static int add_up(const struct subject *s, int d, int tensor, struct yokei_gate_squares *squares)
 {
     const struct yokei_mesh *m = &s->t->plan.mesh;
@@ -90,7 +100,7 @@ static int add_up(const struct subject *s, int d, int tensor, struct yokei_gate_
     return worst;
 }
 
-/* Gate (a), of gradients that the trainer has: per tensor, and their norm. */
+/* Gate (a) for the gradients that the trainer has now: each tensor, and the norm of all gradients. */
 static yoke_status compare(struct subject *s, const struct yokei_parity_expected *e, int k, bool against_f32, double norm,
                            struct yokei_parity_worst *worst)
 {
@@ -125,7 +135,7 @@ static yoke_status backward(struct subject *s, int64_t step, struct yoke_step_re
     return yoke_trainer_backward(s->t, s->p->tokens + s->first * T, s->p->targets + s->first * T, 0, result);
 }
 
-/* Gates (a) at step 1 and (b). */
+/* Gate (a) at step 1, and gate (b). */
 static yoke_status free_run(struct subject *s, const struct yokei_parity_expected *e, const struct yokei_parity_expected *f32, int64_t steps)
 {
     struct yoke_step_result result;
@@ -150,14 +160,14 @@ static yoke_status compare_from(struct subject *s, const struct yokei_parity_exp
     if (!e->finite[k]) return YOKE_OK;
     for (int i = 0; i < n_tensors(s); whole += yokei_logical_count(yoke_trainer_logical(s->t, i)), i++)
         YOKE_TRY(yoke_trainer_set_whole(s->t, YOKE_TENSOR_WEIGHT, i, whole));
-    /* Dropout is drawn by the step. */
+    /* The step is restored, because dropout depends on it. */
     const struct yokei_loss_scale scale = s->t->loss_scale;
     yokei_trainer_restore(s->t, yokei_parity_checks[k] - 1, s->t->optimizer_step, scale.scale, scale.good_steps, scale.skipped);
     YOKE_TRY(backward(s, yokei_parity_checks[k], &result));
     return compare(s, e, k, against_f32, result.gradient_norm, worst);
 }
 
-/* What a rank says of a tensor's bits; and behind the last tensor, of its optimizer. */
+/* The numbers that a rank sends about the bits of a tensor, and after the last tensor about its optimizer. */
 enum { BITS_HASH, BITS_HELD, BITS };
 enum { DONE_STEPS, DONE_SCALE };
 
@@ -173,7 +183,8 @@ static yoke_status say_bits(struct subject *s)
         YOKE_TRY(get_own(s, YOKE_TENSOR_WEIGHT, i, held));
         if (held < 0) continue;
         const int64_t count = yokei_local_count(yoke_trainer_parameter(s->t, held));
-        said[BITS_HASH] = (double)(yokei_hash(s->local, (size_t)count * sizeof *s->local, 0) >> 12); /* 52 bits: exact */
+        /* so that it is exact in a double */
+        said[BITS_HASH] = (double)(yokei_hash(s->local, (size_t)count * sizeof *s->local, 0) >> 12);
         said[BITS_HELD] = count == yokei_logical_count(yoke_trainer_logical(s->t, i)) ? HELD_WHOLE : HELD_SLICE;
     }
     s->mine[(size_t)n * BITS + DONE_STEPS] = (double)s->t->optimizer_step;
@@ -181,10 +192,10 @@ static yoke_status say_bits(struct subject *s)
     return yokei_ranks_gather(&s->t->config, s->mine, (n + 1) * BITS, s->all);
 }
 
-/* The first rank that holds the same of a tensor as this one: the whole, or the same slice. */
+/* The first rank that holds the same part of a tensor as `rank`: the whole tensor, or the same slice. */
 static int first_like(const struct subject *s, int tensor, int rank)
 {
-    enum { FINE = 1 << 20 }; /* units, as if a tensor had so many to deal */
+    enum { FINE = 1 << 20 }; /* the number of units of an imagined tensor, with which the slices are compared */
     const struct yokei_mesh at = yokei_mesh_at(&s->t->plan.mesh, rank);
     const double *own = bits_of(s, rank, tensor);
     for (int r = 0; r < rank; r++) {
@@ -198,8 +209,9 @@ static int first_like(const struct subject *s, int tensor, int rank)
 }
 
 /*
- * Ranks that hold the same of a tensor hold the same bits, where their devices are alike (others round AdamW's quotients differently); all
- * took the same steps with the same loss scale. The bits of the whole are those of the first rank that holds each piece.
+ * Ranks with the same part of a tensor must hold the same bits, if their devices are of one kind. Other
+ * devices round the quotients of AdamW differently. All ranks must have taken the same steps with the same
+ * loss scale. The hash of the whole uses the first rank that holds each piece.
  */
 static yoke_status compare_bits(struct subject *s, int64_t step)
 {
@@ -268,7 +280,7 @@ yoke_status yokei_parity_judge(struct yokei_parity *p, const struct yokei_parity
     setup.config.comm = comm;
     setup.config.control = control;
     yoke_status status = yoke_trainer_create(p->model, p->config.device, &setup.config, &s.t);
-    if (status == YOKE_ECONFIG || status == YOKE_ENOMEM || status == YOKE_EUNSUPPORTED) { /* refused by all of its ranks */
+    if (status == YOKE_ECONFIG || status == YOKE_ENOMEM || status == YOKE_EUNSUPPORTED) { /* all ranks of the layout refused */
         yokei_text(r->why, sizeof r->why, "%s", yoke_last_error());
         return YOKE_OK;
     }
@@ -277,7 +289,7 @@ yoke_status yokei_parity_judge(struct yokei_parity *p, const struct yokei_parity
     yoke_trainer_range(s.t, &s.first, &count);
     status = make_room(&s);
     if (!status) status = hold(&s, l);
-    if (status == YOKE_ENUMERIC) { /* of all of its ranks: no number passes a gate */
+    if (status == YOKE_ENUMERIC) { /* the error of all its ranks; a number that is not finite passes no gate */
         note(&s, &r->loss, INFINITY, s.t->step, s.t->plan.rank, yoke_last_error());
         status = YOKE_OK;
     }
@@ -286,7 +298,8 @@ yoke_status yokei_parity_judge(struct yokei_parity *p, const struct yokei_parity
     free(s.whole);
     free(s.mine);
     free(s.all);
-    if (status) return yoke_fail_context(status, "%s in %s", l->text, yoke_dtype_name(r->precision)); /* others may be gone: nothing is waited for */
+    /* other ranks may have ended, so nothing waits for them */
+    if (status) return yoke_fail_context(status, "%s in %s", l->text, yoke_dtype_name(r->precision));
     r->seconds = (double)(yokei_now_ns() - begun) * 1e-9;
     return yoke_trainer_destroy(s.t);
 }

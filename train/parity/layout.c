@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layouts as text: a table of words, and the built-in lists. */
+/* Layouts as text: a table of the words, and the built-in lists. */
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -13,11 +13,14 @@ enum { MOST_RANKS = 1024 };
 
 enum word_type { WORD_NUMBER, WORD_FLAG, WORD_NUMBERS, WORD_TEXT, WORD_TEXTS };
 
-/* A word of a layout: its field, and what may stand behind "=". To add one: a line here and a field. */
+/*
+ * A word of a layout: its field, and the values that may follow "=". To add a word, add a line here and a
+ * field.
+ */
 static const struct word {
     const char *name;
     enum word_type type;
-    size_t at, count_at; /* of the field; of how many numbers there are, or how long a text may be */
+    size_t at, count_at; /* offset of the field; offset of the number of values, or the size of a text */
     int64_t least, most;
     const char *choices;
 } words[] = {
@@ -44,7 +47,7 @@ static const struct word {
 
 struct reader {
     const char *name;
-    int line, n; /* the word at hand, from 1 */
+    int line, n; /* the current line and word, counted from 1 */
     char word[128];
 };
 
@@ -60,7 +63,7 @@ static bool is_one_of(const char *text, size_t n, const char *choices)
     return false;
 }
 
-/* Numbers from `at`, by : or commas; *n_out of them. */
+/* Read numbers from `at`, separated by : or commas. *n_out is their number. */
 static yoke_status read_numbers(const struct reader *r, const struct word *w, const char *at, int most, int64_t *out, int64_t *n_out)
 {
     char what[128];
@@ -82,7 +85,7 @@ static yoke_status read_numbers(const struct reader *r, const struct word *w, co
     return YOKE_OK;
 }
 
-/* fp32 and fp16 are what earlier versions wrote for f32 and f16. */
+/* Earlier versions wrote fp32 and fp16 for f32 and f16. */
 static bool is_value(const char *text, size_t n, const struct word *w)
 {
     char name[16];
@@ -142,7 +145,7 @@ static yoke_status read_word(const struct reader *r, struct yokei_parity_layout 
     return unknown(r);
 }
 
-/* Ranks of a replica: of all its stages. */
+/* The ranks of one replica, over all its stages. */
 static int64_t width_of(const struct yokei_parity_layout *l)
 {
     int64_t n = 0;
@@ -152,7 +155,7 @@ static int64_t width_of(const struct yokei_parity_layout *l)
 
 int yokei_parity_n_ranks(const struct yokei_parity_layout *l) { return (int)(l->data * width_of(l)); }
 
-/* What words of one line must have in common. */
+/* Check that the words of a line are consistent. */
 static yoke_status check_line(const struct reader *r, const struct yokei_parity_layout *l)
 {
     const bool differ = l->n_tensor > 1;
@@ -172,7 +175,7 @@ static yoke_status check_line(const struct reader *r, const struct yokei_parity_
     return YOKE_OK;
 }
 
-/* Words of one line, of `n` bytes; *used_out: whether there are any. */
+/* Read the words of one line of `n` bytes. *used_out says whether there are any. */
 static yoke_status read_line(struct reader *r, const char *line, size_t n, struct yokei_parity_layout *l, bool *used_out)
 {
     *l = (struct yokei_parity_layout){ .line = r->line, .data = 1, .pipeline = 1, .tensor = { 1 }, .n_tensor = 1, .chunks = 1, .from = -1 };
@@ -276,7 +279,10 @@ static void add_all(FILE *to, const struct mesh *m)
         for (size_t i = 0; i < YOKE_COUNT(recomputations); i++) add_line(to, m, yokei_pipeline_names[k], recomputations[i]);
 }
 
-/* Two lines that must have the same bits: of pipelines 1f1b, and one of the other schedules in turn. */
+/*
+ * Two lines that must have the same bits: a pipeline with 1f1b, and the same pipeline with one of the other
+ * schedules in turn.
+ */
 static void add_few(FILE *to, const struct mesh *m, int64_t n_blocks, int turn)
 {
     static const char *const others[] = { "gpipe", "zb-h1", "naive", "interleaved" };
@@ -294,7 +300,7 @@ static void add_mesh(FILE *to, bool all, struct mesh m, int64_t n_blocks, int tu
     if (all && m.tp > 1) add_all(to, &m);
 }
 
-/* Uneven shares of the batch, of tensors, of the layers and of the ranks. */
+/* Uneven shares of the batch, of tensors and of layers, and uneven numbers of ranks. */
 static void add_uneven(FILE *to, int n_ranks, int64_t n_blocks)
 {
     char layers[32];
@@ -322,7 +328,7 @@ yoke_status yokei_parity_built_in(bool all, int n_ranks, int64_t n_blocks, struc
     int turn = 0;
     FILE *to = open_memstream(&text, &bytes);
     if (!to) return yoke_fail(YOKE_ENOMEM, "parity: no host memory for the layouts");
-    for (int n = 1; n <= n_ranks && n <= 64; n *= 2) /* meshes of few ranks first */
+    for (int n = 1; n <= n_ranks && n <= 64; n *= 2) /* meshes of few ranks come first */
         for (int dp = 4; dp >= 1; dp /= 2)
             for (int tp = 4; tp >= 1; tp /= 2)
                 for (int pp = 4; pp >= 1; pp /= 2)

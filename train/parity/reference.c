@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one host rank computes; every layout is held against it. */
+/* Compute the reference on one host rank. Every layout is compared with it. */
 #include <stdlib.h>
 #include <string.h>
 #include <yoke/comm.h>
@@ -58,7 +58,7 @@ void yokei_parity_set_up(const struct yokei_parity *p, const struct yokei_parity
     c->seed = p->config.seed;
     c->clip = 1;
     c->loss_scale = precision == YOKE_F16 ? p->config.loss_scale : 0;
-    c->bucket_bytes = 64 << 10; /* several buckets, some of them while the backward pass runs */
+    c->bucket_bytes = 64 << 10; /* so that there are several buckets, and some are summed during the backward pass */
     if (l) lay_out(l, out);
 }
 
@@ -87,7 +87,7 @@ static bool all_finite(const float *x, int64_t n)
     return true;
 }
 
-/* The k-th checked step, or -1. */
+/* The index of a step in the list of checked steps, or -1. */
 static int check_at(int64_t step)
 {
     for (int k = 0; k < YOKEI_PARITY_CHECKS; k++)
@@ -111,7 +111,7 @@ static yoke_status train(struct yokei_parity *p, yoke_trainer *t, struct yokei_p
     return YOKE_OK;
 }
 
-/* On this rank's device, where that is a host; else on one that is opened for it. */
+/* Compute on this rank's device if it is a host device. Otherwise open a host device. */
 static yoke_status compute(struct yokei_parity *p, yoke_dtype precision, struct yokei_parity_expected *e)
 {
     const bool own = !strncmp(p->devices[p->rank], "host", 4);
@@ -142,7 +142,10 @@ static yoke_status allocate(const struct yokei_parity *p, struct yokei_parity_ex
     return YOKE_OK;
 }
 
-/* Whoever computes a precision: the ranks on hosts in turn, or, where there is none, any. */
+/*
+ * The rank that computes a precision. Ranks on host devices take turns. If there is none, all ranks take
+ * turns.
+ */
 static int owner_of(const struct yokei_parity *p, int nth)
 {
     int n = 0;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which layout runs when on which ranks: waves of layouts side by side, and what came of them. */
+/*
+ * Run the layouts. Each wave is a set of layouts that run at the same time on different ranks. The results
+ * are gathered after each wave.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <yoke/comm.h>
@@ -7,10 +10,13 @@
 #include "train/parity/gates.h"
 #include "train/parity/inside.h"
 
-/* Ranks offset .. in groups of n, each of which may take a layout; made when first needed, by all ranks together. */
+/*
+ * Ranks from `offset` on in groups of n. Each group may run a layout. All ranks together create it when it is
+ * first needed.
+ */
 struct yokei_parity_seat {
     int n, offset;
-    yoke_comm *comm, *control; /* of this rank's group; NULL: it is in none */
+    yoke_comm *comm, *control; /* communicators of this rank's group; NULL: this rank is in no group */
     struct yokei_parity_seat *next;
 };
 
@@ -46,7 +52,7 @@ static yoke_status list_jobs(const struct yokei_parity_config *c, const struct y
 
 /* ---- what does not fit ---- */
 
-/* Planned as one of its ranks, without the others. */
+/* Plan the layout as one of its ranks, without the other ranks. */
 static yoke_status plan(const struct yokei_parity *p, const struct yokei_parity_layout *l, yoke_dtype precision)
 {
     struct yokei_trainer_plan planned;
@@ -58,7 +64,7 @@ static yoke_status plan(const struct yokei_parity *p, const struct yokei_parity_
     return YOKE_OK;
 }
 
-/* Leave out what has no room, or what a rank cannot plan: on all ranks alike. */
+/* Leave out layouts that need too many ranks, or that some rank cannot plan. All ranks decide alike. */
 static yoke_status leave_out(struct yokei_parity *p, const struct yokei_parity_list *list, struct job *jobs, int n)
 {
     double *mine = calloc((size_t)n + 1, sizeof *mine), *all = calloc(((size_t)n + 1) * (size_t)p->n_ranks, sizeof *all);
@@ -78,7 +84,8 @@ static yoke_status leave_out(struct yokei_parity *p, const struct yokei_parity_l
         for (int r = 0; r < p->n_ranks; r++) fits = fits && all[(size_t)r * (size_t)n + (size_t)i] == YOKE_OK;
         if (fits) continue;
         jobs[i].done = true;
-        const yoke_status why = yokei_ranks_all_well(&p->world, plan(p, &list->item[jobs[i].r.layout], jobs[i].r.precision)); /* again, for the text */
+        /* plan again to get the error text */
+        const yoke_status why = yokei_ranks_all_well(&p->world, plan(p, &list->item[jobs[i].r.layout], jobs[i].r.precision));
         if (why != YOKE_ECONFIG && why != YOKE_ENOMEM && why != YOKE_EUNSUPPORTED) status = why;
         else yokei_text(jobs[i].r.why, sizeof jobs[i].r.why, "%s", yoke_last_error());
     }
@@ -99,7 +106,7 @@ static yoke_status find_seat(struct yokei_parity *p, int n, int from, struct yok
     if (!seat) return yoke_fail(YOKE_ENOMEM, "parity: no host memory");
     *seat = (struct yokei_parity_seat){ n, offset, NULL, NULL, p->seats };
     p->seats = *out = seat;
-    if (n == 1) return YOKE_OK; /* a rank alone needs none */
+    if (n == 1) return YOKE_OK; /* a rank alone needs no communicators */
     const int color = group >= 0 && offset + (group + 1) * n <= p->n_ranks ? group : YOKE_NO_COLOR;
     config.name = "layout";
     YOKE_TRY(yoke_comm_split(p->config.comm, color, 0, &config, &seat->comm));
@@ -121,7 +128,7 @@ static yoke_status free_seats(struct yokei_parity *p, yoke_status status)
 
 /* ---- waves ---- */
 
-/* Whether ranks from .. from + n are free, and have the devices that the layout is to have. */
+/* Whether ranks from .. from + n are free and have the devices that the layout needs. */
 static bool may_take(const struct yokei_parity *p, const struct yokei_parity_layout *l, const bool *taken, int from)
 {
     const int n = yokei_parity_n_ranks(l);
@@ -144,7 +151,10 @@ static bool place(const struct yokei_parity *p, const struct yokei_parity_layout
     return false;
 }
 
-/* The next wave: what is large first. *own_out: this rank's, or -1. Yields how many there are. */
+/*
+ * Choose the next wave, with large layouts first. *own_out is this rank's layout, or -1. Returns the number
+ * of layouts.
+ */
 static int next_wave(const struct yokei_parity *p, const struct yokei_parity_list *list, struct job *jobs, int n, bool *taken, int *wave, int *own_out)
 {
     int n_wave = 0;
@@ -166,7 +176,7 @@ static void keep_worse(struct yokei_parity_worst *worst, const struct yokei_pari
     if (other->ratio > worst->ratio) *worst = *other;
 }
 
-/* All ranks hear what those of each layout saw. */
+/* Send the results of each layout to all ranks. */
 static yoke_status tell_results(struct yokei_parity *p, struct job *jobs, const int *wave, int n_wave, const struct yokei_parity_result *mine)
 {
     struct yokei_parity_result *all = calloc((size_t)p->n_ranks, sizeof *all);
@@ -215,7 +225,10 @@ static bool same_numbers(const int64_t *a, int64_t n_a, const int64_t *b, int64_
     return n_a == n_b && !memcmp(a, b, (size_t)n_a * sizeof *a);
 }
 
-/* Whether two layouts on such devices differ in nothing but schedule and recomputation, or in what else must not change bits. */
+/*
+ * Whether two layouts on these devices differ only in schedule and recomputation, or in other options that
+ * must not change bits.
+ */
 static bool same_plan(const struct yokei_parity *p, const struct yokei_parity_layout *a, const struct yokei_parity_layout *b,
                       const struct yokei_parity_result *ra, const struct yokei_parity_result *rb)
 {
@@ -231,7 +244,7 @@ static bool same_plan(const struct yokei_parity *p, const struct yokei_parity_la
         if (strcmp(p->devices[ra->from + r], p->devices[rb->from + r]) != 0) return false;
         mixed = mixed || strcmp(p->devices[ra->from], p->devices[ra->from + r]) != 0;
     }
-    /* On unlike devices it also matters who has which layers. */
+    /* On different devices it also matters which rank has which layers. */
     return !mixed || (a->chunks == b->chunks && same_numbers(a->layers, a->n_layers, b->layers, b->n_layers));
 }
 
@@ -344,7 +357,7 @@ yoke_status yokei_parity_run(const struct yokei_parity_config *config, const str
     for (int i = 0; i < n && !status; i++) results[i] = jobs[i].r;
     status = free_seats(&p, status);
     for (int d = 0; d < YOKE_N_DTYPES; d++) yokei_parity_expected_free(&p.expected[d]);
-    if (p.model && !status) yoke_model_destroy(p.model); /* after an error a trainer may still hold it, and the process ends */
+    if (p.model && !status) yoke_model_destroy(p.model); /* after an error a trainer may still use it, and the process ends */
     free(p.devices);
     free(p.tokens);
     free(p.targets);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who does how much, as planned or by the speed of each device on the model's own layers.
- *
- * Micro-batches follow from shares, and speeds were measured with some micro-batch: the order is (1) micro-batches as if shares were equal,
- * with which every device is measured, (2) tensor shares, (3) blocks of each stage, (4) which replicas work and their shares, by their slowest
- * rank, (5) micro-batches from these. What is given (--tensor-shares, --layers, --shares) takes the place of its step. Where a replica
- * is left out, those that remain are measured again without it.
+ * Divide the work among ranks, as the plan says or by the speed of each device on the model's own layers.
+ * Micro-batches follow from shares, but speeds are measured with some micro-batch. Therefore the order is:
+ *   1. micro-batches as if shares were equal, with which every device is measured;
+ *   2. tensor shares;
+ *   3. blocks of each stage;
+ *   4. the replicas that work and their shares, by the slowest rank of each replica;
+ *   5. micro-batches from these shares.
+ * A given value (--tensor-shares, --layers, --shares) replaces its step. If a replica is left out, the other
+ * replicas are measured again without it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +18,7 @@
 
 /* ---- what is given ---- */
 
-/* A replayed plan is for so many ranks, and these devices, or it is no replay. */
+/* A replay of a plan needs the plan's number of ranks and the plan's devices. */
 static yoke_status check_size(const struct yokei_run_state *s)
 {
     const struct yokei_plan *p = &s->t->plan;
@@ -34,7 +37,10 @@ static yoke_status check_devices(const struct yokei_run_state *s)
     return YOKE_OK;
 }
 
-/* A checkpoint's run goes on with other ranks or devices: what was chosen for the plan's is not for these. */
+/*
+ * A resumed run may have other ranks or devices than the checkpoint's run. Choices that were made for the
+ * checkpoint's ranks do not fit then.
+ */
 static bool fits(const struct yokei_run_state *s)
 {
     const struct yokei_plan *p = &s->t->plan;
@@ -61,7 +67,7 @@ yoke_status yokei_run_read_cuts(struct yokei_run_state *s)
     return yokei_plan_numbers("--tensor-shares", p->tensor_shares, s->widths ? yokei_mesh_replica(&s->mesh) : s->mesh.tensor, &s->tensor_shares);
 }
 
-/* Replicas share the batch as equally as can be. */
+/* Divide the batch among the replicas as equally as possible. */
 static void deal_equally(struct yokei_run_state *s)
 {
     struct yokei_plan *p = &s->t->plan;
@@ -74,7 +80,7 @@ static void deal_equally(struct yokei_run_state *s)
     }
 }
 
-/* The plan's entries for all ranks of the job, as they are placed. */
+/* Fill in the plan's entries for all ranks of the job, in the order in which they are placed. */
 static yoke_status list_ranks(struct yokei_run_state *s)
 {
     struct yokei_plan *p = &s->t->plan;
@@ -102,7 +108,9 @@ static yoke_status choose_what_is_open(struct yokei_run_state *s, bool shares_ar
                                        .shares = shares_are_given || shares_stay_equal };
     bool left_out;
     if (!shares_are_given) deal_equally(s);
-    YOKE_TRY(yokei_run_leave_out(s, &left_out)); /* nothing is theirs to begin with: given so, or more replicas than sequences */
+    /* some ranks have no sequences from the start: the user gave these shares, or there are more replicas
+     * than sequences */
+    YOKE_TRY(yokei_run_leave_out(s, &left_out));
     left_out = true;
     for (int turn = 0; left_out && s->rank >= 0; turn++) {
         if (s->n_ranks > 1 && strcmp(p->balance, "equal") != 0 && yokei_run_is_open(s, &given)) {
@@ -111,7 +119,8 @@ static yoke_status choose_what_is_open(struct yokei_run_state *s, bool shares_ar
             yokei_run_busy(s, "measuring each device");
             const yoke_status status = yokei_run_choose(s, &given);
             yokei_run_busy(s, "");
-            if (status == YOKE_ENOMEM) { /* the same on all ranks; the trainer says what it lacks, and what would help */
+            /* the same on all ranks; the trainer then reports which memory is missing and what would help */
+            if (status == YOKE_ENOMEM) {
                 if (!given.shares) deal_equally(s);
             } else {
                 YOKE_TRY(status);
@@ -123,8 +132,8 @@ static yoke_status choose_what_is_open(struct yokei_run_state *s, bool shares_ar
 }
 
 /*
- * Slices of the optimizer's states: as many as replicas work. Where some are left out, there may be one for each of all replicas, too, as
- * they were given: then those of the others.
+ * Read the slices of the optimizer's states, one for each replica that works. If replicas are left out, the
+ * list may also have one slice for each of all replicas. Then the slices of the replicas that work are used.
  */
 static yoke_status read_zero(struct yokei_run_state *s, const struct yokei_mesh *all)
 {
@@ -159,7 +168,10 @@ yoke_status yokei_run_balance(struct yokei_run_state *s)
     if (s->t->resume && p->n_ranks && !fits(s)) forget_ranks(s);
     if (p->n_ranks) YOKE_TRY(check_devices(s));
     const bool is_fixed = p->n_ranks && (s->t->replay || s->t->resume), shares_are_given = p->n_ranks > 0;
-    /* The user's schedule has so many micro-batches for all replicas; an interleaved one needs multiples of the stages. */
+    /*
+     * The user's schedule has the same number of micro-batches for all replicas. An interleaved schedule
+     * needs a multiple of the stages.
+     */
     const bool shares_are_fixed = p->schedule_text != NULL || s->mesh.chunks > 1;
     const struct yokei_mesh all = s->mesh;
     bool left_out;

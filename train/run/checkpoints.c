@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run's checkpoints: when one is due, what is in it beside tensors, and how a run goes on from one. */
+/*
+ * The checkpoints of a run: when to save one, the state that it holds besides tensors, and how a run
+ * continues from one.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +19,7 @@ yoke_status yokei_run_resume_plan(const char *path, char *folder_out, size_t byt
     *replay_out = m.replay;
     *step_out = m.step;
     *plan_out = m.plan;
-    memset(&m.plan, 0, sizeof m.plan); /* its lists are the caller's now */
+    memset(&m.plan, 0, sizeof m.plan); /* the caller owns its lists now */
     yokei_manifest_free(&m);
     return YOKE_OK;
 }
@@ -83,7 +86,7 @@ static yoke_status save(struct yokei_run_state *s, int64_t step, double clock)
     struct yokei_save what = { .dir = t->save, .keep = t->keep, .rank = s->rank, .items = layout.items, .n_items = layout.n_items,
                                .companions = &s->companions, .manifest = &m, .context = &layout, .get = yokei_layout_get, .agree = yokei_layout_agree };
     yoke_status status = yokei_checkpoint_save(&what);
-    memset(&m.plan, 0, sizeof m.plan); /* the run's, not ours to free */
+    memset(&m.plan, 0, sizeof m.plan); /* the run owns it */
     yokei_manifest_free(&m);
     yokei_layout_free(&layout);
     return status;

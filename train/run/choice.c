@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The division of the work by the speed of each device on the model's own layers: balance.c says in which order. */
+/*
+ * Choose the division of the work by the speed of each device on the model's own layers. balance.c has the
+ * order of the steps.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +11,10 @@
 #include "train/run/choice.h"
 #include "train/trainer/trainer.h"
 
-/* Ranks on one device, or on cores of one host, count as equally fast where they differ by less. Other work on the device or host causes such a difference. */
+/*
+ * Ranks on one device, or on cores of one host, count as equally fast if their times differ by less than this
+ * factor. Other work on the device or host causes such differences.
+ */
 static const double AS_FAST = 1.25;
 
 /* ---- what is chosen ---- */
@@ -27,7 +33,10 @@ static int64_t count_elements(const yoke_model *model, int first, int end)
 
 int yokei_run_n_blocks(const yoke_model *m) { return (m->n_layers - m->before - m->after) / YOKE_MAX(m->per_block, 1); }
 
-/* Of a replica's parameters, those of stage s with so many blocks. A tied one is on the first stage and on the last. */
+/*
+ * The number of elements of a replica's parameters on a stage with this number of blocks. A tied parameter
+ * counts on the first and on the last stage.
+ */
 static double elements_of(const struct yokei_choice *c, int stage, int64_t blocks)
 {
     const yoke_model *m = c->s->model;
@@ -39,14 +48,17 @@ static double elements_of(const struct yokei_choice *c, int stage, int64_t block
     return sum;
 }
 
-/* The same device, or cores of one host. */
+/* Whether two ranks have the same device, or cores of one host. */
 static bool is_like(const struct yokei_run_state *s, int a, int b)
 {
     return s->job.host_of[s->placed[a]] == s->job.host_of[s->placed[b]] && s->threads[a] == s->threads[b] &&
            strcmp(s->ranks[a].device, s->ranks[b].device) == 0;
 }
 
-/* Ranks on one device count as equal where they nearly are: the fastest and all that are about as fast, then the fastest of the rest. */
+/*
+ * Ranks on one device with nearly equal times get the mean of their times. The first group is the fastest
+ * rank and all ranks that are about as fast. The next group begins with the fastest of the other ranks.
+ */
 static void even_out(const struct yokei_run_state *s, struct yokei_layer_times *times, bool *done)
 {
     memset(done, 0, (size_t)s->n_ranks * sizeof *done);
@@ -71,7 +83,7 @@ static void even_out(const struct yokei_run_state *s, struct yokei_layer_times *
     }
 }
 
-/* Of the groups that share tensors. */
+/* The largest number of ranks that share tensors. */
 static int widest(const struct yokei_run_state *s)
 {
     int most = 1;
@@ -79,7 +91,10 @@ static int widest(const struct yokei_run_state *s)
     return most;
 }
 
-/* Ranks [first, first + groups * width) share tensors in groups of `width` that follow each other: heads of each place, for all groups alike. */
+/*
+ * Divide the heads among ranks [first, first + groups * width). They share tensors in consecutive groups of
+ * `width` ranks. All groups get the same division.
+ */
 static void deal_heads(const struct yokei_choice *c, int first, int groups, int width, double *room, int64_t *heads)
 {
     const int n = groups * width;
@@ -97,7 +112,7 @@ static bool all_equal(const int64_t *list, int n)
     return true;
 }
 
-/* One list for all stages, or, where they have widths of their own, one for each. */
+/* Choose one list of tensor shares for all stages, or one list per stage if stages have their own widths. */
 static yoke_status choose_tensor_shares(struct yokei_choice *c)
 {
     struct yokei_run_state *s = c->s;
@@ -124,7 +139,7 @@ static yoke_status choose_tensor_shares(struct yokei_choice *c)
     return status;
 }
 
-/* Which part of its group's tensors each rank has. */
+/* Compute which part of its group's tensors each rank has. */
 static void note_parts(struct yokei_choice *c)
 {
     const struct yokei_run_state *s = c->s;
@@ -138,17 +153,20 @@ static void note_parts(struct yokei_choice *c)
     }
 }
 
-/* Of rank r: seconds per sequence of embedding and head, as far as its stage has them. */
+/* Seconds per sequence that rank r needs for the embedding and the head, if its stage has them. */
 static double ends_seconds(const struct yokei_choice *c, int r)
 {
     const struct yokei_mesh at = yokei_mesh_at(&c->s->mesh, r);
     return c->part[r] * ((at.s == 0 ? c->times[r].before : 0) + (at.s == at.pipeline - 1 ? c->times[r].after : 0));
 }
 
-/* Of a rank's parameters those that it applies AdamW to. */
+/* The part of a rank's parameters to which the rank applies AdamW. */
 static double part_of_optimizer(const struct yokei_run_state *s) { return s->t->plan.zero ? 1.0 / s->mesh.data : 1; }
 
-/* A replica's stages by the slowest of their ranks, for a step in which replicas have equal shares. */
+/*
+ * Choose the blocks of the stages by the slowest rank of each stage, for a step in which the replicas have
+ * equal shares.
+ */
 static yoke_status choose_layers(struct yokei_choice *c)
 {
     struct yokei_run_state *s = c->s;
@@ -173,7 +191,7 @@ static yoke_status choose_layers(struct yokei_choice *c)
     return status;
 }
 
-/* As yokei_mesh_chunks cuts. */
+/* The stages are cut as by yokei_mesh_chunks. */
 int64_t yokei_run_blocks_of_stage(const struct yokei_run_state *s, int stage)
 {
     const int n = s->mesh.pipeline * s->mesh.chunks, all = yokei_run_n_blocks(s->model);
@@ -204,7 +222,10 @@ static yoke_status sums(void *context, const bool *used, double *seconds_out)
     return yokei_run_measure_sums(c->s, used, (int64_t)most + 1, seconds_out);
 }
 
-/* While a pipeline fills and drains, all its stages but the slowest work on one micro-batch that nobody hides. */
+/*
+ * While a pipeline fills and drains, every stage except the slowest works on one micro-batch, and no other
+ * work overlaps with it.
+ */
 static double fill_seconds(const struct yokei_choice *c, int d)
 {
     const struct yokei_run_state *s = c->s;
@@ -277,7 +298,7 @@ yoke_status yokei_run_choose(struct yokei_run_state *s, const struct yokei_given
     return status;
 }
 
-/* What of the three can be chosen at all. */
+/* Which of the three parts can be chosen at all. */
 bool yokei_run_is_open(const struct yokei_run_state *s, const struct yokei_given *given)
 {
     const struct yokei_mesh *m = &s->mesh;

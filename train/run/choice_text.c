@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The chosen division of the work in the plan, and as lines for a person. */
+/* Write the chosen division of the work into the plan, and as lines for the user. */
 #include <string.h>
 #include "core/base/base.h"
 #include "train/run/choice.h"
 
-/* The numbers, with `between` between them; nothing where the field has no room: then they are equal. */
+/*
+ * Write the numbers with `between` between them. If the field is too small, the text is empty, which means
+ * equal numbers.
+ */
 void yokei_run_numbers_text(const int64_t *list, int n, char between, char *out, size_t bytes)
 {
     size_t at = 0;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text of a run through a tokenizer, and what of that the run's files and numbers need. */
+/*
+ * Convert the text of a run to tokens with a tokenizer, and compute the numbers and files that depend on it.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +11,7 @@
 #include "train/exchange/model_folder.h"
 #include "train/trainer/trainer.h"
 
-/* All of it before the first step: the file is mapped, and its tokens take four bytes each. */
+/* Encode the whole text before the first step. The file is mapped, and its tokens need four bytes each. */
 static yoke_status encode_text(struct yokei_run_state *s, const struct yokei_tokens_config *c)
 {
     const struct yokei_training *t = s->t;
@@ -51,7 +53,10 @@ yoke_status yokei_run_find_companions(struct yokei_run_state *s)
     return yokei_ranks_all_well(&s->config, s->rank == 0 ? yokei_companions_read(&sources, &s->companions) : YOKE_OK);
 }
 
-/* The bytes of the tokens that the validation looked at: the targets of its windows, which follow each other. */
+/*
+ * The bytes of the tokens that the validation predicted. These are the targets of its windows, which are
+ * consecutive.
+ */
 yoke_status yokei_run_validation_bytes(const struct yokei_run_state *s, int64_t n_tokens, int64_t *bytes_out)
 {
     enum { PIECE = 4096 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Validation, the yardstick beside it, and a sample. */
+/* The validation, the baseline loss, and a sample. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "train/run/sample.h"
 #include "train/trainer/trainer.h"
 
-/* Windows of the validation part that are looked at. */
+/* The number of windows of the validation part that are evaluated. */
 static int64_t n_windows(const struct yokei_run_state *s)
 {
     int64_t T = s->t->plan.sequence, all = yokei_tokens_n_windows(s->tokens, T);
@@ -19,7 +19,7 @@ static int64_t n_windows(const struct yokei_run_state *s)
     return YOKE_MIN(all, most);
 }
 
-/* This rank's, and its replica's, windows: as many as its share of a step. */
+/* The windows of this rank's replica, in proportion to the replica's share of a step. */
 static void my_windows(const struct yokei_run_state *s, int64_t all, int64_t *begin_out, int64_t *end_out)
 {
     int64_t before = 0, batch = s->t->plan.batch;
@@ -69,7 +69,7 @@ yoke_status yokei_run_validate(struct yokei_run_state *s, double *loss_out, int6
     return YOKE_OK;
 }
 
-/* What tokens say, as text; of tokens that are known by their ids alone, the ids. */
+/* Convert tokens to text. If only the ids of the tokens are known, the text has the ids. */
 static yoke_status text_of(const struct yokei_run_state *s, const int32_t *tokens, int64_t n, char **text_out, size_t *size_out)
 {
     const bool bytes = yokei_tokens_are_bytes(s->tokens);
@@ -111,7 +111,7 @@ static yoke_status sample(struct yokei_run_state *s, struct yokei_training_resul
     return YOKE_OK;
 }
 
-/* On the same bytes that the model was judged by. */
+/* The baseline loss on the same bytes as the model's validation loss. */
 static yoke_status yardstick(struct yokei_run_state *s, struct yokei_training_result *result)
 {
     struct yokei_baseline *baseline = NULL;
@@ -123,7 +123,10 @@ static yoke_status yardstick(struct yokei_run_state *s, struct yokei_training_re
 
 yoke_status yokei_run_finish(struct yokei_run_state *s, struct yokei_training_result *result)
 {
-    /* Where the model or its masters are divided, all ranks give their parts of the weights and the logits. */
+    /*
+     * If the model or its masters are divided, all ranks contribute their parts of the weights and the
+     * logits.
+     */
     if (s->rank != 0 && !yokei_run_is_spread(s)) return YOKE_OK;
     if (s->rank == 0) yokei_ranks_busy(&s->config, "writing weights and a sample");
     yokei_run_busy(s, "writing weights and a sample");

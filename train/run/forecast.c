@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run planned without its ranks. */
+/* Plan a run without its ranks. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,10 +7,10 @@
 #include "parallel/simulate.h"
 #include "train/run/forecast.h"
 
-/* What the parts of this file share. */
+/* The state that the functions of this file share. */
 struct forecast {
     struct yokei_run_state s;
-    struct yoke_trainer_config config; /* micro-batch: of each rank */
+    struct yoke_trainer_config config; /* its micro-batch is set for each rank in turn */
     yoke_device *const *device;
     int n_devices;
     struct yokei_forecast *f;
@@ -32,7 +32,7 @@ static yoke_status begin(struct forecast *w, struct yokei_training *t, int n_ran
     if (!s->ranks || !s->shares || !s->threads || !w->f->rank || !w->f->memory) return yoke_fail(YOKE_ENOMEM, "plan: no host memory for %d ranks", n_ranks);
     for (int r = 0; r < n_ranks; r++) yokei_text(s->ranks[r].device, sizeof s->ranks[r].device, "%s", yoke_device_info(device_of(w, r))->spec);
     const yoke_status balanced = yokei_run_balance_planned(s);
-    w->f->widths = s->widths; /* the forecast's to free, whatever comes */
+    w->f->widths = s->widths; /* the forecast frees it, also after an error */
     YOKE_TRY(balanced);
     for (int r = 0; r < n_ranks; r++)
         if (!s->shares[r])
@@ -70,12 +70,15 @@ static void count_work(const struct yokei_program *p, struct yokei_forecast_rank
     }
 }
 
-/* A rank of another replica that does the same on such a device, planned before; -1: there is none. */
+/*
+ * A rank of another replica that does the same work on such a device and was planned before; -1: there is
+ * none.
+ */
 static int twin_of(const struct forecast *w, int r)
 {
     const struct yokei_forecast_rank *list = w->f->rank;
     const struct yokei_mesh at = yokei_mesh_at(&w->f->mesh, r);
-    if (w->config.zero && at.data > 1) return -1; /* slices differ by a few elements, if not by more */
+    if (w->config.zero && at.data > 1) return -1; /* the slices of the replicas differ, if only by a few elements */
     for (int o = 0; o < r; o++)
         if (list[o].at.s == at.s && list[o].at.t == at.t && list[o].samples == w->s.t->plan.ranks[r].samples &&
             w->s.t->plan.ranks[o].micro_batch == w->s.t->plan.ranks[r].micro_batch && device_of(w, o) == device_of(w, r))
@@ -108,7 +111,10 @@ static yoke_status plan_rank(struct forecast *w, int r, bool *recomputes)
     return status;
 }
 
-/* The lines of replica 0: the user's, or made. Those of a file are the first of users_out, which owns them. */
+/*
+ * The schedule lines of replica 0, given by the user or generated. A given schedule is stored in users_out,
+ * which owns the lines.
+ */
 static yoke_status schedule_of(const struct forecast *w, const struct yokei_pipeline *shape, struct yokei_schedule *users_out, struct yokei_schedule *out)
 {
     if (!w->config.schedule) return yokei_schedule_pipeline(shape, out);
@@ -125,7 +131,8 @@ static yoke_status simulate(struct forecast *w, const bool *recomputes, const st
     struct yokei_costs costs = { 0 };
     struct yokei_timeline timeline = { 0 };
     if (m->pipeline == 1) return YOKE_OK;
-    while (!w->config.schedule && strcmp(yokei_pipeline_names[shape.kind], w->f->schedule)) shape.kind++; /* planning has refused others */
+    /* the planner has refused unknown names */
+    while (!w->config.schedule && strcmp(yokei_pipeline_names[shape.kind], w->f->schedule)) shape.kind++;
     yoke_status status = schedule_of(w, &shape, &users, &schedule);
     if (!status) status = yokei_costs_equal(m->pipeline, m->chunks, x->F, x->B, x->W, x->hop, &costs);
     if (!status) status = yokei_simulate(&schedule, &costs, &timeline);
@@ -166,7 +173,7 @@ static yoke_status judge(struct forecast *w)
     return YOKE_OK;
 }
 
-/* Slices by memory, as the ranks would choose them. */
+/* Choose slices by free memory, as the ranks would choose them. */
 static yoke_status plan_by_memory(struct forecast *w, bool *recomputes)
 {
     struct yokei_run_state *s = &w->s;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A training run from its data to its files. */
+/* A training run, from opening its data to writing its files. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -27,7 +27,10 @@ static yoke_status open_data(struct yokei_run_state *s)
     return YOKE_OK;
 }
 
-/* Kernels are compiled outside the run's clock; then everything is as it was. */
+/*
+ * Run one step so that kernels are compiled outside the run's clock. The caller then draws or loads the
+ * weights again.
+ */
 static yoke_status warm_up(struct yokei_run_state *s)
 {
     struct yoke_step_result result;
@@ -117,7 +120,9 @@ static yoke_status set_up(struct yokei_run_state *s)
     return open_metrics(s);
 }
 
-/* The step from which on so much of the budget was spent: a replay of the plan goes by it. */
+/*
+ * Record the step from which on this part of the budget was spent. A replay of the plan uses these records.
+ */
 static yoke_status note_progress(struct yokei_run_state *s, int64_t step, int64_t permille)
 {
     struct yokei_plan *p = &s->t->plan;
@@ -136,7 +141,7 @@ static bool is_over(const struct yokei_plan *p, bool replay, int64_t step, int64
     return replay && p->n_progress ? step >= p->steps : permille >= 1000;
 }
 
-/* A checkpoint of a run's last step has nothing to go on to. */
+/* Whether the run of the checkpoint had ended. A checkpoint of the last step has no step after it. */
 static bool was_over(const struct yokei_run_state *s)
 {
     const struct yokei_plan *p = &s->t->plan;
@@ -149,7 +154,10 @@ static yoke_status preempted(const struct yokei_run_state *s, int64_t step)
     return yoke_fail(YOKE_EPREEMPTED, "asked to stop: the run was saved behind step %lld; go on with --resume %s", (long long)step, s->t->save);
 }
 
-/* For the balance at the end: all steps but the first, where there are more. */
+/*
+ * Count a step for the balance that is reported at the end. All steps count except the first; if there is
+ * only one step, it counts.
+ */
 static void count_step(struct yokei_run_state *s, const struct yoke_step_result *step, bool is_second)
 {
     if (is_second) {
@@ -162,7 +170,7 @@ static void count_step(struct yokei_run_state *s, const struct yoke_step_result 
     s->n_counted++;
 }
 
-/* One step, and what is due behind it. */
+/* Run one step, and the work that is due after it. */
 static yoke_status run_step(struct yokei_run_state *s, int64_t n, struct yokei_training_result *result, bool *over_out)
 {
     struct yokei_training *t = s->t;
@@ -243,7 +251,7 @@ yoke_status yokei_training_run(struct yokei_training *t, struct yokei_training_r
     result.chose_shares = s.chose_shares;
     yoke_trainer_destroy(s.trainer);
     status = yokei_run_meet(&s, status);
-    /* After a fault nothing is called that waits for the others. */
+    /* After a fault no function may be called that waits for other ranks. */
     if (!status || status == YOKE_EPREEMPTED) yokei_run_end_ranks(&s);
     yoke_model_destroy(s.model);
     yokei_tokens_close(s.tokens);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What devices take: for the model's own layers and for sums of gradients before a run, and in the run itself. */
+/*
+ * Measure devices: the time for the model's own layers and for sums of gradients before a run, and the times
+ * in the run itself.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,18 +14,18 @@
 
 enum { MOST_SAMPLES = 1024, LEAST_SAMPLES = 2, PROBE_BLOCKS = 2 };
 static const double MEASURE_SECONDS = 1.2, MOST_SECONDS = 3;
-static const int64_t MOST_SUMMED = (int64_t)4 << 20; /* elements; longer sums take in proportion longer */
+static const int64_t MOST_SUMMED = (int64_t)4 << 20; /* elements; longer sums take proportionally longer */
 
 enum part { BEFORE, BLOCKS, AFTER, NORMS, STEP, N_PARTS };
 
-/* A trainer of a few of the model's layers, alone on its device. */
+/* A probe is a trainer with a few of the model's layers that runs alone on its device. */
 struct probe {
     yoke_model *model;
     yoke_trainer *trainer;
-    int before, blocks_end, n_blocks; /* layers [before, blocks_end) are blocks */
+    int before, blocks_end, n_blocks; /* layers [before, blocks_end) are the blocks */
     int64_t B;
     int32_t *inputs, *targets;
-    double now[N_PARTS];              /* of the step that is timed op by op */
+    double now[N_PARTS];              /* seconds by part of the step that is timed op by op */
     double plain[MOST_SAMPLES], part[N_PARTS][MOST_SAMPLES];
     int n;
 };
@@ -47,7 +50,7 @@ static yoke_status take_layers(const yoke_model *model, struct probe *p)
     return add_layers(model, n - model->after, n, p->model);
 }
 
-/* "none", "attention" or "full": what this rank's stage is told. */
+/* The recomputation of this rank's stage: "none", "attention" or "full". */
 static void own_recompute(const struct yokei_run_state *s, char *out, size_t bytes)
 {
     const char *at = s->t->plan.recompute;
@@ -81,7 +84,7 @@ static yoke_status open_probe(const struct yokei_run_state *s, int64_t micro_bat
     YOKE_TRY(take_layers(s->model, p));
     p->B = YOKE_MAX(micro_batch, 1);
     yoke_status status = create_trainer(s, p);
-    while (status == YOKE_ENOMEM && p->B > 1) { /* less at a time takes about as long for each sequence */
+    while (status == YOKE_ENOMEM && p->B > 1) { /* fewer sequences at a time take about as long per sequence */
         p->B /= 2;
         status = create_trainer(s, p);
     }
@@ -113,7 +116,10 @@ static void note_op(void *context, const char *layer, const char *call, const ch
     p->now[part] += seconds;
 }
 
-/* A step as it runs, and one op by op: the former says how long, the latter how that is divided. */
+/*
+ * Run one normal step and one step that is timed op by op. The first gives the total time, the second how the
+ * total is divided.
+ */
 static yoke_status sample(struct probe *p)
 {
     struct yoke_step_result result;
@@ -136,7 +142,10 @@ static double median(const double *values, int n)
     return yokei_median(sorted, n);
 }
 
-/* The median step, divided as all that were timed op by op are: a pause that comes into one op is then as good as lost among them. */
+/*
+ * The median time of a normal step, divided among the parts as in all steps that were timed op by op. So a
+ * pause during one op has little effect.
+ */
 static struct yokei_layer_times times_of(const struct probe *p)
 {
     double part[N_PARTS] = { 0 }, ops = 0;
@@ -148,12 +157,12 @@ static struct yokei_layer_times times_of(const struct probe *p)
                                  of_step * (part[NORMS] + part[STEP]) / (double)yoke_model_n_elements(p->model) };
 }
 
-/* All ranks work at the same time, as in the run: they share memory and caches. */
+/* All ranks measure at the same time, because in the run they share memory and caches too. */
 static yoke_status time_steps(const struct yokei_run_state *s, struct probe *p, struct yokei_layer_times *times_out)
 {
     const struct yoke_trainer_config c = yokei_run_trainer_config(s);
     struct yoke_step_result result;
-    /* The first step compiles kernels; its learning rate is zero. */
+    /* The first step compiles kernels. Its learning rate is zero. */
     yoke_status status = yoke_trainer_backward(p->trainer, p->inputs, p->targets, 0, &result);
     if (!status) status = yoke_trainer_apply(p->trainer, 0, &result);
     YOKE_TRY(yokei_ranks_all_well(&c, status));
@@ -190,10 +199,13 @@ yoke_status yokei_run_measure(struct yokei_run_state *s, int64_t micro_batch, st
     return status;
 }
 
-/* Short ones more often: among ranks that share cores each may come to wait for its turn. The same on all ranks. */
+/*
+ * Short sums are repeated more often, because a rank that shares cores with others may have to wait for its
+ * turn. The number is the same on all ranks.
+ */
 static int times_to_sum(int64_t n) { return n < 1 << 18 ? 20 : 4; }
 
-/* The shortest of a few, after one that nobody times. */
+/* The shortest time of a few sums, after one sum that is not timed. */
 static yoke_status time_sums(const struct yokei_run_state *s, yoke_comm *comm, int64_t n, double *seconds_out)
 {
     yoke_stream *stream = NULL;

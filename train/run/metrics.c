@@ -16,7 +16,7 @@
 struct yokei_metrics {
     char *path;
     int fd;
-    off_t end; /* of the last whole row */
+    off_t end; /* end of the last complete row */
 };
 
 #define RANK(member) offsetof(struct yokei_metrics_rank, member), sizeof(((struct yokei_metrics_rank *)0)->member)
@@ -53,7 +53,10 @@ static const struct yokei_json_field ROW_FIELDS[] = {
 };
 static const struct yokei_json_schema ROW_SCHEMA = { ROW_FIELDS, sizeof(struct yokei_metrics_row), false, YOKE_EDATA };
 
-/* Where the rows of steps <= continue_at end. Only a last line without its newline may be broken. */
+/*
+ * Find the end of the rows of steps <= continue_at. Only the last line may be damaged, and only if it has no
+ * newline.
+ */
 static yoke_status kept_bytes(const char *path, const struct yokei_map *map, int64_t continue_at, off_t *end_out)
 {
     const char *text = (const char *)map->data;
@@ -97,7 +100,7 @@ yoke_status yokei_metrics_open(const char *path, int64_t continue_at, struct yok
     }
     metrics->end = end;
     metrics->fd = yokei_open_to_write(path, O_CREAT);
-    /* A device such as /dev/full cannot be cut, and need not be. */
+    /* A device such as /dev/full cannot be truncated, and need not be. */
     if (metrics->fd < 0 || (ftruncate(metrics->fd, end) && errno != EINVAL) || (lseek(metrics->fd, end, SEEK_SET) < 0 && errno != ESPIPE)) {
         yoke_status status = yoke_fail(YOKE_EIO, "%s: cannot be opened for writing: %s", path, errno == ENXIO ? "it is a pipe that nobody reads" : yokei_why(errno));
         if (metrics->fd >= 0) close(metrics->fd);
@@ -120,7 +123,7 @@ yoke_status yokei_metrics_write(struct yokei_metrics *metrics, const struct yoke
         metrics->end += (off_t)bytes;
         return YOKE_OK;
     }
-    /* Half a row would spoil the file for its readers; taking it back needs no space. */
+    /* Half a row would make the file unreadable. Truncating it needs no disk space. */
     const bool taken_back = (ftruncate(metrics->fd, metrics->end) == 0 || errno == EINVAL) && (lseek(metrics->fd, metrics->end, SEEK_SET) >= 0 || errno == ESPIPE);
     return yoke_fail(YOKE_EIO, "%s: the row of step %lld cannot be written: %s%s", metrics->path, (long long)row->step, yokei_why(reason),
                      taken_back ? "" : "; the last line of the file is cut");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run's division of optimizer states, into its plan. */
+/* Write a run's division of optimizer states into its plan. */
 #include <string.h>
 #include "core/base/base.h"
 #include "train/run/loop.h"
@@ -24,7 +24,7 @@ yoke_status yokei_run_write_zero(struct yokei_plan *p, const int64_t *shares, in
         at += strlen(one);
     }
     if (at < sizeof p->zero_shares) return YOKE_OK;
-    p->zero_shares[0] = 0; /* of equal ones nothing need be said */
+    p->zero_shares[0] = 0; /* equal shares need not be written */
     return equal ? YOKE_OK : yoke_fail(YOKE_ECONFIG, "the shares of %d replicas of the optimizer states do not fit a plan: give shorter ones with --zero-shares", n);
 }
 

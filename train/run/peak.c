@@ -8,7 +8,7 @@
 enum { SMALLEST = 256, LARGEST = 16384, SOME = 3 };
 static const double LONG_ENOUGH = 0.01, A_SIZE = 0.1; /* seconds */
 
-/* A product, with its memory; nothing is freed while it runs. */
+/* A matrix product with its memory. Nothing is freed while it runs. */
 struct product {
     yoke_device *device;
     yoke_stream *stream;
@@ -25,7 +25,10 @@ static void drop(struct product *p)
     }
 }
 
-/* Run for so long, at least some times; the shortest counts: what else the machine does only makes it longer. */
+/*
+ * Run the product at least SOME times and for at least `budget` seconds. The shortest time counts, because
+ * other work on the machine only makes a product slower.
+ */
 static yoke_status run(struct product *p, double budget, double *seconds_out)
 {
     const uint64_t start = yokei_now_ns();
@@ -42,7 +45,10 @@ static yoke_status run(struct product *p, double budget, double *seconds_out)
     return YOKE_OK;
 }
 
-/* The byte 0x3c everywhere is 0.01 in f32 and bf16 and 1.06 in f16: no sum of it overflows, none is subnormal. */
+/*
+ * The byte 0x3c everywhere is 0.01 in f32 and bf16 and 1.06 in f16. With these values no sum overflows, and
+ * none is subnormal.
+ */
 static yoke_status prepare(struct product *p, yoke_dtype dtype, int64_t N)
 {
     struct yoke_cost cost = { .size = sizeof cost };
@@ -55,11 +61,11 @@ static yoke_status prepare(struct product *p, yoke_dtype dtype, int64_t N)
                         .b = p->memory[1], .ldb = N, .c = p->memory[2], .ldc = N, .alpha = 1);
     YOKE_TRY(yoke_gemm_can(p->device, &p->args, &cost));
     YOKE_TRY(yoke_stream_reserve(p->stream, cost.scratch_bytes));
-    YOKE_TRY(yoke_gemm(p->stream, &p->args)); /* kernels are compiled in it */
+    YOKE_TRY(yoke_gemm(p->stream, &p->args)); /* this call compiles the kernels */
     return yoke_stream_sync(p->stream);
 }
 
-/* Larger and larger ones; the best of all sizes counts. */
+/* Measure larger and larger products. The highest speed of all sizes counts. */
 static yoke_status measure(struct product *p, yoke_dtype dtype, double *rate_out)
 {
     uint64_t available, total;

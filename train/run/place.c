@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which rank is where on the mesh, and who is left out of the run. */
+/* Place the ranks on the mesh, and leave ranks out of the run. */
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,10 @@ void yokei_run_begin_ranks(struct yokei_run_state *s)
     s->job.n_ranks = s->n_ranks;
 }
 
-/* "opencl" of "opencl:0": ranks whose tensors are shared compute alike only where it is the same. */
+/*
+ * The length of "opencl" in "opencl:0". Ranks that share tensors get the same bits only if this kind is the
+ * same.
+ */
 static size_t kind_length(const char *device) { return strcspn(device, ":"); }
 
 static bool same_kind(const struct yokei_run_state *s, int a, int b)
@@ -27,7 +30,7 @@ static bool same_kind(const struct yokei_run_state *s, int a, int b)
     return kind_length(x) == kind_length(y) && strncmp(x, y, kind_length(x)) == 0;
 }
 
-/* Every rank's device, as text, and its host threads. */
+/* Gather every rank's device as text, and its number of host threads. */
 static yoke_status gather_devices(struct yokei_run_state *s)
 {
     enum { TEXT = sizeof s->ranks->device / sizeof(double), WORDS };
@@ -36,7 +39,7 @@ static yoke_status gather_devices(struct yokei_run_state *s)
     double mine[WORDS] = { 0 };
     struct yokei_topology topology;
     YOKE_TRY(yokei_topology(&topology));
-    mine[TEXT] = YOKE_MIN(omp_get_max_threads(), topology.n_cores); /* as the host backend counts */
+    mine[TEXT] = YOKE_MIN(omp_get_max_threads(), topology.n_cores); /* the same number as in the host backend */
     memcpy(mine, spec, YOKE_MIN(strlen(spec), sizeof s->ranks->device - 1));
     double *all = calloc((size_t)s->n_ranks * WORDS, sizeof *all);
     if (!all) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
@@ -51,7 +54,7 @@ static yoke_status gather_devices(struct yokei_run_state *s)
     return status;
 }
 
-/* The lowest rank with this one's kind of device: the order in which kinds appear. */
+/* The lowest rank with the same kind of device as `rank`. It defines the order of the kinds. */
 static int kind_of(const struct yokei_run_state *s, int rank)
 {
     int first = 0;
@@ -66,7 +69,7 @@ static bool comes_before(const struct yokei_run_state *s, int a, int b)
     return a < b;
 }
 
-/* All lists of ranks in another order: entry `place` is what `from[place]` was. */
+/* Reorder all lists of ranks: the new entry `place` is the old entry `from[place]`. */
 static yoke_status reorder(struct yokei_run_state *s, const int *from)
 {
     const size_t n = (size_t)s->n_ranks;
@@ -91,7 +94,7 @@ static yoke_status reorder(struct yokei_run_state *s, const int *from)
     return ok ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
 }
 
-/* Both communicators, of the ranks with a colour, by key. */
+/* Split both communicators into groups of ranks with the same colour, ordered by key. */
 static yoke_status split_both(const struct yokei_run_state *s, const char *what, int color, int key, yoke_comm *out[2])
 {
     struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
@@ -129,7 +132,10 @@ static yoke_status order_ranks(struct yokei_run_state *s)
     return YOKE_OK;
 }
 
-/* Groups that share each layer's tensors talk in every layer. */
+/*
+ * Tell the user about groups that share tensors over hosts or kinds of devices, because such a group
+ * communicates in every layer.
+ */
 static void note_wide_groups(const struct yokei_run_state *s)
 {
     for (int first = 0, width; first < s->n_ranks; first += width) {
@@ -146,7 +152,10 @@ static void note_wide_groups(const struct yokei_run_state *s)
     }
 }
 
-/* The processing units of all ranks on this one's host, and which of those that work it is. Collective. */
+/*
+ * Gather the processing units of all ranks on this rank's host. *n_out is the number of these ranks that
+ * work, and *index_out is this rank's index among them. Collective.
+ */
 static yoke_status gather_cores(const struct yokei_run_state *s, bool all_work, uint64_t of_host[YOKEI_UNIT_WORDS], int *index_out, int *n_out)
 {
     enum { WORDS = YOKEI_UNIT_WORDS };
@@ -172,9 +181,10 @@ static yoke_status gather_cores(const struct yokei_run_state *s, bool all_work, 
 }
 
 /*
- * yoke run gave each rank of a host cores of its own, or, where there are fewer, one that some share and others do not. The latter would make
- * equal ranks unequal: such ranks may use all. And who works gets a share of the cores of those that are left out; its threads stay as
- * many as they are, since devices were opened with them. Collective.
+ * Adapt the cores of this rank. yoke run gave each rank of a host its own cores. If there are fewer cores
+ * than ranks, some ranks share a core and others do not, so equal ranks would be unequally fast. Such ranks
+ * may then use all cores. If ranks are left out, each rank that works also gets a part of their cores. Its
+ * number of threads stays the same, because its device was opened with this number. Collective.
  */
 static yoke_status share_cores(const struct yokei_run_state *s, bool all_work)
 {
@@ -211,14 +221,17 @@ yoke_status yokei_run_place(struct yokei_run_state *s)
     const struct yokei_plan *p = &s->t->plan;
     YOKE_TRY(yokei_run_lay_mesh(s));
     YOKE_TRY(gather_devices(s));
-    /* Replicas of one rank each are no nearer to each other in another order. */
+    /* If each replica has one rank, no order brings replicas closer to each other. */
     if (strcmp(p->placement, "host") == 0 && s->mesh.data < s->n_ranks) YOKE_TRY(order_ranks(s));
     s->mesh = yokei_mesh_at(&s->mesh, s->rank);
     note_wide_groups(s);
     return s->n_ranks > 1 ? share_cores(s, true) : YOKE_OK;
 }
 
-/* Whoever is left out waits here for as long as the others train: no deadline, no warning, and little of a core. */
+/*
+ * Create the communicator on which ranks that are left out wait while the other ranks train. The wait has no
+ * deadline and no warning, and uses little of a core.
+ */
 static yoke_status open_end(struct yokei_run_state *s)
 {
     struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;

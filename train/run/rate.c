@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The learning rate. Progress is counted in thousandths, so that a run with a time budget can be written down and replayed. */
+/*
+ * The learning rate. Progress is counted in thousandths, so that a run with a time budget can be recorded and
+ * replayed.
+ */
 #include <math.h>
 #include "core/base/base.h"
 #include "train/run/loop.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run tells as it goes: metrics, and the one who watches. */
+/* The output of a run while it trains: metrics, and progress for the user. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static void note_line(void *context, const char *text) { yokei_run_note(context,
 yoke_status yokei_run_memory(struct yokei_run_state *s)
 {
     struct yokei_plan *p = &s->t->plan;
-    struct yoke_memory_report *list = calloc((size_t)p->n_ranks, sizeof *list); /* nothing for ranks that are left out */
+    struct yoke_memory_report *list = calloc((size_t)p->n_ranks, sizeof *list); /* ranks that are left out have zeros */
     if (!list) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %lld ranks", (long long)p->n_ranks);
     for (int r = 0; r < s->n_ranks; r++) list[s->placed[r]] = s->trainer->memory[r].report;
     free(p->memory);
@@ -40,7 +40,10 @@ yoke_status yokei_run_memory(struct yokei_run_state *s)
     return YOKE_OK;
 }
 
-/* The longest time that a rank has from its first pass to its last: what its bubble is a part of. */
+/*
+ * The longest time that any rank needs from its first pass to its last. A rank's bubble is relative to this
+ * time.
+ */
 static double longest_span(const struct yokei_run_state *s, const struct yoke_step_result *step)
 {
     double longest = 0;
@@ -48,7 +51,7 @@ static double longest_span(const struct yokei_run_state *s, const struct yoke_st
     return longest;
 }
 
-/* What each rank did with its time, and its share of what its device could have done. */
+/* Fill in how each rank used its time, and which part of its device's peak it reached. */
 static void fill_ranks(struct yokei_run_state *s, const struct yoke_step_result *step, double longest)
 {
     for (int r = 0; r < s->n_ranks; r++) {
@@ -63,7 +66,7 @@ static void fill_ranks(struct yokei_run_state *s, const struct yoke_step_result 
     }
 }
 
-/* Of all ranks together. */
+/* Fill in the values for all ranks together. */
 static void fill_row(const struct yokei_run_state *s, const struct yoke_step_result *step, double longest, struct yokei_metrics_row *row)
 {
     double flops = 0, peak = 0, useful = 0, exposed = 0;

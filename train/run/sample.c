@@ -9,7 +9,10 @@
 #include "train/text/text.h"
 #include "train/trainer/trainer.h"
 
-/* A vocabulary is often larger than what the tokenizer has, for the sake of round numbers. */
+/*
+ * Exclude the ids that the tokenizer does not have. A model's vocabulary is often rounded up to a larger
+ * number.
+ */
 static void leave_out_unknown(const struct yokei_bpe *bpe, int64_t V, float *logits)
 {
     size_t bytes;
@@ -24,7 +27,10 @@ static bool is_stop(const struct yokei_sampling *how, int32_t token)
     return false;
 }
 
-/* text [n_prompt + n + T]; the window slides: the last T tokens are the context. What lies behind them is not looked at, as attention is causal. */
+/*
+ * Draw tokens into text [n_prompt + n + T]. The context is a sliding window of the last T tokens. Positions
+ * after the context have no effect, because attention is causal.
+ */
 static yoke_status draw(yoke_trainer *trainer, const struct yokei_sampling *how, int64_t n_prompt, int32_t *text, float *logits, int64_t *n_out)
 {
     const int64_t T = trainer->config.sequence, V = yoke_model_layer(trainer->model, trainer->model->n_layers - 1)->out;
@@ -72,7 +78,7 @@ const unsigned char *yokei_sample_bytes(const struct yokei_bpe *bpe, int32_t tok
 {
     static _Thread_local unsigned char byte;
     if (bpe) return yokei_bpe_token(bpe, token, bytes_out);
-    if (token < 0 || token > 255) return NULL; /* a byte vocabulary's end of text */
+    if (token < 0 || token > 255) return NULL; /* the end-of-text token of a byte vocabulary */
     byte = (unsigned char)token;
     *bytes_out = 1;
     return &byte;

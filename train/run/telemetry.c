@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run shows of itself beside its loss: every device's peak and work, and a trace. */
+/* Reports of a run beside its loss: every device's peak and work, and a trace. */
 #include <math.h>
 #include <stdlib.h>
 #include "core/base/base.h"
@@ -7,9 +7,12 @@
 #include "train/run/peak.h"
 #include "train/trainer/trainer.h"
 
-enum { FIRST_TRACED = 3 }; /* the steps before it warm up caches and the network's windows */
+enum { FIRST_TRACED = 3 }; /* earlier steps warm up caches and the network's windows */
 
-/* All ranks measure at once: those of one host share its memory and, on a CPU, its clock rate. */
+/*
+ * All ranks measure at the same time, because the ranks of one host share its memory and, on a CPU, its clock
+ * rate.
+ */
 static double own_peak(struct yokei_run_state *s)
 {
     double peak = NAN;
@@ -19,8 +22,8 @@ static double own_peak(struct yokei_run_state *s)
 }
 
 /*
- * Where streams are queued, one more step is synchronised around everything that computes: steps after it are held against the time that
- * the passes took in it.
+ * If streams are queued, run one more step in which all computation is synchronised. The waiting times of
+ * later steps are derived from the time that the passes took in this step.
  */
 static yoke_status look_at_step(struct yokei_run_state *s, bool some_queue)
 {
@@ -39,7 +42,7 @@ yoke_status yokei_run_look(struct yokei_run_state *s)
     bool some_queue = false;
     double *all = calloc((size_t)s->n_ranks * SAID, sizeof *all);
     if (!all) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
-    /* Nobody measures before the others have come. */
+    /* This gather lets all ranks start the measurement together. */
     yoke_status status = yokei_ranks_gather(&s->config, mine, SAID, all);
     for (int r = 0; r < s->n_ranks; r++) some_queue |= all[r * SAID + QUEUES] != 0;
     yokei_run_busy(s, "measuring each device's peak");
@@ -63,7 +66,7 @@ yoke_status yokei_run_begin_trace(struct yokei_run_state *s)
     const int64_t wanted = YOKE_MAX(s->t->trace_steps, 1);
     int64_t first = s->first_step + FIRST_TRACED;
     if (!s->t->trace) return YOKE_OK;
-    /* A short run is traced at its end. */
+    /* If the run is short, its last steps are traced. */
     if (p->budget_seconds <= 0) first = YOKE_MAX(YOKE_MIN(first, p->steps - wanted + 1), s->first_step + 1);
     return yokei_tracer_create(s->t->trace, first, (int)wanted, s->trainer, &s->tracer);
 }

@@ -9,7 +9,10 @@
 
 enum { ORDERS = 4, PIECE = 65536, MAX_SLICE = 1 << 18 };
 
-/* Counts of four bytes in a row, keyed by the bytes; at least half of the places are empty (count 0). */
+/*
+ * A hash table of the counts of four consecutive bytes, keyed by the bytes. At least half of the places are
+ * empty (count 0).
+ */
 struct quads {
     uint32_t *keys, *counts;
     size_t mask, n;
@@ -17,13 +20,14 @@ struct quads {
 
 struct yokei_baseline {
     uint64_t n;             /* bytes counted */
-    uint32_t last;          /* the last of them: as a context they were followed by nothing */
-    uint32_t *c1, *c2, *c3; /* [256], [256^2], [256^3]: bytes, pairs, triples, oldest byte in the highest place */
+    uint32_t last;          /* the last of these bytes; as contexts they were not followed by a byte */
+    /* [256], [256^2], [256^3]: counts of bytes, pairs and triples; the oldest byte is in the highest place */
+    uint32_t *c1, *c2, *c3;
     struct quads c4;
     double k[ORDERS], m[ORDERS];
 };
 
-/* What p_0..p_3 of one byte need: numerator and denominator counts of each order. */
+/* The counts from which p_0..p_3 of one byte are computed: numerator and denominator of each order. */
 struct evidence { uint64_t hit[ORDERS], seen[ORDERS]; };
 
 static size_t quad_place(const struct quads *quads, uint32_t key)
@@ -54,7 +58,9 @@ static yoke_status grow(struct quads *quads)
     return YOKE_OK;
 }
 
-/* `window` holds the last four bytes up to and including the counted one; n_before of them are there already. */
+/*
+ * Count one byte. `window` holds the last four bytes including this one. n_before bytes were there before it.
+ */
 static yoke_status count_byte(struct yokei_baseline *b, uint32_t window, uint64_t n_before)
 {
     b->n++;
@@ -120,7 +126,10 @@ static double slice_loss(const double k[ORDERS], const double m[ORDERS], const s
     return sum / (double)n;
 }
 
-/* One pass over the orders: each k is moved by `step`, up or down, as long as the loss falls. Whether any k moved. */
+/*
+ * One pass over the orders. Each k moves by `step`, up or down, as long as the loss falls. Returns whether
+ * any k moved.
+ */
 static bool move_k(double k[ORDERS], const double m[ORDERS], const struct evidence *slice, int64_t n, double step, double *best)
 {
     bool moved = false;
@@ -139,7 +148,7 @@ static bool move_k(double k[ORDERS], const double m[ORDERS], const struct eviden
     return moved;
 }
 
-/* Coordinate descent on log k with m fixed; the steps shrink when no order gains. */
+/* Coordinate descent on log k with m fixed. The steps shrink when no order improves the loss. */
 static void tune_k(double k[ORDERS], const double m[ORDERS], const struct evidence *slice, int64_t n)
 {
     double best = slice_loss(k, m, slice, n);
@@ -147,7 +156,7 @@ static void tune_k(double k[ORDERS], const double m[ORDERS], const struct eviden
         for (int pass = 0; pass < 4 && move_k(k, m, slice, n, step, &best); pass++) continue;
 }
 
-/* Expectation maximisation of the mixture's weights with k fixed. */
+/* Expectation maximisation of the weights of the mixture, with k fixed. */
 static void tune_m(const double k[ORDERS], double m[ORDERS], const struct evidence *slice, int64_t n)
 {
     for (int round = 0; round < 20; round++) {
@@ -162,7 +171,7 @@ static void tune_m(const double k[ORDERS], double m[ORDERS], const struct eviden
     }
 }
 
-/* Tune on bytes [begin, end) of the training part, which are not counted yet. */
+/* Fit k and m on bytes [begin, end) of the training part. These bytes are not counted yet. */
 static yoke_status tune(struct yokei_baseline *b, const struct yokei_tokens *tokens, int64_t begin, int64_t end, int32_t *piece,
                         uint32_t window)
 {
@@ -266,7 +275,9 @@ yoke_status yokei_baseline_loss(const struct yokei_baseline *b, const struct yok
     if (n == 0) return yoke_fail(YOKE_EDATA, "%s: there is no validation part", yokei_tokens_path(tokens));
     int32_t *piece = malloc(PIECE * sizeof *piece), before[3];
     if (!piece) return yoke_fail(YOKE_ENOMEM, "no memory for the byte-count model");
-    /* Three bytes before the first: the training part has at least 64. */
+    /*
+     * Read the three bytes before the first one. They exist, because the training part has at least 64 bytes.
+     */
     yoke_status status = yokei_tokens_read(tokens, YOKEI_TOKENS_ALL, n_train + first - 3, 3, before);
     uint32_t window = status ? 0 : (uint32_t)before[0] << 16 | (uint32_t)before[1] << 8 | (uint32_t)before[2];
     double sum = 0;

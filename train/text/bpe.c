@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tokens of a byte-level vocabulary, the merging of a word's bytes into them, and back. */
+/* The tokens of a byte-level vocabulary: merging the bytes of a word into tokens, and decoding tokens. */
 #include "train/text/bpe.h"
 
 #include <stdlib.h>
@@ -29,7 +29,7 @@ int32_t yokei_bpe_find_bytes(const struct yokei_bpe *bpe, const char *name, size
 
 int32_t yokei_bpe_find(const struct yokei_bpe *bpe, const char *name) { return yokei_bpe_find_bytes(bpe, name, strlen(name)); }
 
-/* Twice the room, at most half full. */
+/* Double the table. It is at most half full. */
 static yoke_status grow_names(struct yokei_bpe *bpe)
 {
     const struct yokei_bpe_names before = bpe->names;
@@ -59,7 +59,10 @@ static yoke_status reserve_ids(struct yokei_bpe *bpe, int64_t n)
     return YOKE_OK;
 }
 
-/* What a token stands for: an added token for its text; one of the vocabulary for the bytes that it spells. */
+/*
+ * Set the bytes that a token stands for. For an added token they are its text. For a token of the vocabulary
+ * they are the bytes that it spells.
+ */
 static yoke_status set_bytes(struct yokei_bpe *bpe, struct yokei_bpe_token *token, bool is_added)
 {
     unsigned char *bytes = malloc(token->n_name + 1u);
@@ -167,7 +170,10 @@ static uint64_t pop(struct yokei_bpe_work *w)
     return least;
 }
 
-/* Symbols for n bytes; each merge takes one symbol away and offers at most two new pairs, so the heap holds fewer than 3 n. */
+/*
+ * Allocate symbols for n bytes. Each merge removes one symbol and adds at most two new pairs, so the heap
+ * holds fewer than 3 n entries.
+ */
 static yoke_status reserve_work(struct yokei_bpe *bpe, size_t n)
 {
     struct yokei_bpe_work *w = &bpe->work;
@@ -194,8 +200,9 @@ static void offer(struct yokei_bpe *bpe, uint32_t left)
 }
 
 /*
- * Sennrich et al. 2016: join the pair of the lowest rank, the leftmost of equals, until none is left. What the heap holds may be out of
- * date: a pair still counts when its two symbols are there and have that rank.
+ * Merge the pair with the lowest rank, and among equal ranks the leftmost pair, until no pair is left
+ * (Sennrich et al. 2016). An entry of the heap may be out of date. It is valid if both its symbols still
+ * exist and have that rank.
  */
 static void merge_all(struct yokei_bpe *bpe)
 {
@@ -239,7 +246,7 @@ static yoke_status encode_word(struct yokei_bpe *bpe, const unsigned char *word,
     return YOKE_OK;
 }
 
-/* Few words make up most of a text: those of the last times are looked up. */
+/* Few words make up most of a text, so the tokens of recent words are cached. */
 yoke_status yokei_bpe_word(struct yokei_bpe *bpe, const unsigned char *word, size_t n, size_t offset, struct yokei_ids *ids)
 {
     if (n > YOKEI_BPE_CACHED_BYTES) return encode_word(bpe, word, n, offset, ids);
@@ -300,7 +307,7 @@ static yoke_status set_up(struct yokei_bpe *bpe, const char *text, size_t bytes)
 {
     bpe->cache = calloc(YOKEI_BPE_CACHE, sizeof *bpe->cache);
     bpe->match = pcre2_match_context_create(NULL);
-    bpe->stack = pcre2_jit_stack_create(64 << 10, 64 << 20, NULL); /* without a JIT there is none, and none is needed */
+    bpe->stack = pcre2_jit_stack_create(64 << 10, 64 << 20, NULL); /* NULL without a JIT, which needs no stack */
     if (!bpe->cache || !bpe->match) return yoke_fail(YOKE_ENOMEM, "%s: no memory for a tokenizer", bpe->path);
     pcre2_set_match_limit(bpe->match, UINT32_MAX);
     if (bpe->stack) pcre2_jit_stack_assign(bpe->match, NULL, bpe->stack);

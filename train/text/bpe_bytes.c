@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes as a byte-level vocabulary spells them, and what is needed of Unicode. */
+/* The spelling of bytes in a byte-level vocabulary, and the needed parts of Unicode. */
 #include <string.h>
 
 #include "core/base/base.h"
 #include "train/text/bpe_inside.h"
 
-/* Bytes that are printable in Latin-1 spell themselves; the other 68, in order, are the characters from U+0100 on. */
+/*
+ * Bytes that are printable in Latin-1 spell themselves. The other 68 bytes are spelled, in order, as the
+ * characters from U+0100 on.
+ */
 static bool spells_itself(int byte) { return (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae; }
 
-/* Among the bytes that do not spell themselves: 0-32 come first, then 127-160, then 173. */
+/* The order of the bytes that do not spell themselves is 0-32, then 127-160, then 173. */
 static uint32_t code_of(unsigned char byte)
 {
     if (spells_itself(byte)) return byte;
@@ -50,7 +53,7 @@ int64_t yokei_bpe_unspell(const char *name, size_t n, unsigned char *out)
     return count;
 }
 
-/* Unicode 15, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF. */
+/* Unicode 15, table 3-7: there are no overlong forms, no surrogates, and nothing above U+10FFFF. */
 int yokei_utf8(const unsigned char *text, size_t bytes, uint32_t *code_out)
 {
     if (bytes == 0) return 0;
@@ -72,8 +75,9 @@ int yokei_utf8(const unsigned char *text, size_t bytes, uint32_t *code_out)
 }
 
 /*
- * Ranges without a combining mark, a character that combines with the one before it, or one that NFC replaces. Whole blocks, and letters of
- * widely used scripts; what is in none of them may be in NFC all the same.
+ * These ranges have no combining mark, no character that combines with the one before it, and no character
+ * that NFC replaces. They are whole blocks, and letters of widely used scripts. Characters outside these
+ * ranges may be in NFC too.
  */
 bool yokei_is_surely_nfc(uint32_t code)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tokenizer.json into a tokenizer: what is byte-level BPE is taken, and all else that would change tokens is refused by its name. */
+/*
+ * Read tokenizer.json. Everything that belongs to byte-level BPE is read. Everything else that would change
+ * tokens is refused by its name.
+ */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +25,7 @@ static yoke_status refuse(const struct yokei_bpe *bpe, const char *where, const 
     return yoke_fail(YOKE_ECONFIG, "%s: %s is %s, which is not byte-level BPE as Yoke reads it: %s", bpe->path, where, name, why);
 }
 
-/* NULL where it is not there, or null. */
+/* NULL if the key is missing, or if its value is null. */
 static json_t *get(const json_t *object, const char *key)
 {
     json_t *value = json_object_get(object, key);
@@ -39,7 +42,9 @@ static yoke_status get_flag(const struct yokei_bpe *bpe, const char *where, cons
     return YOKE_OK;
 }
 
-/* A text that must be there; `otherwise` not NULL: what it is where it is not. */
+/*
+ * Get a required text. If `otherwise` is not NULL, the text may be missing, and `otherwise` is used instead.
+ */
 static yoke_status get_text(const struct yokei_bpe *bpe, const char *where, const json_t *object, const char *key, const char *otherwise,
                             const char **out)
 {
@@ -68,7 +73,7 @@ static yoke_status read_vocab(struct yokei_bpe *bpe, json_t *vocab)
     return YOKE_OK;
 }
 
-/* "a b" or ["a", "b"]. */
+/* Split a merge into its two sides. It is written as "a b" or as ["a", "b"]. */
 static yoke_status merge_sides(const struct yokei_bpe *bpe, size_t index, const json_t *merge, const char *side[2], size_t n[2])
 {
     const char *text = json_string_value(merge), *space = text ? strchr(text, ' ') : NULL;
@@ -106,7 +111,7 @@ static yoke_status read_merges(struct yokei_bpe *bpe, const json_t *merges)
         const char *side[2], *text = json_string_value(json_array_get(merges, i));
         size_t n[2];
         int32_t id[2];
-        if (text && strncmp(text, "#version", 8) == 0) continue; /* merges.txt's first line, which some files have kept */
+        if (text && strncmp(text, "#version", 8) == 0) continue; /* the first line of merges.txt, which some files still have */
         if ((status = merge_sides(bpe, i, json_array_get(merges, i), side, n))) break;
         for (int k = 0; k < 2 && !status; k++)
             if ((id[k] = yokei_bpe_find_bytes(bpe, side[k], n[k])) < 0) status = unknown_in_merge(bpe, i, side[k], n[k]);
@@ -131,13 +136,14 @@ static yoke_status read_model(struct yokei_bpe *bpe, const json_t *model)
     const char *type, *text;
     bool byte_fallback = false;
     if (!json_is_object(model)) return wrong(bpe, "model", model, "an object");
-    YOKE_TRY(get_text(bpe, "model", model, "type", "BPE", &type)); /* older files do not say it */
+    YOKE_TRY(get_text(bpe, "model", model, "type", "BPE", &type)); /* older files do not have the type */
     if (strcmp(type, "BPE") != 0) {
         char name[80];
         yokei_text(name, sizeof name, "\"%.60s\"", type);
         return refuse(bpe, "model.type", name, "\"BPE\" is wanted");
     }
-    YOKE_TRY(get_flag(bpe, "model", model, "byte_fallback", false, &byte_fallback)); /* it is not set: see refuse_sentencepiece */
+    /* byte_fallback must be false: see refuse_sentencepiece */
+    YOKE_TRY(get_flag(bpe, "model", model, "byte_fallback", false, &byte_fallback));
     const json_t *dropout = get(model, "dropout");
     if (dropout && !(json_is_number(dropout) && json_number_value(dropout) == 0))
         return refuse(bpe, "model.dropout", "set", "merges would be left out at random; write null");
@@ -156,12 +162,13 @@ static yoke_status read_model(struct yokei_bpe *bpe, const json_t *model)
 
 /* ---- added tokens ---- */
 
-/* NFC would change such a token's text before it is looked for. */
+/* Refuse an added token whose text NFC would change before the token is looked for. */
 static yoke_status check_nfc(const struct yokei_bpe *bpe, const char *where, const char *content)
 {
     uint32_t code = 0;
     for (size_t i = 0, n = strlen(content); i < n && bpe->is_nfc;) {
-        i += (size_t)yokei_utf8((const unsigned char *)content + i, n - i, &code); /* valid: jansson takes nothing else */
+        /* the text is valid UTF-8, because jansson accepts nothing else */
+        i += (size_t)yokei_utf8((const unsigned char *)content + i, n - i, &code);
         if (!yokei_is_surely_nfc(code))
             return yoke_fail(YOKE_ECONFIG, "%s: %s.content is normalized to NFC, which Yoke does not compute, and has U+%04X", bpe->path, where, (unsigned)code);
     }
@@ -217,10 +224,10 @@ static yoke_status read_all_added(struct yokei_bpe *bpe, const json_t *list)
 
 /* ---- normalizer, pre_tokenizer, decoder, post_processor: objects with a type, or a Sequence of such ---- */
 
-/* What a reader of one of these objects is given. */
+/* The function that reads one of these objects. */
 typedef yoke_status reader(struct yokei_bpe *bpe, const char *where, const json_t *object, const char *type);
 
-/* Each object in turn; `list` is the key of a Sequence's. */
+/* Read each object in turn. `list` is the key of the list in a Sequence. */
 static yoke_status each(struct yokei_bpe *bpe, const char *where, const json_t *object, const char *list, reader *read)
 {
     const char *type;
@@ -304,7 +311,7 @@ static yoke_status read_decoder(struct yokei_bpe *bpe, const char *where, const 
     return strcmp(type, "ByteLevel") == 0 ? YOKE_OK : refuse(bpe, where, type, "ByteLevel is wanted");
 }
 
-/* Ids of a template's special token, behind those of a list. */
+/* Append the ids of a template's special token to a list. */
 static yoke_status add_special(struct yokei_bpe *bpe, const char *where, const json_t *template, const char *name, int32_t **list, size_t *n)
 {
     const json_t *ids = get(get(get(template, "special_tokens"), name), "ids");
@@ -322,7 +329,10 @@ static yoke_status add_special(struct yokei_bpe *bpe, const char *where, const j
     return YOKE_OK;
 }
 
-/* What a template puts before and behind text A. One of several templates stands around what those before it made. */
+/*
+ * Read what a template puts before and after text A. If there are several templates, a later one is put
+ * around the result of the earlier ones.
+ */
 static yoke_status read_template(struct yokei_bpe *bpe, const char *where, const json_t *object)
 {
     const json_t *single = get(object, "single");
@@ -355,12 +365,15 @@ static yoke_status read_template(struct yokei_bpe *bpe, const char *where, const
 
 static yoke_status read_post_processor(struct yokei_bpe *bpe, const char *where, const json_t *object, const char *type)
 {
-    if (strcmp(type, "ByteLevel") == 0) return YOKE_OK; /* it moves offsets alone */
+    if (strcmp(type, "ByteLevel") == 0) return YOKE_OK; /* it changes only offsets */
     if (strcmp(type, "TemplateProcessing") == 0) return read_template(bpe, where, object);
     return refuse(bpe, where, type, "ByteLevel and TemplateProcessing are read");
 }
 
-/* What of a tokenizer.json only SentencePiece's vocabularies have, in words; NULL: nothing. The sign for a space is U+2581 there. */
+/*
+ * A property of the tokenizer.json that only SentencePiece's vocabularies have, in words; NULL: there is
+ * none. Their sign for a space is U+2581.
+ */
 static const char *mark_of_sentencepiece(const json_t *value)
 {
     static const char *const types[] = { "Metaspace", "Precompiled", "ByteFallback" };
@@ -378,7 +391,7 @@ static const char *mark_of_sentencepiece(const json_t *value)
     return NULL;
 }
 
-/* Named as what it is, instead of by the first detail that is not read. */
+/* Refuse a SentencePiece tokenizer by this name, and not by the first unsupported detail. */
 static yoke_status refuse_sentencepiece(const struct yokei_bpe *bpe, const json_t *root)
 {
     static const char *const parts[] = { "normalizer", "pre_tokenizer", "decoder" };
@@ -402,7 +415,7 @@ static yoke_status read_root(struct yokei_bpe *bpe, const json_t *root)
     if (!json_is_object(root)) return wrong(bpe, "the whole", root, "an object");
     YOKE_TRY(get_text(bpe, "the whole", root, "version", "1.0", &version));
     if (strcmp(version, "1.0") != 0) return yoke_fail(YOKE_ECONFIG, "%s: version is \"%.40s\"; \"1.0\" is read", bpe->path, version);
-    /* What kind of tokenizer it is comes before what is wrong with it. */
+    /* The kind of tokenizer is reported before any other error. */
     YOKE_TRY(refuse_sentencepiece(bpe, root));
     if (normalizer) YOKE_TRY(each(bpe, "normalizer", normalizer, "normalizers", read_normalizer));
     YOKE_TRY(read_model(bpe, get(root, "model")));
@@ -419,7 +432,7 @@ yoke_status yokei_bpe_read(struct yokei_bpe *bpe, const char *text, size_t bytes
 {
     json_error_t error;
     if (bytes == 0) return yoke_fail(YOKE_EDATA, "%s: is empty; a tokenizer.json is wanted", bpe->path);
-    /* tokenizer.model: a message of protobuf that begins with a piece, which begins with its text. */
+    /* A tokenizer.model is a protobuf message. It begins with a piece, and the piece begins with its text. */
     if (bytes > 2 && text[0] == 0x0a && (unsigned char)text[1] < 0x80 && text[1] > 2 && text[2] == 0x0a && text[1] != '{' && text[1] != '[')
         return yokei_bpe_refuse_sentencepiece(bpe->path, "the file", "tokenizer.model");
     json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);

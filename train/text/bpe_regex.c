@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Patterns of tokenizer files on PCRE2. They were written for Oniguruma and Rust's engines: what these understand as PCRE2 does is passed
- * on, the classes \s and \d are spelt out as Unicode has them (PCRE2's \s has U+180E too), and the rest is refused: \w is another set of
- * characters in each of the three.
+ * Convert the patterns of tokenizer files to PCRE2. The patterns were written for Oniguruma and Rust's
+ * engines. Syntax that has the same meaning in PCRE2 is copied. The classes \s and \d are written out as
+ * Unicode defines them, because PCRE2's \s includes U+180E. Everything else is refused. \w is refused because
+ * it is a different set of characters in each of the three engines.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 #include "core/base/base.h"
 #include "train/text/bpe_inside.h"
 
-/* The pattern at work: what is read, what is written. */
+/* The state while a pattern is converted: the pattern that is read, and the text that is written. */
 struct reader {
     const char *where, *pattern;
     size_t at;
@@ -19,7 +20,7 @@ struct reader {
     size_t n;
 };
 
-/* No word or escape becomes longer than this. */
+/* No word or escape may become longer than this. */
 enum { LONGEST = 64 };
 
 static yoke_status refuse(const struct reader *r, const char *what)
@@ -34,7 +35,10 @@ static void put(struct reader *r, const char *text, size_t n)
     r->n += n;
 }
 
-/* \p{L}, \P{Nd}, \p{^L}, \pL: general categories alone, since engines do not agree about what else a name may mean (of scripts: extensions). */
+/*
+ * \p{L}, \P{Nd}, \p{^L}, \pL. Only general categories are allowed, because engines disagree about other names
+ * (for scripts: extensions).
+ */
 static yoke_status property(struct reader *r)
 {
     static const char *const categories[] = { "C", "Cc", "Cf", "Cn", "Co", "L", "Ll", "Lm", "Lo", "Lt", "Lu", "M", "Mc", "Me", "Mn", "N", "Nd", "Nl",
@@ -51,7 +55,7 @@ static yoke_status property(struct reader *r)
     return YOKE_OK;
 }
 
-/* `\` and what follows it. */
+/* `\` and the character after it. */
 static yoke_status escape(struct reader *r)
 {
     static const struct { char letter; const char *meaning; } classes[] = {
@@ -71,7 +75,7 @@ static yoke_status escape(struct reader *r)
         yokei_text(what, sizeof what, "\\%c", c ? c : ' ');
         return refuse(r, what);
     }
-    if (c == 'v') put(r, "\\x0b", 4); /* in PCRE2 any vertical space */
+    if (c == 'v') put(r, "\\x0b", 4); /* in PCRE2, \v is any vertical space */
     else put(r, r->pattern + r->at, 2);
     r->at += 2;
     return YOKE_OK;
@@ -94,7 +98,7 @@ static yoke_status class(struct reader *r)
     return YOKE_OK;
 }
 
-/* "(" and what says which kind of group it is. */
+/* "(" and the characters that say which kind of group it is. */
 static yoke_status group(struct reader *r)
 {
     static const char *const kinds[] = { "(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?i:", "(?i)", "(?-i:" };
@@ -103,13 +107,14 @@ static yoke_status group(struct reader *r)
     for (size_t i = 0; i < YOKE_COUNT(kinds) && !length; i++)
         if (strncmp(at, kinds[i], strlen(kinds[i])) == 0) length = strlen(kinds[i]);
     if (!length) return refuse(r, "a group of this kind");
-    if (length == 4 && !strncmp(at, "(?i)", 4) && r->at) return refuse(r, "(?i) in the middle"); /* engines differ in how far it reaches */
+    /* engines differ in how far it reaches */
+    if (length == 4 && !strncmp(at, "(?i)", 4) && r->at) return refuse(r, "(?i) in the middle");
     put(r, at, length);
     r->at += length;
     return YOKE_OK;
 }
 
-/* "{": a count, as in {1,3}. Behind it `+` is possessive in one engine and a repetition in the other. */
+/* "{": a count, as in {1,3}. A `+` after it is possessive in one engine and a repetition in the other. */
 static yoke_status count(struct reader *r)
 {
     const char *at = r->pattern + r->at;
@@ -118,7 +123,8 @@ static yoke_status count(struct reader *r)
     if (at[n] == ',') n += 1 + strspn(at + n + 1, "0123456789");
     if (at[n] != '}') return refuse(r, "{ without a count");
     if (at[n + 1] == '+') return refuse(r, "}+");
-    if (at[n + 1] == '?' && !memchr(at, ',', n)) return refuse(r, "}?"); /* none or so many in one, as few as that in the other */
+    /* {n}? means n times or none in one engine, and exactly n times (lazily) in the other */
+    if (at[n + 1] == '?' && !memchr(at, ',', n)) return refuse(r, "}?");
     put(r, at, n + 1);
     r->at += n + 1;
     return YOKE_OK;
@@ -161,7 +167,7 @@ static yoke_status compile(const char *where, const char *shown, const char *pat
         pcre2_code_free(code);
         return yoke_fail(YOKE_ECONFIG, "%s: matches the empty text, so there is nothing to cut at: %.200s", where, shown);
     }
-    (void)pcre2_jit_compile(code, PCRE2_JIT_COMPLETE); /* where it is not offered, the interpreter does the same more slowly */
+    (void)pcre2_jit_compile(code, PCRE2_JIT_COMPLETE); /* without JIT, the interpreter gives the same result more slowly */
     *code_out = code;
     return YOKE_OK;
 }
@@ -179,7 +185,7 @@ yoke_status yokei_bpe_compile(const char *where, const char *pattern, bool is_pl
     return status;
 }
 
-/* As Rust's \w, which is Unicode's (UTS 18, annex C). */
+/* The same set as Rust's \w, which is Unicode's (UTS 18, annex C). */
 yoke_status yokei_bpe_compile_word(pcre2_code **code_out)
 {
     static const char pattern[] = "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}]";

@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text into words: runs of valid UTF-8, added tokens in them, and what lies between through the steps of the pre-tokenizer. */
+/*
+ * Split text into words. First the runs of valid UTF-8 are found, then the added tokens in them. The text
+ * between added tokens goes through the steps of the pre-tokenizer.
+ */
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/base.h"
 #include "train/text/bpe_inside.h"
 
-/* The text at work. */
+/* The state while a text is split. */
 struct cutter {
     struct yokei_bpe *bpe;
     const unsigned char *text;
     struct yokei_ids *ids;
-    bool goes_on; /* what follows continues a text after bytes that are no characters: no space is put in front of it */
+    /* the next piece comes after bytes that are not valid UTF-8 and continues the text, so no space is put in
+     * front of it */
+    bool goes_on;
 };
 
 static int by_content(const void *a, const void *b)
@@ -27,7 +32,10 @@ void yokei_bpe_sort_added(struct yokei_bpe_added_set *set)
     for (size_t i = 0; i < set->n; i++) set->begins[(unsigned char)set->item[i].content[0]] = true;
 }
 
-/* The first item in [lo, hi), which share `depth` bytes, whose next byte is at least `byte`; 256: hi. */
+/*
+ * Find the first item whose next byte is at least `byte` among the items [lo, hi), which have `depth` equal
+ * first bytes; 256: hi.
+ */
 static size_t first_with(const struct yokei_bpe_added_set *set, size_t lo, size_t hi, size_t depth, int byte)
 {
     while (lo < hi) {
@@ -40,7 +48,7 @@ static size_t first_with(const struct yokei_bpe_added_set *set, size_t lo, size_
     return lo;
 }
 
-/* The longest added token that the text begins with. */
+/* The longest added token with which the text begins. */
 static const struct yokei_bpe_added *longest(const struct yokei_bpe_added_set *set, const unsigned char *text, size_t n)
 {
     const struct yokei_bpe_added *found = NULL;
@@ -55,14 +63,17 @@ static const struct yokei_bpe_added *longest(const struct yokei_bpe_added_set *s
 
 /* ---- added tokens ---- */
 
-/* Unicode's White_Space, which \s is. */
+/* Unicode's White_Space, which is the meaning of \s. */
 static bool is_space(uint32_t code)
 {
     return (code >= 9 && code <= 13) || code == 0x20 || code == 0x85 || code == 0xa0 || code == 0x1680 || (code >= 0x2000 && code <= 0x200a) ||
            code == 0x2028 || code == 0x2029 || code == 0x202f || code == 0x205f || code == 0x3000;
 }
 
-/* Bytes of the character that ends before `at` > 0, or begins there, in valid UTF-8. */
+/*
+ * The length of the character that ends before `at` > 0 in valid UTF-8. Inside a character it is the length
+ * up to `at`.
+ */
 static size_t character_before(const unsigned char *run, size_t at)
 {
     size_t length = 1;
@@ -76,7 +87,10 @@ static yoke_status is_word(struct cutter *c, const unsigned char *character, siz
     return yokei_bpe_match(c->bpe, c->bpe->word, c->bpe->word_found, (const char *)character, n, 0, word_out, &begin, &end);
 }
 
-/* [*begin, *end) of a match widened to the spaces beside it, as the token asks for; false: it is a part of a word, and asked to be none. */
+/*
+ * Extend a match to the spaces beside it, as the token requires: [*begin, *end). False if the match is a part
+ * of a word and the token must not be.
+ */
 static yoke_status widen(struct cutter *c, const struct yokei_bpe_added *token, const unsigned char *run, size_t n, size_t from, size_t *begin,
                          size_t *end, bool *taken)
 {
@@ -104,7 +118,10 @@ static yoke_status widen(struct cutter *c, const struct yokei_bpe_added *token, 
 
 typedef yoke_status between(struct cutter *c, const unsigned char *piece, size_t n);
 
-/* Tokens of `set` in a piece; what lies between them goes to `next`. Leftmost first, the longest of those. */
+/*
+ * Find the tokens of `set` in a piece, the leftmost first and among these the longest. The text between
+ * tokens goes to `next`.
+ */
 static yoke_status cut_added(struct cutter *c, const struct yokei_bpe_added_set *set, const unsigned char *piece, size_t n, between *next)
 {
     size_t done = 0;
@@ -131,7 +148,10 @@ static yoke_status cut_added(struct cutter *c, const struct yokei_bpe_added_set 
 
 static yoke_status run_step(struct cutter *c, int step, const unsigned char *piece, size_t n, size_t offset);
 
-/* Pieces of one step on their way to the next: one is held back, as the behaviours that merge look at what follows. */
+/*
+ * The state of one step, whose pieces go to the next step. One piece is held back, because behaviours that
+ * merge pieces depend on the piece after it.
+ */
 struct holder {
     struct cutter *c;
     const struct yokei_bpe_step *step;
@@ -169,7 +189,10 @@ static yoke_status hold(struct holder *h, size_t begin, size_t end, bool is_matc
     return YOKE_OK;
 }
 
-/* The bytes of a piece as the vocabulary spells them, and the byte that each byte of that belongs to. Memory of its own: steps are nested. */
+/*
+ * Spell the bytes of a piece as in the vocabulary. at_out gives for each byte of the result the byte of the
+ * piece. The memory is allocated, because steps are nested.
+ */
 static yoke_status spell_piece(const unsigned char *piece, size_t n, char **text_out, size_t **at_out, size_t *n_out)
 {
     char *text = malloc(2 * n + 1);
@@ -190,7 +213,7 @@ static yoke_status spell_piece(const unsigned char *piece, size_t n, char **text
     return YOKE_OK;
 }
 
-/* Every step keeps match data of its own, and reads it before the next one runs. */
+/* Every step has its own match data, and reads it before the next step runs. */
 static yoke_status cut(struct holder *h, const char *text, size_t n, const size_t *at)
 {
     size_t done = 0, begin, end;
@@ -206,7 +229,7 @@ static yoke_status cut(struct holder *h, const char *text, size_t n, const size_
     return let_go(h);
 }
 
-/* A space in front of what does not begin with one: a copy, cut in the piece's place. */
+/* Put a space in front of a text that does not begin with one. The copy is cut instead of the piece. */
 static yoke_status with_space(struct cutter *c, int step, const unsigned char *piece, size_t n, size_t offset)
 {
     unsigned char *longer = malloc(n + 1);
@@ -218,7 +241,7 @@ static yoke_status with_space(struct cutter *c, int step, const unsigned char *p
     return status;
 }
 
-/* Steps from `step` on, for a piece that lies at `offset` in the text. */
+/* Run the steps from `index` on for a piece at `offset` in the text. */
 static yoke_status run_step(struct cutter *c, int index, const unsigned char *piece, size_t n, size_t offset)
 {
     struct yokei_bpe *bpe = c->bpe;

@@ -44,7 +44,7 @@ static int32_t draw(const struct candidate *candidates, int64_t n, double max, d
     for (int64_t i = 0; i < n; i++) {
         double p = exp(((double)candidates[i].logit - max) / temperature);
         sum += p;
-        if (p > 0) last = candidates[i].index; /* rounding may leave the whole sum at u or below */
+        if (p > 0) last = candidates[i].index; /* because of rounding the whole sum may be u or less */
         if (sum > u * total) return candidates[i].index;
     }
     return last;
@@ -78,7 +78,10 @@ yoke_status yokei_sample_token(const float *logits, int64_t V, double temperatur
 
 /* ---- words ---- */
 
-/* The set of a corpus's words, as 64-bit hashes: two words of one hash in a corpus are not to be expected. */
+/*
+ * The set of a corpus's words, as 64-bit hashes. Two different words of a corpus are not expected to have the
+ * same hash.
+ */
 struct words {
     uint64_t *places; /* 0: empty */
     size_t mask, n;
@@ -86,7 +89,7 @@ struct words {
 
 static bool is_letter(int32_t c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c >= 0x80; }
 
-/* A running hash of the word's letters; FNV-1a. */
+/* Add a letter to the running hash of a word (FNV-1a). */
 static uint64_t add_letter(uint64_t hash, int32_t c)
 {
     return (hash ^ (uint64_t)(c >= 'A' && c <= 'Z' ? c + 32 : c)) * 1099511628211u;

@@ -13,7 +13,7 @@ enum { HEADER_BYTES = 1024, MAGIC_U16 = 20240520, VERSION_U16 = 1, MAGIC_U32 = 2
 
 struct yokei_tokens {
     struct yokei_map map;
-    void *owned;                /* tokens that were never in a file */
+    void *owned;                /* memory of tokens that were never in a file */
     char *path;
     const unsigned char *first; /* the first token's bytes */
     int token_bytes;            /* 1, 2 or 4, little-endian */
@@ -46,7 +46,7 @@ static yoke_status refuse_token(const struct yokei_tokens *tokens, int64_t index
                      (unsigned long)load_token(tokens->first, tokens->token_bytes, index), (long long)tokens->vocab);
 }
 
-/* The most that a token can be: 2^31 - 1, because they are handed out as int32. */
+/* The largest possible token is 2^31 - 1, because tokens are returned as int32. */
 static uint32_t token_limit(const struct yokei_tokens *tokens)
 {
     return tokens->vocab > 0 && tokens->vocab <= INT32_MAX ? (uint32_t)tokens->vocab : (uint32_t)INT32_MAX;
@@ -61,7 +61,7 @@ static yoke_status scan_tokens(const struct yokei_tokens *tokens)
     return YOKE_OK;
 }
 
-/* The header of an llm.c file against the file's size. */
+/* Check the header of an llm.c file against the size of the file. */
 static yoke_status read_header(struct yokei_tokens *tokens)
 {
     const unsigned char *data = tokens->map.data;
@@ -116,7 +116,7 @@ static yoke_status read_format(struct yokei_tokens *tokens, const struct yokei_t
     return YOKE_OK;
 }
 
-/* What the file does not say. */
+/* Set up everything that does not depend on the file's content. */
 static yoke_status begin(const char *path, const struct yokei_tokens_config *config, struct yokei_tokens **tokens_out, double *share_out)
 {
     const double share = config->validation_share == 0 ? 0.05 : config->validation_share < 0 ? 0 : config->validation_share;
@@ -231,7 +231,7 @@ yoke_status yokei_tokens_read(const struct yokei_tokens *tokens, enum yokei_toke
                          (long long)first, (long long)first + (long long)n, (long long)have);
     int64_t start = first + (part == YOKEI_TOKENS_VALIDATION ? tokens->n - tokens->n_validation : 0);
     uint32_t limit = token_limit(tokens);
-    for (int64_t i = 0; i < n; i++) /* before the first write: outputs change on success only */
+    for (int64_t i = 0; i < n; i++) /* check before the first write, because the outputs change only on success */
         if (load_token(tokens->first, tokens->token_bytes, start + i) >= limit) return refuse_token(tokens, start + i);
     for (int64_t i = 0; i < n; i++)
         tokens_out[i] = (int32_t)load_token(tokens->first, tokens->token_bytes, start + i);
@@ -265,7 +265,10 @@ int64_t yokei_tokens_n_samples(const struct yokei_tokens *tokens, int64_t T)
     return YOKE_MAX((int64_t)1, (n_train - 1) / T - 1);
 }
 
-/* One word of the order's own random stream: which = 0 the epoch's phase, 1..4 the rounds of its permutation. */
+/*
+ * One word of the random stream of the sample order. which = 0: the epoch's phase; 1..4: the rounds of its
+ * permutation.
+ */
 static uint64_t order_word(struct yokei_philox_key key, uint32_t which, uint64_t epoch, uint32_t value)
 {
     const uint32_t counter[4] = { value, which, (uint32_t)epoch, (uint32_t)(epoch >> 32) };
@@ -274,7 +277,10 @@ static uint64_t order_word(struct yokei_philox_key key, uint32_t which, uint64_t
     return ((uint64_t)out[1] << 32) | out[0];
 }
 
-/* perm_epoch(index): a Feistel network permutes [0, 4^h) >= N; values outside [0, N) walk on until they come back. */
+/*
+ * perm_epoch(index). A Feistel network permutes [0, 4^h) >= N. A value outside [0, N) is permuted again until
+ * it is inside.
+ */
 static uint64_t permute(struct yokei_philox_key key, uint64_t epoch, uint64_t index, uint64_t n)
 {
     unsigned half = 1;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A trace held against the simulator. The instructions of each stage of each replica are put together to the actions of a schedule, the
- * medians of what these took become its costs, the schedule is simulated with them, and each instruction gets its part of its action.
+ * Compare a trace with the simulator. The instructions of each stage of each replica are combined into the
+ * actions of a schedule. The median times of the instructions become the costs of the actions. The schedule
+ * is simulated with these costs. Then each instruction gets its part of its action's time.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -13,11 +14,11 @@
 
 enum { NO_ACTION = -1 };
 
-/* A line of the schedule: stage s of replica d, as its first tensor rank has it. */
+/* A line of the schedule: stage s of replica d, as recorded by its first tensor rank. */
 struct line {
     const struct yokei_trace_rank *rank;
-    int *action;    /* [n] of each instruction in the line's list, or NO_ACTION */
-    int *run;       /* [n] of each pass: the first instruction of the run of layers that it belongs to; of all else itself */
+    int *action;    /* [n] the action of each instruction in the line's list, or NO_ACTION */
+    int *run; /* [n] for a pass, the first instruction of its run of layers; for other instructions, the instruction itself */
     double *median; /* [n] seconds from begin to end */
 };
 
@@ -26,7 +27,7 @@ struct work {
     struct yokei_trace_simulation *out;
     struct line *line;
     int n_lines, n_stages, n_replicas, n_chunks;
-    double *samples; /* room for a median */
+    double *samples; /* memory for computing a median */
     int n_samples;
 };
 
@@ -37,7 +38,7 @@ static void add(struct work *w, double x)
     if (!isnan(x)) w->samples[w->n_samples++] = x;
 }
 
-/* Of what was added since the last one; 0 of nothing. */
+/* The median of the values that were added since the last call; 0 if there are none. */
 static double median(struct work *w)
 {
     const int n = w->n_samples;
@@ -66,8 +67,8 @@ static enum yokei_action_kind action_of(const struct yokei_trace_instruction *i)
     case YOKEI_TIED: return YOKEI_ACTION_TIED;
     case YOKEI_AGREE: return YOKEI_ACTION_AGREE;
     case YOKEI_STEP:
-    case YOKEI_GATHER: return YOKEI_ACTION_STEP; /* of all buckets, and the gathers of their weights: one action */
-    default: return YOKEI_N_ACTIONS; /* zero, norms, and what makes replicated gradients alike: costs of the step */
+    case YOKEI_GATHER: return YOKEI_ACTION_STEP; /* the steps of all buckets and the gathers of their weights are one action */
+    default: return YOKEI_N_ACTIONS; /* zeroing, norms, and the sums of replicated gradients are costs of the step */
     }
 }
 
@@ -75,7 +76,10 @@ static enum yokei_action_kind action_of(const struct yokei_trace_instruction *i)
 
 static bool is_forward(const struct yokei_trace_instruction *i) { return i->kind == YOKEI_FORWARD && !i->recomputes; }
 
-/* Whether two passes may belong to one run of a chunk's layers: forward, or backward, in which R, B and W may take turns. */
+/*
+ * Whether two passes may belong to one run of a chunk's layers. A run is either forward, or backward with R,
+ * B and W in any order.
+ */
 static bool belong_together(const struct yokei_trace_instruction *a, const struct yokei_trace_instruction *b)
 {
     return is_forward(a) == is_forward(b) && a->micro_batch == b->micro_batch && a->chunk == b->chunk;
@@ -92,14 +96,17 @@ static yoke_status append(struct work *w, int line, int n, int *index_out)
     return YOKE_OK;
 }
 
-/* One run of passes from `from` on, sums between them put behind; yields the instruction behind it. */
+/*
+ * Append one run of passes that begins at `from`. Sums between these passes come after them. *end_out is the
+ * first instruction after the run.
+ */
 static yoke_status append_run(struct work *w, int line, int from, int *end_out)
 {
     const struct yokei_trace_rank *r = w->line[line].rank;
     int *action = w->line[line].action, of[YOKEI_N_ACTIONS], end = from;
     for (int k = 0; k < YOKEI_N_ACTIONS; k++) of[k] = NO_ACTION;
     while (end < r->n && (r->list[end].kind == YOKEI_REDUCE || (is_pass(r->list[end].kind) && belong_together(&r->list[from], &r->list[end])))) end++;
-    /* Actions in the order F, R, B, W, whatever the layers' order. */
+    /* Actions are in the order F, R, B, W, whatever the order of the layers. */
     static const enum yokei_action_kind order[] = { YOKEI_ACTION_F, YOKEI_ACTION_R, YOKEI_ACTION_B, YOKEI_ACTION_W };
     for (size_t k = 0; k < YOKE_COUNT(order); k++)
         for (int n = from; n < end; n++) {
@@ -136,7 +143,7 @@ static yoke_status append_line(struct work *w, int line)
 
 /* ---- costs ---- */
 
-/* Seconds that an action's instructions took in a step. */
+/* Seconds that the instructions of an action took in a step. */
 static double took(const struct work *w, int line, int step, int action)
 {
     double seconds = 0;
@@ -175,7 +182,10 @@ static double own_median(struct work *w, int line, int kind)
     return median(w);
 }
 
-/* What a line does once: before its passes, between its last sum and the agreement, and from there to its end. */
+/*
+ * The costs that a line has once per step: before its passes, between its last sum and the agreement, and
+ * after the agreement.
+ */
 static void cost_of_step(struct work *w, int line)
 {
     const struct yokei_trace_rank *r = w->line[line].rank;
@@ -192,7 +202,10 @@ static void cost_of_step(struct work *w, int line)
     once->step = median(w);
 }
 
-/* From when the last of these lines has come to the instruction until the last one is done with it; -1: not in this step. */
+/*
+ * Seconds from the moment when the last of these lines reached the instruction until the last line completed
+ * it. NaN if it did not run in this step.
+ */
 static double meeting(const struct work *w, int step, int first, int by, int end, int kind, int bucket)
 {
     double begin = -INFINITY, over = -INFINITY;
@@ -201,7 +214,7 @@ static double meeting(const struct work *w, int step, int first, int by, int end
         const int n = find(r, kind, bucket, 0);
         if (n == r->n || isnan(at(w, line, step, n)->begin)) continue;
         double own = at(w, line, step, n)->begin;
-        /* A communicator's sums run one after the other. */
+        /* The sums of a communicator run one after the other. */
         for (int before = kind == YOKEI_REDUCE ? find(r, kind, -1, 0) : n; before < n; before = find(r, kind, -1, before + 1))
             own = fmax(own, at(w, line, step, before)->end);
         begin = fmax(begin, own);
@@ -210,7 +223,10 @@ static double meeting(const struct work *w, int step, int first, int by, int end
     return begin > -INFINITY ? fmax(over - begin, 0) : NAN;
 }
 
-/* Passes of the same run that come behind the sum: so long before the end of the run its gradients are complete. */
+/*
+ * Seconds of the passes of the same run after the sum. The gradients of the sum are complete this long before
+ * the run ends.
+ */
 static double early(struct work *w, int line, int n)
 {
     const struct yokei_trace_rank *r = w->line[line].rank;
@@ -235,7 +251,7 @@ static void cost_of_sums(struct work *w, int line)
         for (int step = 0; step < w->trace->n_steps; step++) add(w, meeting(w, step, line % w->n_stages, w->n_stages, w->n_lines, YOKEI_REDUCE, bucket));
         sum->seconds = median(w);
         sum->early = early(w, line, n);
-        /* A sum that is over when its call returns has kept the caller. */
+        /* If a sum has ended when its call returns, the call blocked the caller. */
         for (int step = 0; step < w->trace->n_steps; step++) w->out->costs.sums_block |= at(w, line, step, n)->end <= at(w, line, step, n)->returned;
     }
 }
@@ -250,7 +266,10 @@ static void cost_of_meetings(struct work *w)
     w->out->costs.tied = median(w);
 }
 
-/* Seconds of the messages of one kind from a line to another: from when both ends are at it, and the message before is through. */
+/*
+ * Add the seconds of the messages of one kind from one line to another. A message begins when both lines have
+ * reached it and the message before it has ended.
+ */
 static void add_messages(struct work *w, int from, int to, int send, int receive)
 {
     const struct yokei_trace_rank *a = w->line[from].rank, *b = w->line[to].rank;
@@ -271,7 +290,7 @@ static void cost_of_hop(struct work *w, int line)
     add_messages(w, line, next, YOKEI_SEND_ACTIVATION, YOKEI_RECEIVE_ACTIVATION);
     add_messages(w, next, line, YOKEI_SEND_GRADIENT, YOKEI_RECEIVE_GRADIENT);
     const double seconds = median(w);
-    /* As bytes, since a channel carries one message at a time. */
+    /* The time is given as bytes, because a channel carries one message at a time. */
     if (seconds > 0) *hop = (struct yokei_hop){ .bytes = seconds, .bytes_per_second = 1 };
 }
 
@@ -309,7 +328,10 @@ static void make_medians(struct work *w, int line)
     }
 }
 
-/* The time from the first to the last action of a run is shared out to its passes as they took: R, B and W of layers take turns in it. */
+/*
+ * Divide the time from the first to the last action of a run among its passes, in proportion to their
+ * measured times. The R, B and W of the layers alternate in this time.
+ */
 static void spread_pass(struct work *w, int line, int n)
 {
     const struct line *l = &w->line[line];
@@ -328,7 +350,10 @@ static void spread_pass(struct work *w, int line, int n)
     out->returned = out->end = out->begin + l->median[n] * scale;
 }
 
-/* The steps of all buckets and the gathers of their weights, one behind the other, in the time of their one action. */
+/*
+ * Place the steps of all buckets and the gathers of their weights one after the other in the time of their
+ * common action.
+ */
 static void spread_step(struct work *w, int line, int n)
 {
     const struct line *l = &w->line[line];
@@ -343,7 +368,10 @@ static void spread_step(struct work *w, int line, int n)
     w->out->span[line][n] = (struct yokei_trace_span){ begin, begin, end, end };
 }
 
-/* Passes where their actions are, messages and meetings as simulated; what is no action goes where the line comes to it. */
+/*
+ * Place all instructions of a line. Passes lie within their actions, messages and meetings are as simulated,
+ * and an instruction without an action comes when the line reaches it.
+ */
 static void spread(struct work *w, int line)
 {
     const struct yokei_trace_rank *r = w->line[line].rank;
@@ -369,7 +397,9 @@ static void spread(struct work *w, int line)
 
 /* ---- what comes of it ---- */
 
-/* The step from its first instruction to its last, and the bubble as the simulator has it. */
+/*
+ * The duration of a step from its first instruction to its last, and its bubble as the simulator defines it.
+ */
 static void measured_step(const struct work *w, int step, double *seconds_out, double *bubble_out)
 {
     double begin = INFINITY, end = -INFINITY, longest = 0, useful = 0;
@@ -389,10 +419,11 @@ static void measured_step(const struct work *w, int step, double *seconds_out, d
         longest = fmax(longest, last - first);
     }
     *seconds_out = end - begin;
-    *bubble_out = longest > 0 ? fmax(1 - useful / w->n_lines / longest, 0) : 0; /* a sum may exceed the span by its rounding */
+    /* because of rounding, a sum may exceed the span */
+    *bubble_out = longest > 0 ? fmax(1 - useful / w->n_lines / longest, 0) : 0;
 }
 
-/* What the busiest line computes, and what it has of communication. */
+/* Add up the computation and the communication of the busiest line. */
 static void add_up(struct work *w, struct yokei_trace_summary *out)
 {
     for (int line = 0; line < w->n_lines; line++) {

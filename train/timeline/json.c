@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A trace in the trace-event format of chrome://tracing and Perfetto: a process per rank and a track per stream, then the same of the
- * simulated step. Times in microseconds since the first traced step began.
+ * Write a trace in the trace-event format of chrome://tracing and Perfetto. It has one process per rank and
+ * one track per stream, then the same for the simulated step. Times are in microseconds since the start of
+ * the first traced step.
  */
 #include <jansson.h>
 #include <math.h>
@@ -17,17 +18,18 @@ struct writer {
     const struct yokei_trace *trace;
     const struct yokei_trace_simulation *simulation;
     FILE *to;
-    double origin;                 /* seconds that count as 0 */
-    double free_at[YOKEI_N_STREAMS]; /* of the process in hand: a track has one thing at a time */
+    double origin;                 /* the second that is written as 0 */
+    /* end of the last event on each track of the current process; events on a track do not overlap */
+    double free_at[YOKEI_N_STREAMS];
 };
 
-/* Where an instruction is: a process, a track of it, and when. */
+/* The place of an instruction: process, track, and times. */
 struct place {
     int process, track;
     double begin, end; /* microseconds */
 };
 
-/* Any bytes may be a layer's or a host's name; JSON has text. */
+/* Write a JSON string. The name of a layer or a host may contain any bytes. */
 static void quote(struct writer *w, const char *text)
 {
     json_t *string = json_string(text);
@@ -59,7 +61,10 @@ static void event_name(const struct writer *w, const struct yokei_trace_instruct
     else yokei_text(out, bytes, "%s", kind);
 }
 
-/* Where the instruction goes; what would reach into the one before it on its track begins behind that. */
+/*
+ * The place of an instruction. If it would overlap the event before it on its track, it begins after that
+ * event.
+ */
 static struct place place_of(struct writer *w, int process, const struct yokei_trace_instruction *i, const struct yokei_trace_span *span)
 {
     struct place p = { process, i->stream + 1, fmax((span->begin - w->origin) * 1e6, 0), fmax((span->end - w->origin) * 1e6, 0) };
@@ -83,7 +88,7 @@ static void instruction(struct writer *w, const struct place *p, const struct yo
     fprintf(w->to, ",\"bytes\":%.0f,\"flops\":%.0f}}", i->bytes, i->flops);
 }
 
-/* One end of an arrow; the other one has the same id. */
+/* Write one end of an arrow. Both ends have the same id. */
 static void arrow_end(struct writer *w, const struct place *p, bool begins, const char *name, const char *id)
 {
     fprintf(w->to, ",\n{\"ph\":\"%s\",\"cat\":\"%s\",\"name\":\"%s\",\"id\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f}", begins ? "s" : "f\",\"bp\":\"e",
@@ -91,8 +96,9 @@ static void arrow_end(struct writer *w, const struct place *p, bool begins, cons
 }
 
 /*
- * A message is known by its receiver: its rank, chunk and micro-batch. Where two stages have different widths a rank may have something
- * for none or several of the other: each has its arrow from the one that sends the first of its rows.
+ * Write the arrow of a message. Its id has the receiver's rank, chunk and micro-batch. If two stages have
+ * different widths, a rank may send to no rank or to several ranks of the other stage. Each receiver gets its
+ * arrow from the rank that sends the first of its rows.
  */
 static void message_arrow(struct writer *w, const struct place *p, int rank, const struct yokei_trace_instruction *i, const char *group, int64_t step)
 {
@@ -116,7 +122,9 @@ static void message_arrow(struct writer *w, const struct place *p, int rank, con
     }
 }
 
-/* Where ranks meet, arrows go from the last one that came to the others: it is what they waited for. */
+/*
+ * Where ranks meet, write arrows from the rank that came last to the other ranks, because they waited for it.
+ */
 static void meeting_arrow(struct writer *w, const struct place *p, int rank, const struct yokei_trace_instruction *i, int step)
 {
     const struct yokei_trace *t = w->trace;
@@ -173,7 +181,10 @@ static void measured_rank(struct writer *w, int rank)
         }
 }
 
-/* Ranks that share a stage's tensors work in step: each has the simulated times of the first one. */
+/*
+ * Write the simulated times of a rank. Ranks that share a stage's tensors all get the simulated times of the
+ * first of them.
+ */
 static void simulated_rank(struct writer *w, int rank)
 {
     const struct yokei_trace *t = w->trace;

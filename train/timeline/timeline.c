@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A trace while a run goes on: each rank keeps its records, rank 0 gets all of them over host memory, in pieces. */
+/*
+ * Collect a trace during a run. Each rank keeps its own records. At the end rank 0 receives all records over
+ * host memory, in pieces.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +14,11 @@
 struct yokei_tracer {
     char *path;
     int64_t first_step;
-    int wanted, taken;          /* steps */
+    int wanted, taken;          /* numbers of steps */
     yoke_trainer *trainer;
     struct yokei_times *times;  /* [wanted][instructions] */
     bool finished;
-    yoke_status status;         /* of simulating and writing, on rank 0 */
+    yoke_status status;         /* result of simulating and writing, on rank 0 */
     char text[512];
     struct yokei_trace_summary summary;
 };
@@ -61,7 +64,7 @@ yoke_status yokei_tracer_behind(struct yokei_tracer *t, int64_t step)
 
 bool yokei_tracer_is_full(const struct yokei_tracer *t) { return t->taken == t->wanted; }
 
-/* What a message or a sum carries; of everything else what its ops move. */
+/* The bytes of a message or a sum. For other instructions, the bytes that their ops move. */
 static double bytes_of(const struct yoke_trainer *t, const struct yokei_instruction *i)
 {
     const struct yokei_program *p = &t->plan.train;
@@ -80,7 +83,7 @@ static double memory_at(const struct yoke_trainer *t, int n)
     return bytes;
 }
 
-/* Instructions, then the times of all steps, in seconds since `origin_ns` of this rank's clock. */
+/* Pack the instructions, then the times of all steps in seconds since `origin_ns` of this rank's clock. */
 static double *words_of(const struct yokei_tracer *t, uint64_t origin_ns)
 {
     const struct yokei_program *p = &t->trainer->plan.train;
@@ -103,7 +106,7 @@ static double *words_of(const struct yokei_tracer *t, uint64_t origin_ns)
 
 /* ---- all of them, on rank 0 ---- */
 
-/* What a rank says before its part. */
+/* The numbers that a rank sends before its part of the trace. */
 struct said {
     double n, taken, host_id;
     char host[64], device[32];
@@ -145,8 +148,9 @@ static yoke_status unpack(struct yokei_trace *trace, struct yokei_trace_rank *r,
 }
 
 /*
- * Times are sent relative to an origin of each rank's own clock, so that they keep their nanoseconds: rank 0's clock at the start of the
- * collection, which the others take for theirs where they share it, and which the measured offset turns into theirs where not.
+ * Collect all parts on rank 0. Times are sent relative to an origin of each rank's own clock, so that they
+ * keep their nanoseconds. The origin is rank 0's clock at the start of the collection. Ranks that share this
+ * clock use the same origin. For other ranks, the measured offset converts their times.
  */
 static yoke_status collect(const struct yokei_tracer *t, struct yokei_trace *trace, struct said *all)
 {
@@ -164,11 +168,15 @@ static yoke_status collect(const struct yokei_tracer *t, struct yokei_trace *tra
     status = yokei_ranks_all_well(c, status);
     for (int r = 0; r < trace->n_ranks && !status; r++) {
         struct yokei_trace_rank *rank = &trace->rank[r];
-        /* What the others have taken is as much as this rank has: all ranks trace the same steps. */
+        /*
+         * Every rank has recorded the same number of steps as this one, because all ranks trace the same
+         * steps.
+         */
         const size_t n = (size_t)rank->n * (YOKEI_TRACE_WORDS + 4 * (size_t)trace->n_steps);
         double *his = me == 0 && r ? malloc((n + 1) * sizeof *his) : NULL;
         if (me == 0) rank->clock_offset = offsets[r], rank->clock_error = errors[r];
-        if (me == 0 && r && !his) status = yoke_fail(YOKE_ENOMEM, "trace: no host memory for %zu numbers", n); /* ends the run: he waits */
+        /* this error ends the run, because rank r waits */
+        if (me == 0 && r && !his) status = yoke_fail(YOKE_ENOMEM, "trace: no host memory for %zu numbers", n);
         if (!status && r) status = yokei_ranks_hand_over(c, r, words, n, his);
         if (!status && me == 0) status = unpack(trace, rank, r ? his : words);
         free(his);
@@ -191,7 +199,7 @@ static yoke_status write_file(const struct yokei_trace *trace, const struct yoke
     return status ? yoke_fail_context(status, "the trace was not written, all else of the run is complete") : YOKE_OK;
 }
 
-/* On rank 0. */
+/* On rank 0: simulate and write. */
 static yoke_status make_use(struct yokei_tracer *t, const struct yokei_trace *trace)
 {
     struct yokei_trace_simulation simulation;

@@ -25,7 +25,10 @@ yoke_status yokei_loss_scale_update(struct yokei_loss_scale *s, bool overflow, i
     s->good_steps = 0;
     if (s->dynamic) s->scale *= 0.5;
     if (++s->skipped < MOST_SKIPPED) return YOKE_OK;
-    /* A scale that was given, and never served a step, is the likely cause as long as there is room below it. */
+    /*
+     * The likely cause is an initial scale that is too large: it was given, no step has succeeded with it,
+     * and it can still be lowered.
+     */
     if (s->first > 1 && !s->any_good && s->scale > 1)
         return yoke_fail(YOKE_ENUMERIC, "step %lld: gradients were not finite in %d steps in a row, with a loss scale of %g%s: give a lower --loss-scale than %g "
                          "(usual: 65536 in fp16, 1 in bf16 and fp32)", (long long)step, s->skipped, s->scale, s->dynamic ? " in the last one" : "", s->first);

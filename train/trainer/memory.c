@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the ranks of a run take and have, told to each other before anything is allocated. */
+/*
+ * The memory that the ranks of a run need and have. The ranks exchange these numbers before anything is
+ * allocated.
+ */
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -55,11 +58,11 @@ yoke_status yokei_memory_of_rank(const struct yoke_trainer_config *config, yoke_
     out->have = out->is_limited ? config->memory_limit : available;
     out->pool = yokei_host_id();
     if (!info->host_visible) out->pool = yokei_hash(info->spec, strlen(info->spec), out->pool);
-    out->pool >>= 12; /* exact as a double */
+    out->pool >>= 12; /* so that it is exact as a double */
     return YOKE_OK;
 }
 
-/* As doubles: sizes are below 2^53, a device's name is copied. */
+/* The values are sent as doubles. Sizes are below 2^53, and the device's name is copied byte by byte. */
 enum { N_PARTS = YOKE_COUNT(yokei_memory_parts) - 1, HAVE = N_PARTS, TAKEN, LIMITED, VISIBLE, POOL, MICRO_BATCH, DIVIDED, UNDIVIDED, DEVICE, WORDS = DEVICE + 4 };
 _Static_assert(sizeof(((struct yokei_memory_rank *)0)->device) == 4 * sizeof(double), "a device's name goes into four words");
 
@@ -96,7 +99,7 @@ yoke_status yokei_memory_gather(const struct yoke_trainer_config *config, yoke_d
     double words[WORDS], *all = calloc((size_t)plan->n_ranks * WORDS, sizeof *all);
     if (!all) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d ranks", plan->n_ranks);
     const yoke_status own = yokei_memory_of_rank(config, device, plan, &mine);
-    say(&mine, words); /* a rank that cannot tell takes part all the same: the others wait for it */
+    say(&mine, words); /* a rank whose own values failed takes part too, because the other ranks wait for it */
     yoke_status status = plan->n_ranks > 1 ? yokei_ranks_gather(config, words, WORDS, all) : YOKE_OK;
     if (plan->n_ranks == 1) memcpy(all, words, sizeof words);
     for (int r = 0; r < plan->n_ranks && !status; r++) hear(all + (size_t)r * WORDS, &ranks_out[r]);
@@ -121,7 +124,7 @@ double yokei_memory_shortage(const struct yokei_memory_rank *ranks, const double
             if (o == r || ranks[o].is_limited || ranks[o].pool != ranks[r].pool) continue;
             sum += need[o];
             taken += (double)ranks[o].taken;
-            have = fmin(have, (double)ranks[o].have); /* each looked at another moment */
+            have = fmin(have, (double)ranks[o].have); /* the ranks measured their free memory at different times */
             is_most = is_most && (need[o] < need[r] || (need[o] == need[r] && o > r));
         }
         if (!is_most || !(sum - have - taken > worst)) continue;

@@ -1,27 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Memory of the ranks of a run: what each takes by part, whether all fit, and what would make them fit. */
+/**
+ * The memory of all ranks of a run: the bytes of each rank by part, whether all ranks fit, and which change
+ * would make them fit.
+ */
 #ifndef TRAIN_TRAINER_MEMORY_H
 #define TRAIN_TRAINER_MEMORY_H
 
 #include "train/trainer/trainer.h"
 
-/** What one rank takes, and has. */
+/** The memory that one rank needs, and the memory that it has. */
 struct yokei_memory_rank {
     struct yoke_memory_report report;
     char device[32];
-    uint64_t have;       /* bytes: its limit, or what is free */
-    uint64_t taken;      /* of its memory by communicators of the run already: no part of `have`, unless that is a limit */
-    bool is_limited;     /* `have` was given, for what the rank alone allocates on its device */
-    bool host_visible;   /* the device's memory is the host's */
-    uint64_t pool;       /* ranks of one number take from one memory */
+    uint64_t have;       /* bytes: the rank's limit, or its free memory */
+    /* The bytes that the run's communicators have already allocated from this rank's memory. `have` does not
+     * include these bytes, unless `have` is a limit. */
+    uint64_t taken;
+    bool is_limited;     /* `have` is a given limit for the bytes that this rank alone allocates on its device */
+    bool host_visible;   /* the host can access the device's memory */
+    uint64_t pool;       /* ranks with the same number allocate from the same memory */
     int64_t micro_batch;
-    size_t divided, undivided; /* of moments and masters where replicas divide them: this rank's part, and all of it */
+    size_t divided, undivided; /* bytes of moments and masters, if replicas divide them: this rank's part, and the whole */
 };
 
-/** The parts of a report in their order, for tables and files; ended by a row without a name. */
+/** The parts of a report in their order, for tables and files. The last row has no name. */
 struct yokei_memory_part {
-    const char *name, *title; /* as a key, and as the head of a column */
-    size_t offset;            /* of a size_t */
+    const char *name, *title; /* the key in a file, and the heading of a column */
+    size_t offset;            /* offset of a size_t in struct yoke_memory_report */
 };
 extern const struct yokei_memory_part yokei_memory_parts[];
 static inline size_t yokei_memory_part_of(const struct yoke_memory_report *report, const struct yokei_memory_part *part)
@@ -29,54 +34,65 @@ static inline size_t yokei_memory_part_of(const struct yoke_memory_report *repor
     return *(const size_t *)(const void *)((const char *)report + part->offset);
 }
 
-/** Host memory that the trainer takes for itself, and a caller for a batch. */
+/** The host memory that the trainer allocates for itself, and that a caller needs for one batch. */
 size_t yokei_memory_of_host(const struct yoke_trainer_config *config, const struct yokei_trainer_plan *plan);
-/** Fill in what this rank knows of itself. config->memory_limit 0: what is free. */
+/** Fill in what this rank knows of itself. With config->memory_limit 0, `have` is the free memory. */
 yoke_status yokei_memory_of_rank(const struct yoke_trainer_config *config, yoke_device *device, const struct yokei_trainer_plan *plan,
                                  struct yokei_memory_rank *rank_out);
-/** That of all ranks [plan->n_ranks]. Collective. */
+/** Gather the memory of all ranks [plan->n_ranks]. Collective. */
 yoke_status yokei_memory_gather(const struct yoke_trainer_config *config, yoke_device *device, const struct yokei_trainer_plan *plan,
                                 struct yokei_memory_rank *ranks_out);
-/** What counts against `have` of a rank that would have this report. */
+/** The bytes that this rank would need of its `have` if this were its report. */
 double yokei_memory_need(const struct yokei_memory_rank *rank, const struct yoke_memory_report *report);
 /**
- * Bytes by which the rank that lacks most is short when rank r needs need[r]; 0 or less: all fit. *rank_out is that rank, of those that
- * share a memory the one that needs most. `needs_out`, where not NULL: what it, or all that share its memory, need together.
+ * The number of bytes that the rank with the largest shortage lacks, if each rank r needs need[r]. If the
+ * result is 0 or less, all ranks fit. *rank_out is that rank. Among ranks that share a memory, it is the rank
+ * with the largest need. `needs_out` may be NULL. Otherwise *needs_out is the need of that rank, or of all
+ * ranks that share its memory together.
  */
 double yokei_memory_shortage(const struct yokei_memory_rank *ranks, const double *need, int n_ranks, int *rank_out, double *needs_out);
-/** YOKE_OK, or on all ranks alike YOKE_ENOMEM with the cheapest change that fits. Collective where that is looked for. */
+/**
+ * YOKE_OK if all ranks fit. Otherwise all ranks return YOKE_ENOMEM with the cheapest change that fits. The
+ * search for this change is collective.
+ */
 yoke_status yokei_memory_check(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *config,
                                const struct yokei_trainer_plan *plan, const struct yokei_memory_rank *ranks);
-/** A table, a line for each run of ranks that take the same. */
-/** In one line: what the rank that needs most needs, and how much all do. */
+/** One line: the largest need of a rank, and the need of all ranks together. */
 void yokei_memory_line(const struct yokei_memory_rank *ranks, int n_ranks, void (*line)(void *context, const char *text), void *context);
+/** The table has one row for each run of consecutive ranks with the same numbers. */
 void yokei_memory_table(const struct yokei_memory_rank *ranks, int n_ranks, void (*line)(void *context, const char *text), void *context);
 
 /* ---- replicas.c ---- */
 /**
- * Slices by free memory: of ranks that were planned with equal ones, whether some lack memory while others have more, and then the shares
- * [mesh->data] in proportion to what each replica can take beside its other memory, the least of its ranks.
+ * Choose the slices by free memory. The ranks were planned with equal slices. *uneven_out says whether some
+ * ranks lack memory while other ranks have more. If so, shares_out [mesh->data] are in proportion to the
+ * bytes that each replica has left beside its other memory. The rank with the least memory counts for its
+ * replica.
  */
 yoke_status yokei_zero_choose(const struct yokei_mesh *mesh, const struct yokei_memory_rank *ranks, int64_t *shares_out, bool *uneven_out);
 
 /* ---- remedy.c: what would make a run fit ---- */
 
 /**
- * need_out[r] = the most that a rank r' = r, r + n, r + 2n, ... of n_planned would need with this configuration, n being the number of
- * ranks of the run; INFINITY where it cannot be planned. config->micro_batch is a cap; 0: as it is.
+ * Set need_out[r] to the largest need among the ranks r, r + n, r + 2n, ... of n_planned ranks with this
+ * configuration. n is the number of ranks of the run. need_out[r] is INFINITY if such a rank cannot be
+ * planned. config->micro_batch is an upper limit; 0 means unchanged.
  */
 typedef yoke_status (*yokei_memory_ask)(void *context, const struct yoke_trainer_config *config, int n_planned, double *need_out);
-/** One answer of it: rank r of n_planned on this device. */
+/** One answer of a yokei_memory_ask: the need of rank r of n_planned ranks on this device. */
 double yokei_memory_asked(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *config,
                           const struct yokei_memory_rank *ranks, int n_ranks, const struct yokei_mesh *mesh, int r, int n_planned);
 struct yokei_memory_run {
     const yoke_model *model;
-    const struct yoke_trainer_config *config; /* shares included */
+    const struct yoke_trainer_config *config; /* includes the shares */
     const struct yokei_mesh *mesh;
     const struct yokei_memory_rank *ranks;    /* [n_ranks] */
     int n_ranks;
 };
-/** The error of a run that does not fit: who lacks how much, and the first of all remedies, in the order of their cost, that fits on all ranks. */
+/**
+ * The error of a run that does not fit. It names the ranks that lack memory, and how much. It also names the
+ * first remedy, in the order of their cost, with which all ranks fit.
+ */
 yoke_status yokei_memory_refuse(const struct yokei_memory_run *run, yokei_memory_ask ask, void *context);
 
 #endif

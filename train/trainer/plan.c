@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Planning a trainer: shares, parameters, programs and memory, before anything is allocated. */
+/* Plan a trainer before anything is allocated: shares, parameters, programs and memory. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,10 @@ static yoke_status check_config(const yoke_model *model, struct yoke_trainer_con
     return YOKE_OK;
 }
 
-/* A layer with learnt positions bounds the sequence: its parameter "wpe.weight" says by how much. */
+/*
+ * A layer with learnt positions limits the sequence length. The shape of its parameter "wpe.weight" has the
+ * limit.
+ */
 static yoke_status check_sequence(const struct yokei_parameters *ps, int64_t sequence)
 {
     for (int i = 0; i < ps->n; i++)
@@ -91,7 +94,10 @@ static uint64_t hash_mesh(const struct yoke_trainer_config *c, const struct yoke
 
 enum { SAID_FACTS, SAID_MICRO_BATCH, SAID_BUCKETS, SAID };
 
-/* What rank r said; the ranks of a replica pass each other's micro-batches on. */
+/*
+ * Use the values that rank r sent. The ranks of a replica send micro-batches to each other, so they must
+ * agree on the micro-batch.
+ */
 static yoke_status note_micro_batch(struct yokei_trainer_plan *p, int r, const double *all)
 {
     const int d = yokei_mesh_at(&p->mesh, r).d, first = yokei_mesh_rank(&p->mesh, d, 0, 0);
@@ -105,7 +111,7 @@ static yoke_status note_micro_batch(struct yokei_trainer_plan *p, int r, const d
     return YOKE_OK;
 }
 
-/* What must be equal on all ranks, and what each one tells the others. */
+/* Check the values that must be equal on all ranks, and gather the values that differ. */
 static yoke_status compare_ranks(const struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
 {
     uint64_t facts[12] = { (uint64_t)c->precision, (uint64_t)c->batch, (uint64_t)c->sequence, c->bucket_bytes, c->seed };
@@ -122,7 +128,8 @@ static yoke_status compare_ranks(const struct yoke_trainer_config *c, struct yok
     double *all = calloc((size_t)p->n_ranks * SAID, sizeof *all);
     if (!all) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d ranks", p->n_ranks);
     yoke_status status = c->comm ? yokei_ranks_gather(c, mine, SAID, all) : YOKE_OK;
-    for (int r = 0; r < p->n_ranks && !c->comm; r++) memcpy(all + r * SAID, mine, sizeof mine); /* planned without the others: as if they were like this one */
+    /* planned without the other ranks: assume that they are like this rank */
+    for (int r = 0; r < p->n_ranks && !c->comm; r++) memcpy(all + r * SAID, mine, sizeof mine);
     for (int r = 0; r < p->n_ranks && !status; r++) {
         if (all[r * SAID] != all[0])
             status = yoke_fail(YOKE_EMISMATCH,
@@ -143,13 +150,16 @@ static yoke_status kind_of(const char *name, enum yokei_pipeline_kind *kind_out)
     return yoke_fail(YOKE_ECONFIG, "pipeline schedule \"%s\" is none of naive, gpipe, 1f1b, interleaved, zb-h1", name);
 }
 
-/* Where replica d's lines begin in the user's schedule, which has those of one replica for all, or those of all one after the other. */
+/*
+ * The first line of replica d in the user's schedule. The schedule has either the lines of one replica, which
+ * all replicas use, or the lines of all replicas one after the other.
+ */
 static int users_lines(const struct yokei_pipeline *shape, const struct yokei_schedule *users, int d)
 {
     return users->n_ranks == shape->n_stages ? 0 : d * shape->n_stages;
 }
 
-/* Replica d's lines: generated, or those of the user's schedule. Checked. */
+/* The lines of replica d, either generated or from the user's schedule. They are checked. */
 static yoke_status replica_schedule(const struct yokei_pipeline *shape, const struct yokei_schedule *users, int d, struct yokei_schedule *made_out)
 {
     if (users->n_ranks)
@@ -160,7 +170,10 @@ static yoke_status replica_schedule(const struct yokei_pipeline *shape, const st
     return status;
 }
 
-/* The schedule, and which of its lines is this rank's stage. Every rank looks at all replicas: what is wrong in one, all refuse. */
+/*
+ * Make the schedule, and find the line of this rank's stage. Every rank checks all replicas, so all ranks
+ * refuse an error in any of them.
+ */
 static yoke_status make_schedule(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *p, struct yokei_schedule *out, int *own_out)
 {
     const struct yokei_mesh *m = &p->mesh;
@@ -187,8 +200,9 @@ static yoke_status make_schedule(const struct yoke_trainer_config *c, const stru
 }
 
 /*
- * What a step's buffers take with the job's segments, on the rank of this one's tensor group that needs most: uneven shares make them
- * differ, and ranks that chose different lengths would take the sums of their F and B in different orders.
+ * The bytes of a step's buffers with the job's segment length, on the rank of this tensor group that needs
+ * most. Uneven shares make these bytes differ. If the ranks chose different segment lengths, they would issue
+ * the sums of their F and B in different orders.
  */
 static yoke_status most_of_group(const struct yoke_trainer_config *c, const struct yokei_actions *actions, const struct yokei_trainer_plan *p, size_t *bytes_out)
 {
@@ -205,8 +219,9 @@ static yoke_status most_of_group(const struct yoke_trainer_config *c, const stru
 }
 
 /*
- * The training step. Of the lengths of segments that are recomputed together, the one that takes the least memory: short ones keep more
- * inputs, of every micro-batch that is alive, and long ones more of one micro-batch's stash. None changes a bit.
+ * Lower the training step. A segment is a run of layers that are recomputed together. The segment length with
+ * the least memory is used. Short segments keep more inputs, and they keep them for every micro-batch in
+ * flight. Long segments keep more of the stash of one micro-batch. The length changes no bit of the results.
  */
 static yoke_status lower_train(const struct yoke_trainer_config *c, const struct yokei_actions *actions, struct yokei_trainer_plan *p)
 {
@@ -272,14 +287,17 @@ static yoke_status add_up(const struct yoke_trainer_config *c, const yoke_device
     return yokei_groups_footprint(c, p, !yoke_device_info(device)->host_visible, &p->report.staging_shared, &p->report.staging);
 }
 
-/* Which layers the ranks of a stage forget the stash of: those that pass an input on; of "attention" the attention's own. */
+/*
+ * Whether a layer's stash is dropped and recomputed. That holds for layers that have an input, and with
+ * "attention" only for attention layers.
+ */
 static bool forgets(const yoke_layer *layer, const char *what)
 {
     if (!layer->in || !layer->type->backward_input || layer->type->gradient_until == YOKE_UNTIL_F) return false;
     return !strcmp(what, "full") || (!strcmp(what, "attention") && !strcmp(layer->type->name, "attention"));
 }
 
-/* "none", "attention", "full", once for all stages or for each by commas. */
+/* Parse "none", "attention" or "full", given once for all stages or once per stage, separated by commas. */
 static yoke_status choose_recomputed(const yoke_model *model, const struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
 {
     const char *at = c->recompute ? c->recompute : "none";
@@ -304,7 +322,7 @@ static yoke_status choose_recomputed(const yoke_model *model, const struct yoke_
     return YOKE_OK;
 }
 
-/* The layers of every stage, and of this rank. */
+/* Cut the model into the layers of every stage and of this rank. */
 static yoke_status cut(const yoke_model *model, const struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
 {
     const int per_block = YOKE_MAX(model->per_block, 1);
@@ -317,7 +335,7 @@ static yoke_status cut(const yoke_model *model, const struct yoke_trainer_config
     p->stage_recomputes = calloc((size_t)p->mesh.pipeline, sizeof *p->stage_recomputes);
     if (!p->chunk || !p->held || !p->recomputed || !p->stage_of || !p->n_buckets || !p->stage_recomputes)
         return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d layers", model->n_layers);
-    for (int turn = 1; turn <= p->mesh.pipeline; turn++) { /* this rank's own stage last */
+    for (int turn = 1; turn <= p->mesh.pipeline; turn++) { /* this rank's own stage comes last */
         struct yokei_mesh at = p->mesh;
         at.s = (p->mesh.s + turn) % p->mesh.pipeline;
         if (at.pipeline == 1) p->chunk[0] = (struct yokei_chunk){ 0, model->n_layers };
@@ -328,12 +346,12 @@ static yoke_status cut(const yoke_model *model, const struct yoke_trainer_config
     for (int l = 0; l < model->n_layers; l++) {
         const struct yoke_place place = yokei_plan_place(c, p, p->stage_of[l], 0);
         p->held[l] = p->stage_of[l] == p->mesh.s;
-        YOKE_TRY(yoke_layer_check(model->layer[l], &place)); /* alike on all ranks */
+        YOKE_TRY(yoke_layer_check(model->layer[l], &place)); /* the same on all ranks */
     }
     return choose_recomputed(model, c, p);
 }
 
-/* Where the shares of a stage's ranks begin among those of all stages. */
+/* The index of a stage's first share in the list of all stages' shares. */
 static int shares_before(const struct yokei_mesh *m, int stage)
 {
     int n = 0;
@@ -375,7 +393,7 @@ static yoke_status place_rank(const struct yoke_trainer_config *c, struct yokei_
     return YOKE_OK;
 }
 
-/* The stages that use a parameter: the lowest and the highest. */
+/* The first and the last stage that use a parameter. */
 static void stages_of(const struct yokei_trainer_plan *p, int parameter, int *least_out, int *most_out)
 {
     *least_out = p->mesh.pipeline, *most_out = -1;
@@ -387,7 +405,10 @@ static void stages_of(const struct yokei_trainer_plan *p, int parameter, int *le
         }
 }
 
-/* Of a parameter that several ranks hold, one adds its norm; of one that the last stage shares with the first, the first. */
+/*
+ * Choose which rank adds the norm of a parameter that several ranks hold. If the first and the last stage
+ * share it, the first stage adds it.
+ */
 static yoke_status choose_counted(struct yokei_trainer_plan *p)
 {
     const struct yokei_parameters *own = &p->parameters;
@@ -410,7 +431,7 @@ static yoke_status choose_counted(struct yokei_trainer_plan *p)
     return YOKE_OK;
 }
 
-/* Everything but what the other ranks say. */
+/* Plan everything that does not depend on the other ranks. */
 static yoke_status plan_alone(const yoke_model *model, const struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
 {
     const struct yoke_place whole = { .size = sizeof whole, .tensor_size = 1 };
@@ -440,7 +461,8 @@ yoke_status yokei_trainer_plan_as(const yoke_model *model, yoke_device *device, 
     YOKE_TRY(check_config(model, c));
     YOKE_TRY_GOTO(plan_alone(model, c, p), free_plan);
     YOKE_TRY_GOTO(compare_ranks(c, p), free_plan);
-    status = lower(model, device, c, p); /* one device may lack an op, one line of a schedule have too few buckets: all refuse */
+    /* one device may lack an op, or one line of a schedule may have too few buckets; then all ranks refuse */
+    status = lower(model, device, c, p);
     YOKE_TRY_GOTO(c->comm ? yokei_ranks_all_well(c, status) : status, free_plan);
     YOKE_TRY_GOTO(add_up(c, device, p), free_plan);
     return YOKE_OK;
@@ -449,7 +471,10 @@ free_plan:
     return status;
 }
 
-/* Once more, where equal slices are too much for a device, and others have room. */
+/*
+ * Plan again with slices by free memory, if equal slices are too much for a device and other devices have
+ * room.
+ */
 static yoke_status plan_by_memory(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *config, struct yokei_trainer_plan *p)
 {
     struct yoke_trainer_config c = *config;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a trainer asks of the other ranks. A rank without communicators is alone. */
+/* All communication of a trainer with the other ranks. A rank without communicators is alone. */
 #include <stdlib.h>
 #include <string.h>
 #include <yoke/comm.h>
@@ -27,7 +27,7 @@ yoke_status yokei_ranks_agree(const struct yoke_trainer_config *config, uint64_t
 {
     int rank, n_ranks;
     yokei_ranks(config, &rank, &n_ranks);
-    double mine = (double)(hash >> 12), *all = calloc((size_t)n_ranks, sizeof *all); /* 52 bits: exact */
+    double mine = (double)(hash >> 12), *all = calloc((size_t)n_ranks, sizeof *all); /* 52 bits are exact in a double */
     if (!all) return yoke_fail(YOKE_ENOMEM, "comparing ranks: no host memory");
     yoke_status status = yokei_ranks_gather(config, &mine, 1, all);
     for (int r = 0; r < n_ranks && !status; r++) {
@@ -62,7 +62,10 @@ yoke_status yokei_ranks_all_well(const struct yoke_trainer_config *config, yoke_
     return status;
 }
 
-/* Where each element is one rank's and 0 on the others: bits are added as integers, which leaves those of -0 and NaN alone, too. */
+/*
+ * Each element has its value on one rank and is 0 on all others. The bits are added as integers, so -0 and
+ * NaN keep their bits too.
+ */
 yoke_status yokei_ranks_join(const struct yoke_trainer_config *config, const float *mine, int64_t n, int root, float *out)
 {
     return yoke_reduce(mine, out, (size_t)n, YOKE_I32, YOKE_SUM, root, config->control, NULL);
@@ -85,7 +88,7 @@ yoke_status yokei_ranks_gather_slices(yoke_comm *comm, void *all, void *own, con
     return yoke_all_gather_v(own, all, counts, dtype, comm, stream);
 }
 
-/* What is known of an algorithm by its name. */
+/* The properties of an algorithm, which are looked up by its name. */
 enum reach { messages, on_host, across_hosts };
 struct facts {
     const char *name;
@@ -103,7 +106,10 @@ static struct facts facts_of(const char *algorithm)
     return (struct facts){ algorithm, false, messages };
 }
 
-/* An algorithm that does not add in the order of the ranks has an order of its own for each slice, and slices differ between the two calls. */
+/*
+ * If an algorithm does not add in the order of the ranks, it uses a separate order for each slice. The slices
+ * of all_reduce and reduce_scatter differ.
+ */
 yoke_status yokei_ranks_sums_in_order(yoke_comm *comm, int64_t n, int64_t longest, yoke_dtype dtype, bool *in_order_out)
 {
     struct yoke_comm_plan whole, slices;
@@ -151,15 +157,16 @@ yoke_status yokei_ranks_hand_over(const struct yoke_trainer_config *config, int 
     return YOKE_OK;
 }
 
-/* Clocks are sent as they are: 64 bits of a double would not hold them. */
+/* Clock values are sent as integers, because a double cannot hold all their bits. */
 static yoke_status exchange_clock(yoke_comm *control, bool sends, int peer, uint64_t *ns)
 {
     return sends ? yoke_send(ns, sizeof *ns, YOKE_U8, peer, control, NULL) : yoke_recv(ns, sizeof *ns, YOKE_U8, peer, control, NULL);
 }
 
 /*
- * Rank 0 asks for the other's clock some times. The answer was read between question and answer, so of the shortest exchange the middle
- * is right to half its length. The first message carries rank 0's origin, the last one the other's.
+ * Rank 0 asks for the peer's clock several times. The peer reads its clock between question and answer. So
+ * the middle of the shortest exchange is right within half its length. The first message carries rank 0's
+ * origin, the last message the peer's origin.
  */
 yoke_status yokei_ranks_clock(const struct yoke_trainer_config *config, int peer, uint64_t origin_ns, bool is_shared, double *offset_out, double *error_out)
 {
@@ -167,7 +174,7 @@ yoke_status yokei_ranks_clock(const struct yoke_trainer_config *config, int peer
     int rank, n_ranks;
     yokei_ranks(config, &rank, &n_ranks);
     uint64_t shortest = UINT64_MAX, his_origin = origin_ns;
-    int64_t ahead = 0; /* his clock, before mine */
+    int64_t ahead = 0; /* the peer's clock minus this rank's clock */
     for (int i = 0; i < (is_shared ? 0 : ROUNDS); i++) {
         uint64_t asked = yokei_now_ns(), his = 0;
         if (rank != 0) {
@@ -184,7 +191,7 @@ yoke_status yokei_ranks_clock(const struct yoke_trainer_config *config, int peer
         ahead = (int64_t)(his - (asked + took / 2));
     }
     YOKE_TRY(exchange_clock(config->control, rank != 0, rank ? 0 : peer, &his_origin));
-    /* his time since his origin, plus this, is mine since mine */
+    /* the peer's time since its origin, plus this offset, is this rank's time since its own origin */
     *offset_out = (double)((int64_t)(his_origin - origin_ns) - ahead) * 1e-9;
     *error_out = is_shared ? 0 : (double)(shortest / 2) * 1e-9;
     return YOKE_OK;
@@ -204,7 +211,7 @@ static yoke_status tensor_sum(void *comm, void *x, int64_t n, yoke_dtype dtype, 
     return yoke_all_reduce(x, x, (size_t)n, dtype, YOKE_SUM, comm, stream);
 }
 
-/* The collectives count in size_t; all ranks pass the same. */
+/* The collectives count in size_t. All ranks pass the same counts. */
 static const size_t *unsigned_counts(const yoke_comm *comm, const int64_t counts[], size_t out[YOKE_MAX_TENSOR])
 {
     for (int r = 0; r < yoke_comm_size(comm) && r < YOKE_MAX_TENSOR; r++) out[r] = (size_t)counts[r];
@@ -236,7 +243,10 @@ void yokei_ranks_busy(const struct yoke_trainer_config *config, const char *what
 
 /* ---- the groups of a mesh ---- */
 
-/* The ranks that give the same colour; a colour below 0 takes part in the call only. */
+/*
+ * Split a communicator into groups of ranks with the same colour. A rank with a colour below 0 takes part in
+ * the call but gets no communicator.
+ */
 static yoke_status split(yoke_comm *from, int color, int key, const char *name, enum yoke_reproducible sums, yoke_comm **comm_out)
 {
     struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
@@ -246,8 +256,9 @@ static yoke_status split(yoke_comm *from, int color, int key, const char *name, 
 }
 
 /*
- * Between stages `b` and b + 1 (the first one behind the last) a communicator for each direction, so that a message that waits for its
- * receiver holds up no other: of two ranks, or, where the stages have different widths, of all ranks of both.
+ * Create a communicator for each direction between stages `b` and b + 1 (after the last stage comes the
+ * first). With one per direction, a message that waits for its receiver delays no other message. The
+ * communicator has two ranks. If the stages have different widths, it has all ranks of both.
  */
 static yoke_status connect_stages(yoke_comm *from, const struct yokei_mesh *m, int b, struct yokei_groups *g)
 {
@@ -264,7 +275,10 @@ static yoke_status connect_stages(yoke_comm *from, const struct yokei_mesh *m, i
     return YOKE_OK;
 }
 
-/* What sums the gradients of tied parameters: a pair of counterparts, or the pairs whose rows overlap. */
+/*
+ * Create the communicators that sum the gradients of tied parameters: one for a pair of counterparts, or one
+ * for each pair whose rows overlap.
+ */
 static yoke_status connect_tied(yoke_comm *from, const struct yokei_trainer_plan *p, struct yokei_groups *g)
 {
     const struct yokei_mesh *m = &p->mesh;
@@ -287,7 +301,8 @@ yoke_status yokei_groups_create(const struct yoke_trainer_config *config, const 
     const int n_borders = m->pipeline == 1 ? 0 : m->pipeline - (m->chunks == 1);
     int widest = 0;
     memset(g, 0, sizeof *g);
-    g->earlier_is_next = m->s == 0; /* its border with the second stage is the first one, that with the last stage the last */
+    /* for stage 0 the border with stage 1 is the first border, and the border with the last stage is the last */
+    g->earlier_is_next = m->s == 0;
     if (!all) return YOKE_OK;
     for (int s = 0; s < m->pipeline; s++) widest = YOKE_MAX(widest, yokei_mesh_width(m, s));
     if (m->data > 1 && m->data < yokei_mesh_size(m)) YOKE_TRY(split(all, yokei_mesh_rank(m, 0, m->s, m->t), m->d, "data", YOKE_REPRODUCIBLE_RUN, &g->data));
@@ -301,7 +316,7 @@ yoke_status yokei_groups_create(const struct yoke_trainer_config *config, const 
 
 enum { N_GROUPS = 7 };
 
-/* In one order on all ranks, border after border; ties come last. */
+/* List the communicators in the same order on all ranks: border by border, with the ties last. */
 static void list_groups(const struct yokei_groups *g, yoke_comm *list[N_GROUPS])
 {
     yoke_comm *const *const first = g->earlier_is_next ? g->next : g->previous, *const *const second = g->earlier_is_next ? g->previous : g->next;
@@ -309,7 +324,7 @@ static void list_groups(const struct yokei_groups *g, yoke_comm *list[N_GROUPS])
     memcpy(list, all, sizeof all);
 }
 
-/* Destroying is collective. */
+/* Destroying a communicator is collective. */
 void yokei_groups_destroy(struct yokei_groups *g)
 {
     yoke_comm *all[N_GROUPS];
@@ -341,7 +356,7 @@ static yoke_status exchange(bool sends, void *data, int64_t n, yoke_dtype dtype,
     return stream ? yoke_recv(data, (size_t)n, dtype, peer, comm, stream) : yoke_irecv(data, (size_t)n, dtype, peer, comm, done);
 }
 
-/* A rank may have nothing to send to a narrower stage: then the message is over at once. */
+/* A rank may have nothing to send to a stage with fewer ranks. Then the message has ended at once. */
 static yoke_status exchange_pieces(bool sends, const struct yoke_piece *pieces, int n, yoke_dtype dtype, yoke_comm *comm, yoke_stream *stream, yoke_event *done)
 {
     if (!n) return YOKE_OK;
@@ -353,7 +368,7 @@ static yoke_status exchange_pieces(bool sends, const struct yoke_piece *pieces, 
     return status ? status : ended;
 }
 
-/* The rows that place t of a stage holds of what goes over its border. */
+/* The rows of a message that rank t of a stage holds. */
 static struct yoke_range rows_at(const struct yokei_mesh *m, const struct yokei_message *x, int s, int t)
 {
     const int width = yokei_mesh_width(m, s);
@@ -362,8 +377,8 @@ static struct yoke_range rows_at(const struct yokei_mesh *m, const struct yokei_
 }
 
 /*
- * What `sender` of stage `from` has for `receiver` of stage `to`: of what all senders hold, one sends it; of rows of their own, each
- * sends those that the receiver is to hold.
+ * The rows that `sender` of stage `from` sends to `receiver` of stage `to`. If all senders hold the same
+ * rows, one of them sends. If each sender holds its own rows, it sends the rows that the receiver must hold.
  */
 static struct yoke_range rows_between(const struct yokei_mesh *m, const struct yokei_message *x, int from, int sender, int to, int receiver)
 {
@@ -380,7 +395,7 @@ yoke_status yokei_groups_message(const struct yokei_groups *g, const struct yoke
 {
     const bool forward = x->kind == YOKEI_SEND_ACTIVATION || x->kind == YOKEI_RECEIVE_ACTIVATION;
     const bool sends = x->kind == YOKEI_SEND_ACTIVATION || x->kind == YOKEI_SEND_GRADIENT;
-    const bool to_next = forward == sends; /* activations go to the next stage, gradients come from there */
+    const bool to_next = forward == sends; /* activations go to the next stage, and gradients come from there */
     const int other = (m->s + (to_next ? 1 : m->pipeline - 1)) % m->pipeline;
     const struct yoke_range own = rows_at(m, x, m->s, m->t);
     yoke_comm *comm = (to_next ? g->next : g->previous)[!forward];
@@ -399,7 +414,7 @@ yoke_status yokei_groups_message(const struct yokei_groups *g, const struct yoke
 
 /* ---- what all of it takes of the host ---- */
 
-/* What one communicator comes to. */
+/* Add the memory of one communicator. */
 static yoke_status add_footprint(const struct yoke_comm_shape *like, int n_ranks, int n_sends, int n_receives, bool is_staged, size_t sum[2])
 {
     struct yoke_comm_shape shape = *like;
@@ -412,7 +427,10 @@ static yoke_status add_footprint(const struct yoke_comm_shape *like, int n_ranks
     return YOKE_OK;
 }
 
-/* The two communicators over a border with a neighbour: who of its ranks is sent to, and who is received from. */
+/*
+ * Add the two communicators over a border with a neighbouring stage. Count the ranks to which this rank sends
+ * and from which it receives.
+ */
 static yoke_status add_border(const struct yoke_comm_shape *like, const struct yokei_mesh *m, const struct yokei_message *x, int other, bool is_staged,
                               size_t sum[2])
 {
@@ -424,11 +442,11 @@ static yoke_status add_border(const struct yoke_comm_shape *like, const struct y
         n_receives += in.begin < in.end;
     }
     const int n = pairs ? 2 : yokei_mesh_width(m, m->s) + yokei_mesh_width(m, other);
-    YOKE_TRY(add_footprint(like, n, n_sends, 0, is_staged, sum)); /* activations one way, gradients the other */
+    YOKE_TRY(add_footprint(like, n, n_sends, 0, is_staged, sum)); /* activations in one direction, gradients in the other */
     return add_footprint(like, n, 0, n_receives, is_staged, sum);
 }
 
-/* As yokei_groups_create makes them. */
+/* Add the communicators that yokei_groups_create creates. */
 static yoke_status add_groups(const struct yoke_comm_shape *like, const struct yoke_trainer_config *config, const struct yokei_trainer_plan *p, bool is_staged,
                               size_t sum[2])
 {
@@ -461,8 +479,8 @@ yoke_status yokei_groups_footprint(const struct yoke_trainer_config *config, con
         like.is_far = made.is_far;
         like.no_shared = made.shared == 0;
     }
-    YOKE_TRY(add_footprint(&like, n, 0, 0, is_staged && p->mesh.data == n, sum)); /* the gradients' */
-    YOKE_TRY(add_footprint(&like, n, 0, 0, false, sum));                          /* control */
+    YOKE_TRY(add_footprint(&like, n, 0, 0, is_staged && p->mesh.data == n, sum)); /* the communicator for gradients */
+    YOKE_TRY(add_footprint(&like, n, 0, 0, false, sum));                          /* the control communicator */
     YOKE_TRY(add_groups(&like, config, p, is_staged, sum));
     *shared_out = sum[0];
     *private_out = sum[1];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What would make a run fit that does not. Each row of a table below is a change of the configuration, of growing strength from step to
- * step; rows stand in the order of what they cost. A change counts when it was planned for all ranks, and all fit: nothing is guessed.
+ * Find a change with which a run fits that does not fit now. Each row of a table below is a kind of change to
+ * the configuration, and each further step of a row changes more. The rows are in the order of their cost. A
+ * change is accepted only if it was planned for all ranks and all ranks fit. Nothing is estimated.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -13,16 +14,16 @@ static double mib(double bytes) { return bytes / 1048576.0; }
 
 enum { MOST_WORDS = 1024 };
 
-/* The search. */
+/* The state of the search. */
 struct remedy {
     const struct yokei_memory_run *run;
-    struct yoke_trainer_config c; /* of the step in hand */
-    int n_planned;                /* ranks that it is for */
-    double *need;                 /* [n_ranks] by the step before; at step 1 as the run is */
-    bool *is_short;               /* [mesh.pipeline] stages with a rank that lacks memory */
-    int64_t *blocks, n_blocks;    /* [mesh.pipeline * chunks] of virtual stages; room for the steps */
-    char recompute[MOST_WORDS];   /* likewise */
-    char what[MOST_WORDS + 256];  /* in words, with the options */
+    struct yoke_trainer_config c; /* the configuration of the current step */
+    int n_planned;                /* the number of ranks for this configuration */
+    double *need;                 /* [n_ranks] bytes needed with the step before; at step 1, bytes needed by the original run */
+    bool *is_short;               /* [mesh.pipeline] whether a rank of the stage lacks memory */
+    int64_t *blocks, n_blocks;    /* [mesh.pipeline * chunks] blocks of virtual stages; memory for the steps */
+    char recompute[MOST_WORDS];   /* memory for the text of c.recompute */
+    char what[MOST_WORDS + 256];  /* the change in words, with the options */
 };
 
 static const char *kind_of(const struct yoke_trainer_config *c)
@@ -30,7 +31,10 @@ static const char *kind_of(const struct yoke_trainer_config *c)
     return c->schedule ? "one of your own" : c->pipeline_kind ? c->pipeline_kind : c->chunks > 1 ? "interleaved" : "1f1b";
 }
 
-/* Recomputation of a stage: the how-manieth of the words between commas, or the one for all. */
+/*
+ * The recomputation of a stage: its word in the list of words separated by commas, or the one word for all
+ * stages.
+ */
 static void word_of_stage(const struct yoke_trainer_config *c, int stage, char *out, size_t bytes)
 {
     const char *at = c->recompute ? c->recompute : "none";
@@ -39,9 +43,9 @@ static void word_of_stage(const struct yoke_trainer_config *c, int stage, char *
     yokei_text(out, bytes, "%.*s", (int)strcspn(at, ","), at);
 }
 
-/* ---- rows: whether there is such a step; what it is, into r->c and r->what ---- */
+/* ---- rows: each function returns whether it has this step, and sets r->c and r->what ---- */
 
-/* The same bits, and no more work. */
+/* This change keeps the same bits and adds no work. */
 static bool divide_states(struct remedy *r, int step)
 {
     if (step > 1 || r->run->config->zero || r->run->mesh->data == 1) return false;
@@ -62,7 +66,10 @@ static bool smaller_micro_batch(struct remedy *r, int step)
     return true;
 }
 
-/* As long a bubble as GPipe's, and at most as many micro-batches as stages are alive. */
+/*
+ * Choose 1f1b. Its bubble is as long as GPipe's, and it holds at most as many micro-batches as there are
+ * stages.
+ */
 static bool fewer_alive(struct remedy *r, int step)
 {
     const char *kind = kind_of(r->run->config);
@@ -75,7 +82,10 @@ static bool fewer_alive(struct remedy *r, int step)
     return true;
 }
 
-/* Step 1: the attention of the stages that lack memory, step 2: all of these stages. */
+/*
+ * Step 1 recomputes the attention of the stages that lack memory. Step 2 recomputes everything in these
+ * stages.
+ */
 static bool recompute(struct remedy *r, int step)
 {
     const int n = r->run->mesh->pipeline;
@@ -94,10 +104,10 @@ static bool recompute(struct remedy *r, int step)
     r->c.recompute = r->recompute;
     yokei_text(r->what, sizeof r->what, "compute %s again instead of keeping it (--recompute %s)", step == 1 ? "attention" : "what passes leave behind",
                r->recompute);
-    return changes || step == 1; /* without a change it fits no better, and the next step is looked at */
+    return changes || step == 1; /* a step without a change fits no better, so the search goes to the next step */
 }
 
-/* How much a stage has left: that of its tightest rank. */
+/* The free memory of a stage: the least free memory of its ranks. */
 static double room_of_stage(const struct remedy *r, int stage)
 {
     const struct yokei_mesh *m = r->run->mesh;
@@ -107,7 +117,7 @@ static double room_of_stage(const struct remedy *r, int stage)
     return least;
 }
 
-/* The virtual stage of a stage that has the most blocks, or the fewest. */
+/* The virtual stage of a stage with the most blocks, or with the fewest. */
 static int virtual_of(const struct remedy *r, int stage, bool most)
 {
     const struct yokei_mesh *m = r->run->mesh;
@@ -117,7 +127,7 @@ static int virtual_of(const struct remedy *r, int stage, bool most)
     return found;
 }
 
-/* Each step moves one block from the stage with the least room to the one with the most. */
+/* Each step moves one block from the stage with the least free memory to the stage with the most. */
 static bool move_blocks(struct remedy *r, int step)
 {
     const struct yokei_mesh *m = r->run->mesh;
@@ -151,14 +161,17 @@ static bool half_precision(struct remedy *r, int step)
     return true;
 }
 
-/* Recomputation and shares of another mesh: each stage as the one that it comes from; replicas alike. */
+/*
+ * Adapt recomputation and shares to another mesh. Each new stage recomputes as the stage that it comes from.
+ * Replicas are equal.
+ */
 static void remesh(struct remedy *r, int pipeline_times, int data)
 {
     const struct yokei_mesh *m = r->run->mesh;
     r->c.stage_blocks = NULL;
     r->c.shares = r->c.zero_shares = NULL;
     r->c.data = data;
-    r->c.micro_batch = 1; /* at most: as it is */
+    r->c.micro_batch = 1; /* used as an upper limit below, so micro-batches stay as they are */
     for (int i = 0; i < r->run->n_ranks; i++) r->c.micro_batch = YOKE_MAX(r->c.micro_batch, r->run->ranks[i].micro_batch);
     if (!r->run->config->recompute || !strchr(r->run->config->recompute, ',')) return;
     r->recompute[0] = 0;
@@ -171,17 +184,21 @@ static void remesh(struct remedy *r, int pipeline_times, int data)
     r->c.recompute = r->recompute;
 }
 
-/* First twice as many at the replicas' expense, then on twice and four times the ranks. */
+/*
+ * Step 1 uses twice as many stages or tensor ranks and half the replicas. Steps 2 and 3 use twice and four
+ * times as many ranks.
+ */
 static bool divide_more(struct remedy *r, int step, bool stages)
 {
     const struct yokei_mesh *m = r->run->mesh;
     const int times = step == 1 ? 2 : 1 << (step - 1), data = step == 1 ? m->data / 2 : m->data;
-    if (step > 3 || m->widths) return false; /* stages of different widths were chosen for these ranks */
+    if (step > 3 || m->widths) return false; /* the user chose stages of different widths for these ranks */
     r->n_planned = step == 1 ? r->run->n_ranks : r->run->n_ranks * times;
-    remesh(r, stages ? times : 1, step == 1 && m->data % 2 ? m->data : data); /* of an odd number no half: the product does not fit then */
+    /* an odd number of replicas has no half, so the product does not match and the mesh is refused */
+    remesh(r, stages ? times : 1, step == 1 && m->data % 2 ? m->data : data);
     r->c.pipeline = m->pipeline * (stages ? times : 1);
     r->c.tensor = m->tensor * (stages ? 1 : times);
-    if (!stages) r->c.tensor_shares = NULL; /* they are of so many ranks */
+    if (!stages) r->c.tensor_shares = NULL; /* the shares are for another number of ranks */
     if (!stages && m->tensor * times > YOKE_MAX_TENSOR) return false;
     yokei_text(r->what, sizeof r->what, "divide the %s over more ranks (--pp %d --tp %d --dp %d%s", stages ? "layers" : "layers' tensors", r->c.pipeline,
                r->c.tensor, r->c.data, step == 1 ? ")" : "");
@@ -194,7 +211,7 @@ static bool divide_more(struct remedy *r, int step, bool stages)
 static bool more_stages(struct remedy *r, int step) { return divide_more(r, step, true); }
 static bool more_tensor_ranks(struct remedy *r, int step) { return divide_more(r, step, false); }
 
-/* What changes neither ranks nor devices, together. */
+/* Combine all changes that change neither ranks nor devices. */
 static bool all_together(struct remedy *r, int step)
 {
     const struct yokei_mesh *m = r->run->mesh;
@@ -211,7 +228,10 @@ static bool all_together(struct remedy *r, int step)
     return true;
 }
 
-/* What takes no arithmetic comes first; then what takes more of it, what may leave devices idle, what rounds; then other devices. */
+/*
+ * Changes that add no arithmetic come first. Then come changes that add arithmetic, may leave devices idle,
+ * or round. Changes that need other devices come last.
+ */
 static bool (*const rows[])(struct remedy *r, int step) = {
     divide_states, smaller_micro_batch, fewer_alive, recompute, move_blocks, half_precision, all_together, more_stages, more_tensor_ranks,
 };
@@ -230,11 +250,15 @@ static yoke_status begin(const struct yokei_memory_run *run, const double *need,
     bool any = false;
     for (int i = 0; i < run->n_ranks; i++)
         if (need[i] > (double)run->ranks[i].have) any = r->is_short[yokei_mesh_at(m, i).s] = true;
-    for (int s = 0; s < m->pipeline && !any; s++) r->is_short[s] = true; /* each would fit alone, but not together */
+    /* each rank would fit alone, but the ranks of one memory do not fit together */
+    for (int s = 0; s < m->pipeline && !any; s++) r->is_short[s] = true;
     return YOKE_OK;
 }
 
-/* The first that fits; else the one that lacks least. *least_out: what the one in `what` lacks; need: what the ranks need with it. */
+/*
+ * Find the first change that fits, or else the change with the smallest shortage. *least_out is the shortage
+ * with the change in `what`. `need` is what the ranks need with it.
+ */
 static yoke_status search(struct remedy *r, yokei_memory_ask ask, void *context, const double *now, double *need, char *what, size_t bytes,
                           double *least_out)
 {
@@ -270,7 +294,7 @@ static int ranks_of_pool(const struct yokei_memory_run *run, int rank)
     return n;
 }
 
-/* Who lacks memory, and for what it is needed. */
+/* Say which ranks lack memory, and for which parts they need it. */
 static void say_need(const struct yokei_memory_run *run, int rank, double lacks, double sum, char *out, size_t bytes)
 {
     const struct yoke_memory_report *p = &run->ranks[rank].report;
@@ -330,7 +354,7 @@ double yokei_memory_asked(const yoke_model *model, yoke_device *device, const st
     return need;
 }
 
-/* Each rank plans its own place, and those of the added ranks that would be like it. */
+/* Each rank plans for its own place, and for the places of added ranks that would be like it. */
 struct own {
     const struct yokei_memory_run *run;
     yoke_device *device;

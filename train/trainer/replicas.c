@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What replicas divide among themselves: the sums of gradients, the steps of weights, and, with config.zero = 1, the memory of moments and
- * masters (ZeRO-1: Rajbhandari et al. 2020, arXiv:1910.02054). parallel/state.c cuts each bucket into a slice for each replica.
+ * The work that replicas divide among themselves: the sums of gradients and the steps of weights. With
+ * config.zero = 1 it is also the memory of moments and masters (ZeRO-1: Rajbhandari et al. 2020,
+ * arXiv:1910.02054).
  *
- * Both levels give the same bits. Norms are added up slice by slice in both, and AdamW takes each element for itself. What is left is the
- * order of the sums: reduce_scatter and all_reduce add in the order of the ranks where all share memory; elsewhere each has an order
- * of its own, and so all_reduce is done as the very reduce_scatter that ZeRO-1 calls, and an all_gather behind it.
+ * parallel/state.c cuts each bucket into a slice for each replica. Both levels of config.zero give the same
+ * bits. In both, norms are summed slice by slice, and AdamW works element by element. Only the order of the
+ * sums of gradients could differ. If all ranks share memory, reduce_scatter and all_reduce both add in the
+ * order of the ranks. Otherwise each has a different order. Then the all_reduce is run as the same
+ * reduce_scatter that ZeRO-1 calls, followed by an all_gather.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -37,7 +40,10 @@ yoke_status yokei_zero_begin(struct yoke_trainer *t)
     return YOKE_OK;
 }
 
-/* Beside the passes: what a communicator is given runs one after the other, so the last call's event says that all are over. */
+/*
+ * Reduce concurrently with the passes. The calls of a communicator run one after the other, so the event of
+ * the last call means that all calls have ended.
+ */
 static yoke_status reduce_beside(struct yoke_trainer *t, int bucket, yoke_event *done)
 {
     const struct yokei_state *s = &t->plan.state;
@@ -98,8 +104,8 @@ yoke_status yokei_zero_check(const struct yoke_trainer_config *c, struct yokei_t
 }
 
 /*
- * The part of what is divided that a rank has room for beside the rest of its memory; ranks that take from one memory share what there is.
- * The terms are those of yokei_memory_shortage.
+ * The part of the divided memory for which a rank has room beside its other memory. Ranks that share a memory
+ * share the room. The terms are those of yokei_memory_shortage.
  */
 static double room_of(const struct yokei_memory_rank *ranks, int n_ranks, int r)
 {
@@ -107,14 +113,17 @@ static double room_of(const struct yokei_memory_rank *ranks, int n_ranks, int r)
     for (int o = 0; o < n_ranks; o++) {
         const struct yokei_memory_rank *k = &ranks[o];
         if (o != r && (ranks[r].is_limited || k->is_limited || k->pool != ranks[r].pool)) continue;
-        have = fmin(have, (double)k->have); /* each looked at another moment */
+        have = fmin(have, (double)k->have); /* the ranks measured their free memory at different times */
         left += (double)k->taken - (yokei_memory_need(k, &k->report) - (double)k->divided);
         n++;
     }
     return fmax(have + left, 0) / n / (double)ranks[r].undivided;
 }
 
-/* In proportion to the rooms, which add up to 1 or more: rounded down, so that each fits, and what is left to the one with most room. */
+/*
+ * Divide in proportion to the rooms, which add up to 1 or more. Shares are rounded down, so that each fits.
+ * The rank with the most room gets the rest.
+ */
 static void divide(const double *room, int n, int64_t *shares_out)
 {
     enum { FINE = 10000 };
@@ -123,7 +132,7 @@ static void divide(const double *room, int n, int64_t *shares_out)
     int most = 0;
     for (int d = 0; d < n; d++) sum += room[d];
     for (int d = 0; d < n; d++) {
-        shares_out[d] = YOKE_MAX((int64_t)(FINE * (room[d] / sum)), 1); /* as users write them */
+        shares_out[d] = YOKE_MAX((int64_t)(FINE * (room[d] / sum)), 1); /* small whole numbers, as users write them */
         left -= shares_out[d];
         if (room[d] > room[most]) most = d;
     }
@@ -143,7 +152,10 @@ yoke_status yokei_zero_choose(const struct yokei_mesh *m, const struct yokei_mem
         if (ranks[r].undivided) room[d] = fmin(room[d], room_of(ranks, n_ranks, r));
     }
     for (int d = 0; d < m->data; d++) sum += room[d];
-    /* With less room than 1 no shares fit: equal ones are refused, with the bytes. */
+    /*
+     * With less room than 1 no shares fit. The run is then refused with equal shares, and the message has the
+     * bytes.
+     */
     *uneven_out = yokei_memory_shortage(ranks, need, n_ranks, &short_one, NULL) > 0 && sum >= 1 && isfinite(sum);
     if (*uneven_out) divide(room, m->data, shares_out);
     free(room);

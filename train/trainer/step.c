@@ -1,21 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A step: the program up to the agreement, then the optimizer; and forward passes alone. */
+/*
+ * A training step: the program up to the agreement, then the optimizer. Also evaluation and logits, which run
+ * only forward passes.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/base.h"
 #include "train/trainer/trainer.h"
 
-/* What a rank tells the others at the agreement. */
+/* The numbers that a rank sends at the agreement. */
 enum { SAID_LOSS, SAID_COMPUTE, SAID_CLOCK, SAID_OVERFLOW, SAID_STOP, SAID_SPAN, SAID_BUSY, SAID_USEFUL, SAID_EXPOSED, SAID_SQUARES, SAID = SAID_SQUARES + YOKEI_EXACT_LIMBS };
 _Static_assert((int)SAID == (int)YOKEI_SAID, "what is told at an agreement");
 
 static int64_t own_share(const struct yoke_trainer *t) { return t->plan.shares[t->plan.mesh.d]; }
 
-/* Whether this rank's losses count: the last stage has them, and all that share its tensors the same ones. */
+/*
+ * Whether this rank's losses count. Only the last stage has losses, and all ranks that share its tensors have
+ * the same ones.
+ */
 static bool tells_losses(const struct yoke_trainer *t) { return t->plan.mesh.s == t->plan.mesh.pipeline - 1 && t->plan.mesh.t == 0; }
 
-/* On an eager stream a message would hold up everything. */
+/* On an eager stream (one that runs each call before it returns) a message would block everything else. */
 static yoke_status message(void *context, enum yokei_instruction_kind kind, void *data, int64_t n_rows, int64_t columns, yoke_stream *stream, yoke_event *done)
 {
     struct yoke_trainer *t = context;
@@ -26,8 +32,9 @@ static yoke_status message(void *context, enum yokei_instruction_kind kind, void
 static yoke_status tied(void *context, yoke_stream *stream) { return yokei_tied_sum(context, stream); }
 
 /*
- * Gradients of what all ranks of a tensor group hold: where each has a part (sequence parallelism), the sum of the parts; else the first
- * rank's, since ranks of different devices have them in slightly different bits, and their weights must not drift apart.
+ * Sum the gradients of parameters that all ranks of a tensor group hold. With sequence parallelism each rank
+ * has a part, and the sum of the parts is used. Otherwise the gradient of the first rank is used, because
+ * ranks with different devices have slightly different bits, and their weights must stay equal.
  */
 static yoke_status replicated(void *context, yoke_stream *stream)
 {
@@ -46,7 +53,10 @@ static yoke_status replicated(void *context, yoke_stream *stream)
     return status ? status : ended;
 }
 
-/* Losses and norms come back from the device; the squares of the gradients are added up without rounding, each element of the model once. */
+/*
+ * Copy losses and norms from the device. The squares of the gradients are added without rounding, and each
+ * element of the model counts once.
+ */
 static yoke_status fetch(struct yoke_trainer *t, double *loss_sum_out, struct yokei_exact *squares_out, bool *overflow_out)
 {
     const struct yokei_state *s = &t->plan.state;
@@ -75,7 +85,10 @@ static yoke_status fetch(struct yoke_trainer *t, double *loss_sum_out, struct yo
     return YOKE_OK;
 }
 
-/* The agreement: every rank hears of every other's loss, overflow, speed and clock, so all decide alike. */
+/*
+ * The agreement. Every rank gets the loss, overflow, speed and clock of every rank, so all ranks make the
+ * same decision.
+ */
 static yoke_status agree(void *context)
 {
     struct yoke_trainer *t = context;
@@ -104,7 +117,10 @@ static yoke_status agree(void *context)
         loss += said[SAID_LOSS];
         any = any || said[SAID_OVERFLOW] != 0;
     }
-    /* Each element's square is one rank's, so all ranks clip by the same norm, though devices add up in different orders. */
+    /*
+     * The square of each element comes from one rank. So all ranks clip by the same norm, although devices
+     * add in different orders.
+     */
     squares = (struct yokei_exact){ { 0 }, false };
     for (int r = 0; r < n && !status; r++) yokei_exact_join(&squares, all + r * SAID + SAID_SQUARES);
     YOKE_TRY(status);
@@ -139,7 +155,10 @@ static void set_up(struct yoke_trainer *t, const struct yokei_job *job, const st
                                   .loss_scale = (float)t->loss_scale.scale, .seed = t->config.seed };
 }
 
-/* Behind the last call of a layer and the last message: compute time is measured up to there. What follows waits for it anyway. */
+/*
+ * The index after the last call of a layer and the last message. Compute time is measured up to there,
+ * because all that follows waits for these instructions anyway.
+ */
 static int end_of_compute(const struct yokei_program *p)
 {
     int n = p->agree;
@@ -149,13 +168,16 @@ static int end_of_compute(const struct yokei_program *p)
     return n;
 }
 
-/* Messages may still be read by their receivers: nothing may be written where they come from, and no event be used again. */
+/*
+ * Wait for all messages. Until then receivers may still read the memory of a message. This memory must not be
+ * written, and the events must not be reused.
+ */
 static yoke_status drain(struct yoke_trainer *t)
 {
     const struct yokei_program *p = t->machine.program;
     for (int i = 0; i < p->n; i++)
         if (yokei_is_message(p->instruction[i].kind)) YOKE_TRY(yoke_event_sync(t->event[p->instruction[i].record]));
-    return yokei_groups_error(&t->groups, &t->config); /* what failed has ended, too, and left its buffer as it was */
+    return yokei_groups_error(&t->groups, &t->config); /* a message that failed has ended too, and left its buffer unchanged */
 }
 
 static yoke_status check_losses(const struct yoke_trainer *t)
@@ -232,7 +254,7 @@ yoke_status yoke_trainer_apply(yoke_trainer *t, double learning_rate, struct yok
 
 void yoke_trainer_ask_to_stop(yoke_trainer *t) { t->asked_to_stop = true; }
 
-/* One evaluation program; missing sequences of the last micro-batch are filled with ignored tokens. */
+/* Run one evaluation program. Missing sequences of the last micro-batch are filled with ignored tokens. */
 static yoke_status evaluate_some(struct yoke_trainer *t, const int32_t *tokens, const int32_t *targets, int64_t count,
                                  double *sum)
 {
@@ -269,7 +291,7 @@ yoke_status yoke_trainer_evaluate(yoke_trainer *t, const int32_t *tokens, const 
     return YOKE_OK;
 }
 
-/* On the last stage, this rank's words of them into logits_out. */
+/* On the last stage, write the logits of this rank's words into logits_out. */
 static yoke_status run_logits(yoke_trainer *t, const int32_t *tokens, int64_t position, int64_t V, float *logits_out)
 {
     const struct yokei_state *s = &t->plan.state;
@@ -307,6 +329,7 @@ yoke_status yoke_trainer_logits(yoke_trainer *t, const int32_t *tokens, int64_t 
     memset(logits_out, 0, (size_t)V * sizeof *logits_out);
     yoke_status status = is_whole || t->plan.mesh.d == 0 ? run_logits(t, tokens, position, V, logits_out) : YOKE_OK;
     if (is_whole) return status;
-    const yoke_status told = yokei_ranks_join_all(&t->config, logits_out, V); /* of each word one rank's, and zeros */
+    /* each word has its logit on one rank and 0 on all others */
+    const yoke_status told = yokei_ranks_join_all(&t->config, logits_out, V);
     return status ? status : told;
 }

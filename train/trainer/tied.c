@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parameters that the first and the last stage both hold, where these stages have different widths: then no rank has a counterpart that
- * holds the same elements. Each pair of ranks, one of either stage, whose rows overlap sums the rows that both have, over a communicator
- * of its own. Every element is in one pair, so it is added once, and both sides end with the same bits.
+ * Tied parameters that the first and the last stage both hold, if these stages have different widths. Then no
+ * rank of one stage has a counterpart with the same elements in the other stage. A pair is one rank of each
+ * stage whose rows overlap. Each pair sums its common rows over its own communicator. Every element is in one
+ * pair, so it is added once, and both ranks get the same bits.
  */
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/base.h"
 #include "train/trainer/trainer.h"
 
-/* How a rank at place t of stage s declares logical parameter p. False: that stage does not hold it. */
+/* How rank t of stage s declares logical parameter p. False: that stage does not hold the parameter. */
 static bool declared_at(const struct yokei_trainer_plan *plan, const yoke_model *model, const struct yoke_trainer_config *c, int p, int s, int t,
                         struct yoke_parameter *out)
 {
@@ -22,7 +23,7 @@ static bool declared_at(const struct yokei_trainer_plan *plan, const yoke_model 
     return false;
 }
 
-/* The rows that it holds: one range of the first dimension. */
+/* The rows that the rank holds: one range of the first dimension. */
 static yoke_status rows_of(const struct yoke_parameter *p, int width, struct yoke_range *out)
 {
     bool simple = p->shard[0].n == (width > 1);
@@ -34,7 +35,7 @@ static yoke_status rows_of(const struct yoke_parameter *p, int width, struct yok
     return YOKE_OK;
 }
 
-/* What place i of the first stage and place j of the last one both hold of it; empty: nothing. */
+/* The rows that rank i of the first stage and rank j of the last stage both hold. Empty: none. */
 static yoke_status overlap(const struct yokei_trainer_plan *plan, const yoke_model *model, const struct yoke_trainer_config *c, int p, int i, int j,
                            struct yoke_range *first_out, struct yoke_range *last_out, struct yoke_range *both_out)
 {
@@ -60,7 +61,10 @@ static bool is_tied(const struct yokei_trainer_plan *plan, int logical)
     return first && last;
 }
 
-/* What this rank sums over pair `tie`, whose places are i and j: its rows of parameter p that are `both`'s. */
+/*
+ * Store the piece that this rank sums over the pair `tie` of ranks i and j: its rows of parameter p that are
+ * also in `both`.
+ */
 static yoke_status keep_piece(struct yokei_trainer_plan *plan, int p, int i, int j, struct yoke_range first, struct yoke_range last, struct yoke_range both)
 {
     const struct yokei_mesh *m = &plan->mesh;
@@ -76,7 +80,7 @@ static yoke_status keep_piece(struct yokei_trainer_plan *plan, int p, int i, int
     return YOKE_OK;
 }
 
-/* The parameters of which places i and j both hold rows: a pair, where there are any. */
+/* Find the parameters of which ranks i and j both hold rows. If there are any, the two ranks are a pair. */
 static yoke_status plan_pair(const yoke_model *model, const struct yoke_trainer_config *c, struct yokei_trainer_plan *plan, int i, int j)
 {
     bool any = false;
@@ -96,7 +100,7 @@ yoke_status yokei_plan_ties(const yoke_model *model, const struct yoke_trainer_c
 {
     const struct yokei_mesh *m = &plan->mesh;
     const int n_first = yokei_mesh_width(m, 0), n_last = yokei_mesh_width(m, m->pipeline - 1);
-    const int64_t *shares = plan->tensor_shares; /* where widths are given, of all stages */
+    const int64_t *shares = plan->tensor_shares; /* if the configuration has widths, these are the shares of all stages */
     const bool alike = n_first == n_last && (!shares || !m->widths ||
                                              !memcmp(shares, shares + plan->n_tensor_shares - n_last, (size_t)n_first * sizeof *shares));
     if (!plan->has_tied || alike) return YOKE_OK;

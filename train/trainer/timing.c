@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is seen of a step: when its instructions ran, how long the rank stood still, and how much arithmetic that was. */
+/*
+ * Measurements of a step: when its instructions ran, how long the rank waited, and how many arithmetic
+ * operations it did.
+ */
 #include <string.h>
 #include "core/base/base.h"
 #include "train/trainer/trainer.h"
@@ -64,7 +67,7 @@ yoke_status yokei_trainer_record(yoke_trainer *t, const struct yokei_record **re
 
 static double seconds(uint64_t from, uint64_t to) { return to > from ? (double)(to - from) * 1e-9 : 0; }
 
-/* The norms of the gradients, which end the part of the step that is looked at. */
+/* The time of the gradients' norms, which are the last measured part of the step. */
 static double norms_seconds(const struct yoke_trainer *t)
 {
     for (int n = 0; n < t->record.n; n++)
@@ -73,8 +76,9 @@ static double norms_seconds(const struct yoke_trainer *t)
 }
 
 /*
- * Queued streams, not synchronised: the host sees when the last pass is over, and when the norms are. The passes take as long as in the
- * last step that was synchronised, which is a little more than they would else: so what is left over is a lower bound of the standstill.
+ * Queued streams that are not synchronised. The host observes when the last pass has ended and when the norms
+ * have arrived. The passes are assumed to take as long as in the last step that was synchronised. This is
+ * slightly longer than without synchronisation, so the remaining time is a lower bound of the waiting time.
  */
 static void derive(const struct yoke_trainer *t, struct yokei_step_times *out)
 {
@@ -112,8 +116,8 @@ struct yoke_cost yokei_instruction_cost(const struct yokei_program *p, const str
 }
 
 /*
- * Products and attentions count. The backward pass of attention states five products of the scores' shape; the first of them makes
- * again what the forward pass had, which is no work of the model.
+ * Matrix products and attentions count. The backward pass of attention reports five products of the scores'
+ * shape. The first product repeats work of the forward pass, and this is not work of the model.
  */
 static double model_flops(const struct yokei_op *op)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The trainer: created from a plan that fits, destroyed whole. */
+/* Create a trainer from a plan that fits, and destroy it. */
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/base.h"
@@ -30,7 +30,10 @@ static void destroy(yoke_trainer *t)
 {
     for (int s = 0; s < YOKEI_N_STREAMS; s++)
         if (t->stream[s]) yoke_stream_sync(t->stream[s]);
-    /* What goes on beside the streams ends too, if only by a verdict: until then it works on this memory, and signals these events. */
+    /*
+     * Operations beside the streams must end first, if necessary with an error. Until then they use this
+     * memory and signal these events.
+     */
     for (int e = 0; e < t->n_events && yokei_is_eager(t->device); e++) yoke_event_sync(t->event[e]);
     if (t->between && yokei_is_eager(t->device)) yoke_event_sync(t->between);
     for (int e = 0; e < t->n_events; e++) yoke_event_destroy(t->event[e]);
@@ -61,7 +64,7 @@ yoke_status yoke_trainer_create(const yoke_model *model, yoke_device *device, co
     if (!t) return yoke_fail(YOKE_ENOMEM, "yoke_trainer_create: no host memory");
     t->config = *config;
     t->device = device;
-    t->model = (yoke_model *)(uintptr_t)model; /* only its count of users is written */
+    t->model = (yoke_model *)(uintptr_t)model; /* only the model's count of users is written */
     YOKE_TRY_GOTO(yokei_slow_factor(&t->slow), free_trainer);
     YOKE_TRY_GOTO(yokei_trainer_plan(model, device, &t->config, &t->plan), free_trainer);
     t->model->n_trainers++;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weights, gradients and moments in and out of a trainer, as f32 in host memory. */
+/* Copy weights, gradients and moments into and out of a trainer, as f32 in host memory. */
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/base.h"
 #include "train/trainer/trainer.h"
 
-/* The elements that are here, and where the first of them lies. */
+/* Find the elements that this rank keeps, and the offset of the first of them. */
 static yoke_status find(const yoke_trainer *t, enum yoke_tensor_kind kind, int index, struct yoke_range *here_out, size_t *offset_out)
 {
     if (!t || index < 0 || index >= t->plan.state.n)
@@ -29,7 +29,7 @@ static yoke_status check_piece(const yoke_trainer *t, int index, int64_t first, 
     return YOKE_OK;
 }
 
-/* n values of a type at an offset, divided by `scale`. */
+/* Copy n values of a type from an offset to the host, divided by `scale`. */
 static yoke_status fetch(yoke_trainer *t, size_t offset, yoke_dtype dtype, int64_t n, double scale, float *out)
 {
     size_t width = yoke_dtype_bytes(dtype);
@@ -113,7 +113,7 @@ yoke_status yoke_trainer_draw(yoke_trainer *t, uint64_t seed)
     if (!t) return yoke_fail(YOKE_EINVAL, "yoke_trainer_draw: trainer is null");
     const struct yokei_state *s = &t->plan.state;
     yoke_stream *stream = t->stream[YOKEI_COMPUTE];
-    enum { PIECE = 64 << 10 }; /* elements: a whole embedding would take host memory that nobody planned */
+    enum { PIECE = 64 << 10 }; /* elements; a whole embedding would take host memory that was not planned */
     float *values = malloc(PIECE * sizeof *values);
     if (!values) return yoke_fail(YOKE_ENOMEM, "yoke_trainer_draw: no host memory");
     yoke_status status = yoke_fill(stream, t->base, 0, s->bytes);
@@ -154,10 +154,13 @@ const struct yoke_parameter *yoke_trainer_logical(const yoke_trainer *t, int ind
     return t && index >= 0 && index < t->plan.logical.n ? &t->plan.logical.item[index] : NULL;
 }
 
-/* This rank's parameter of that name; -1: another stage's. */
+/* The index of this rank's parameter with that name; -1: another stage holds it. */
 static int held_index(const yoke_trainer *t, int logical) { return yokei_parameter_find(&t->plan.parameters, t->plan.logical.item[logical].name); }
 
-/* The elements of a parameter that this replica contributes where those of all are put together: its slice, or all on the first. */
+/*
+ * The elements of a parameter that this replica contributes when the whole is put together: its slice, or on
+ * the first replica all.
+ */
 static struct yoke_range contribution(const yoke_trainer *t, int index)
 {
     const struct yokei_slot *slot = &t->plan.state.slot[index];
@@ -165,7 +168,10 @@ static struct yoke_range contribution(const yoke_trainer *t, int index)
     return t->plan.state.is_divided ? slot->own : t->plan.mesh.d == 0 ? all : none;
 }
 
-/* Every element of the whole comes from one rank: the sum with zeros of all others has its bits. */
+/*
+ * Every element of the whole comes from one rank. The sum with the zeros of all other ranks has the same
+ * bits.
+ */
 static yoke_status get_and_place(yoke_trainer *t, enum yoke_tensor_kind kind, int held, float *whole)
 {
     const struct yoke_parameter *p = &t->plan.parameters.item[held];
