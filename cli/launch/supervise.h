@@ -81,7 +81,7 @@ void cli_watch_agent(struct cli_job *job, int r, pid_t agent);
 void cli_dismiss(struct cli_job *job);
 /** Watch until every rank has ended and the launcher has left. */
 void cli_supervise(struct cli_job *job);
-/** Which ranks the start of the job waits for, and where: "ranks 2, 3 on host b have not come up". */
+/** Which ranks the start of the job waits for, and where: "ranks 2-3 did not come up (2 of 4 did)". */
 const char *cli_start_text(const struct cli_job *job, char *out, size_t bytes);
 /**
  * Print at once that a rank died or is stopped, and what follows. The error is printed when the job has
