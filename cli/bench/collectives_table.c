@@ -7,7 +7,7 @@
 #include "cli/bench/collectives.h"
 #include "core/base/base.h"
 
-/* The figures of a line that are computed from its times; 0: there is none. */
+/* Figures that are computed from a line's times. 0: there is no such figure. */
 struct figures {
     double seconds, p99, algbw, busbw, share, mpi, mpi_ratio, beside, beside_ratio;
 };
