@@ -167,7 +167,8 @@ static yoke_status draw(struct side *s, const char *file)
         for (int64_t b = 0; b < r->B; b++)
             for (int64_t h = 0; h < heads_of(r, p); h++)
                 for (int64_t t = 0; t < r->T; t++, n += D) {
-                    for (size_t d = 0; d < D; d++) values[n + d] = (float)(3.4641 * (yokei_uniform(key, n + d) - 0.5)); /* variance 1 */
+                    /* variance 1 */
+                    for (size_t d = 0; d < D; d++) values[n + d] = (float)(3.4641 * (yokei_uniform(key, n + d) - 0.5));
                     yoke_convert(YOKE_F32, values + n, r->dtype, element_at(s, false, p, b, h, t), D);
                     yoke_convert(r->dtype, element_at(s, false, p, b, h, t), YOKE_F32, values + n, D);
                 }

@@ -3,11 +3,12 @@
  * Memory-bound operations of a device beside a triad (a = b + s c) with the same number of threads. The two
  * alternate in one run.
  *
- *   bench/bandwidth [DEVICE [THREADS [WORD...]]]   medians of 15; ops whose names have one of the words, else all;
+ *   bench/bandwidth [DEVICE [THREADS [WORD...]]]
  *
- * For PoCL set POCL_MAX_PTHREAD_COUNT to THREADS. The bytes are the least that the operation must move, as
- * its `can` function states. Each operation is first compared with its conformance bounds. An operation that
- * fails prints no speed.
+ * With WORDs it measures only the operations whose names contain one of them. Speeds are medians of 15
+ * repetitions. For PoCL set POCL_MAX_PTHREAD_COUNT to THREADS. The bytes are the least that the operation
+ * must move, as its `can` function states. Each operation is first compared with its conformance bounds. An
+ * operation that fails prints no speed.
  */
 #include <pthread.h>
 #include <stdio.h>

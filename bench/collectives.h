@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * bench/collectives: the goals of the collectives as a table of rows. bench/collectives_rows.c says how to
- * add a row.
+ * add a row. Each row runs yoke bench collectives, whose option --beside measures a variant of Yoke too. The
+ * limit is the time that no implementation can go below.
  */
 #ifndef BENCH_COLLECTIVES_H
 #define BENCH_COLLECTIVES_H
@@ -34,7 +35,7 @@ struct row {
     const char *name, *title;
     int ranks[MOST_RANK_COUNTS];                      /* ended by 0 */
     const char *collectives, *dtypes;
-    const char *least, *most;                         /* bytes, as the option takes them */
+    const char *least, *most;                         /* bytes, in the form that the option takes */
     int factor;
     /* environment: words NAME=VALUE; launch: options of yoke run; both may be NULL */
     const char *environment, *launch;
@@ -44,7 +45,7 @@ struct row {
     const char *seconds;                              /* seconds for each side of a line, per round; NULL: 0.5 */
     struct goal goals[MOST_GOALS];                    /* ended by quantity 0 */
 };
-extern const struct row rows[]; /* ended by a row without a name */
+extern const struct row rows[]; /* a row without a name ends the table */
 
 /**
  * Make every program that is started from now on run on two cores, the second of which is slow. This holds

@@ -14,7 +14,8 @@
  *
  * Usage: train [-ok] [-r ROUNDS] [-T LENGTH] [device [precision [batch [model]]]]
  *            defaults: host f32 8 micro, with the model's longest sequences
- *        train -R [-ok] [-r ROUNDS] [ROW...]      the rows below, all or some, with their goals; -l lists them
+ *        train -R [-ok] [-r ROUNDS] [ROW...]
+ *            the rows below, all or some, with their goals; -l lists them
  *   -o: only Yoke's side, nothing beside it. -k: operations by kind of layer.
  */
 #include <math.h>
@@ -236,8 +237,8 @@ static void count_op(void *context, const char *layer, const char *call, const c
 }
 
 /*
- * Measure the matrix peak and the copy rate of this device with the threads that it has here. The best of
- * several counts.
+ * Measure the matrix peak and the copy rate of this device, with the threads that it has here. Each is the
+ * best of several measurements.
  */
 static yoke_status measure_limits(yoke_device *device, yoke_dtype dtype, double *peak_out, double *copy_out)
 {

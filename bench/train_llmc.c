@@ -104,7 +104,8 @@ yoke_status bench_llmc_write(const struct side *s, struct llmc *llmc)
     if (!mkdtemp(llmc->folder)) return llmc->folder[0] = 0, yoke_fail(YOKE_EIO, "llm.c: no folder can be made in /tmp");
     snprintf(path, sizeof path, "%s/%s", llmc->folder, checkpoint);
     YOKE_TRY(write_checkpoint(s, path));
-    for (char *end = strchr(strcpy(path + strlen(llmc->folder) + 1, data), '/');; end = strchr(end + 1, '/')) { /* folder by folder */
+    /* folder by folder */
+    for (char *end = strchr(strcpy(path + strlen(llmc->folder) + 1, data), '/');; end = strchr(end + 1, '/')) {
         if (end) *end = 0;
         if (mkdir(path, 0700)) return yoke_fail(YOKE_EIO, "llm.c: %s cannot be made", path);
         if (!end) break;

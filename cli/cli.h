@@ -24,19 +24,19 @@ struct cli_context {
  * A verb. `run` returns a status. The caller prints the error text once and exits with
  * yoke_status_exit_code().
  *
- * With `ranks`, these things were done before `run` is called. MPI was initialised (with MPI_THREAD_MULTIPLE
- * where MPI offers it). The number of ranks was compared with the number that the launcher was asked for. The
- * options are the ones that rank 0 read. A verb that fails must not call MPI any more. After success the
- * caller finalises MPI.
+ * A verb with `ranks` may run on several ranks. Before `run` is called, MPI is initialised (with
+ * MPI_THREAD_MULTIPLE if MPI offers it). The number of ranks has been compared with the number that the
+ * launcher was asked for. The options are those of rank 0. A verb that fails must not call MPI any more.
+ * After success the caller finalises MPI.
  */
 struct cli_verb {
     const char *name;        /* "train", or two words: "bench gemm" */
     uint32_t bit;
     bool ranks;
     const char *arguments;   /* words after the options, for the usage line; NULL: no words are allowed */
-    const char *summary;     /* one line */
-    const char *example;     /* one or more command lines with a comment line before each */
-    const char *description; /* paragraphs, for the manual */
+    const char *summary;     /* one line of text */
+    const char *example;     /* one or more command lines, each below a comment line */
+    const char *description; /* paragraphs for the manual */
     yoke_status (*run)(const struct cli_context *context);
 };
 extern const struct cli_verb cli_verb_table[];

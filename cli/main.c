@@ -121,7 +121,7 @@ static char asks_for_help(int argc, char **argv)
     return asked;
 }
 
-/* The one place where an error is printed. */
+/* End with a status. This is the only place that prints an error. Returns the exit code. */
 static int ended(yoke_status status, bool silent)
 {
     cli_progress_end();

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A layer of your own: an MLP with squared ReLU (So et al. 2021, arXiv:2109.08668), y = x + W2 max(0, W1
- * x)^2. The layer has its own backward pass. It is trained inside a small GPT, and needs only libyoke-train.
+ * A layer of your own: an MLP with squared ReLU (So et al. 2021, arXiv:2109.08668). It computes
+ *
+ *     y = x + W2 max(0, W1 x)^2
+ *
+ * and has its own backward pass. It is trained inside a small GPT, and needs only libyoke-train.
  *
  *     cc own_layer.c $(pkg-config --cflags --libs libyoke-train libyoke) -lm -o own_layer && ./own_layer [DEVICE]
  *
@@ -47,7 +50,7 @@ static size_t relu2_bytes(const yoke_layer *layer, const struct yoke_shape *shap
 static bool relu2_parameter(const yoke_layer *layer, const struct yoke_place *place, int index, struct yoke_parameter *out)
 {
     const struct relu2_config *c = layer->config;
-    (void)place; /* the layer has no form for ranks that share it; yoke_layer_check refuses such ranks */
+    (void)place; /* the weights are not divided among ranks; yoke_layer_check refuses ranks that would share this layer */
     if (index > 1) return false;
     *out = (struct yoke_parameter){ .size = sizeof *out, .n_dims = 2, .replicated_axes = YOKE_AXIS_DATA,
                                     .partial_axes = YOKE_AXIS_DATA, .init = YOKE_INIT_NORMAL, .decay = true, .matrix = true };

@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <yoke/comm.h>
 
-/* ---- collectives_data.c: the collectives, their data, the check of a result, the statistics of times ---- */
+/* ---- collectives_data.c: the collectives, their data, the check of results, statistics ---- */
 enum bench_kind {
     BENCH_ALL_REDUCE,
     BENCH_REDUCE_SCATTER,
@@ -38,7 +38,7 @@ extern const struct bench_facts bench_facts[BENCH_N_KINDS];
 /** The kind with the name `name`, or BENCH_N_KINDS. */
 enum bench_kind bench_kind_of(const char *name);
 
-/** One call, as this rank makes it. */
+/** One call, from this rank's view. */
 struct bench_case {
     enum bench_kind kind;
     yoke_dtype dtype;

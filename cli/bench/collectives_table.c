@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lines of the benchmark of collectives: Markdown, CSV or JSON. A line with wrong elements gets no speed. */
+/*
+ * The lines of the benchmark of collectives, as Markdown, CSV or JSON. A line with wrong elements gets no
+ * speed.
+ */
 #include <jansson.h>
 #include <math.h>
 #include <string.h>

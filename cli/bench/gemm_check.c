@@ -12,7 +12,7 @@
 #define WHOLE_LIMIT (1ll << 24) /* products of at most this many multiplications are checked element by element */
 #define SAMPLE 4096
 
-/* 2 gamma(n) */
+/* Twice gamma(n), the usual factor of n roundings. */
 static double gamma2(double n)
 {
     double u = yokei_unit_roundoff(YOKE_F32);

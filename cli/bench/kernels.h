@@ -8,7 +8,7 @@
 
 #include "cli/bench/sides.h"
 
-/** The speeds that no operation of a device can exceed. */
+/** The speeds that no operation of a device can exceed. A triad is the loop a = b + 3 c over arrays. */
 struct bench_peaks {
     yoke_device *device;
     yoke_stream *stream;
@@ -46,7 +46,7 @@ struct bench_kernel_row {
     enum yoke_op_id op;
     yoke_dtype dtype;
     const struct conform_size *size;
-    const char *variant;    /* the variant that ran; "" if the operation has no variants */
+    const char *variant;    /* the variant (implementation) that ran; "" if the operation has no variants */
     double seconds;         /* median; 0: no speed */
     double least, most;
     double flops, bytes;    /* operations and bytes of one call, as the operation's `can` function states them */

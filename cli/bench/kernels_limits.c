@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The limits that operations of a device are compared with. A device in the host's own memory is this CPU.
- * Its limits are the rate of its vector units without loads and stores, and triads of all threads over as
- * many bytes as the operation moves. So small triads stay in the caches, as the operation's data may. The
- * triads use ordinary stores or stores that bypass the caches, whichever is faster. On other devices the
- * limits are the best product of several sizes, and copies inside the device.
+ * The limits that operations of a device are compared with. A device in the host's own memory is this CPU. It
+ * has two limits. One is the rate of its vector units without loads and stores. The other is a triad (a = b +
+ * 3 c) of all threads over as many bytes as the operation moves. So small triads stay in the caches, as the
+ * operation's data may. The triads use ordinary stores or stores that bypass the caches, whichever is faster.
+ * On other devices the limits are the best product of several sizes, and copies inside the device.
  */
 #include <omp.h>
 #include <stdlib.h>

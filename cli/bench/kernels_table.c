@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lines of yoke bench kernels: Markdown, CSV or JSON. */
+/* The lines of yoke bench kernels, as Markdown, CSV or JSON. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>

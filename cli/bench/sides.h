@@ -14,8 +14,9 @@ struct kernels_selection {
 };
 /**
  * Read the options --op (operations and families) and --dtype of a verb. An option that is not given selects
- * all. Errors: YOKE_EINVAL; the text has the nearest name. The selection may hold a pair that a backend does
- * not store; the backend's `can` function refuses it.
+ * all. The selection may hold a pair that a backend does not store. The backend's `can` function refuses this
+ * pair.
+ * Errors: YOKE_EINVAL; the text has the nearest name.
  */
 yoke_status kernels_select(const struct cli_options *options, struct kernels_selection *out);
 static inline bool kernels_selected(const struct kernels_selection *s, enum yoke_op_id op, yoke_dtype dtype)
@@ -58,7 +59,7 @@ yoke_status kernels_measure(struct kernels_side *sides, int n_sides, double budg
 double kernels_ratio(const double *x, const double *y, int n);
 double kernels_least_ratio(const double *x, const double *y, int n);
 
-/** "12.3 us" */
+/** Write a time such as "12.3 us" to `out`. */
 void kernels_time_text(double seconds, char *out, size_t bytes);
 
 #endif

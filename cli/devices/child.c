@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Work in a child process. */
+/* Runs work in a child process. */
 #include "cli/devices/child.h"
 
 #include <errno.h>

@@ -16,7 +16,7 @@
 
 static const char *const finding_names[] = { [CLI_PASS] = "PASS", [CLI_WARN] = "WARN", [CLI_FAIL] = "FAIL", [CLI_SKIP] = "SKIP" };
 
-/* "f32 bf16" */
+/* Write the names of the types, such as "f32 bf16", to `out`. */
 static const char *types_of(uint32_t bits, char *out, size_t bytes)
 {
     out[0] = 0;

@@ -12,7 +12,7 @@ extern const yoke_dtype cli_speed_types[CLI_N_SPEED_TYPES];
 struct cli_speed {
     double copy;                      /* bytes per second within the device, read and written bytes together; 0: not measured */
     double to_device, to_host;        /* bytes per second */
-    double gemm[CLI_N_SPEED_TYPES];   /* operations per second, best of the sizes tried; 0: see reason */
+    double gemm[CLI_N_SPEED_TYPES];   /* operations per second, the best of the sizes tried; 0: `reason` says why */
     int gemm_size[CLI_N_SPEED_TYPES]; /* M = N = K of the best product */
     char reason[CLI_N_SPEED_TYPES][160];
     char error[256]; /* why nothing was measured */
@@ -24,7 +24,10 @@ void cli_measure_device(const char *spec, struct cli_speed *out);
  */
 yoke_status cli_best_product(yoke_device *device, yoke_stream *stream, yoke_dtype dtype, double *rate_out, int *size_out);
 
-/** Which tuning file applies to a device, in words and for scripts. A child process finds out. */
+/**
+ * Which tuning file applies to a device, in words and for scripts. A tuning file chooses among the
+ * implementations of operations. A child process finds out which file applies.
+ */
 struct cli_choices {
     char text[1400];    /* "shipped /…/opencl-cpu.tune, 12 lines" */
     char kind[16];      /* rules, given, user, shipped */
@@ -43,7 +46,7 @@ struct cli_library {
 int cli_libraries(struct cli_library *out, int capacity);
 
 enum cli_finding { CLI_PASS, CLI_WARN, CLI_FAIL, CLI_SKIP };
-/** One test of the machine. */
+/** The result of one test of the machine. */
 struct cli_check {
     const char *name;
     enum cli_finding finding;
@@ -51,7 +54,7 @@ struct cli_check {
     char text[320];     /* what was found */
     char fix[320];      /* what to do; "" if the test passed */
 };
-/** Run all tests; returns their number. */
+/** Run all tests. Returns their number. */
 int cli_check_machine(const struct yoke_backend_report *reports, int n_reports, struct cli_check *out, int capacity);
 
 #endif

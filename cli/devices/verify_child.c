@@ -179,7 +179,7 @@ static bool listen_to(struct verify *v, int from, struct heard *heard)
     }
 }
 
-/* "was killed by signal 11 (Segmentation fault)" */
+/* Write how the child ended, such as "was killed by signal 11 (Segmentation fault)". */
 static void end_text(int code, bool hung, double hang_s, char *text, size_t bytes)
 {
     if (hung) yokei_text(text, bytes, "did not come back within %g s (--hang-seconds) and was killed", hang_s);

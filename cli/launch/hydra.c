@@ -23,8 +23,8 @@ enum { VISITED = 3 }; /* exit code of a relay */
 
 /*
  * Pass on the launcher's output, up to its own message about a process that ended badly. That message begins
- * with an empty line, and the verdict says the same better. The relay is a process of its own, so that a slow
- * reader does not delay the supervisor.
+ * with an empty line, and yoke run's error text says the same better. The relay is a process of its own, so
+ * that a slow reader does not delay the supervisor (the loop of yoke run).
  */
 static void relay(int from)
 {

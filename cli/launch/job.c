@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A verb's process as one rank of a job. */
+/* A verb's process as one rank of a job; see job.h. */
 #include "cli/launch/job.h"
 
 #include <stdlib.h>

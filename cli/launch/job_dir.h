@@ -26,7 +26,7 @@ bool cli_order_read(const char *folder, int number, enum cli_command *command_ou
 
 /** Record that an agent refuses to start its rank. Only the first refusal is kept. */
 void cli_refuse(const char *folder, const char *text);
-/** The text of a refusal; false when there is none. */
+/** Read the text of a refusal. False: there is none. */
 bool cli_refused(const char *folder, char *text_out, size_t bytes);
 
 /**

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * PMI-1, the protocol in which MPICH's ranks ask their launcher for other ranks' addresses. Here yoke run is
- * the launcher and answers. Requests and answers are single lines. Each rank inherits one end of a socket
- * pair without an address, so no port is open. Only the ranks of the job can write to these sockets. A rank
- * that violates the protocol loses its connection, and no other rank is harmed.
+ * The PMI-1 server of yoke run. MPICH's ranks talk to their launcher in this protocol, for example to
+ * exchange keys and values, to meet in a barrier, or to abort. Here yoke run is the launcher. Requests and
+ * answers are single lines. Each rank inherits one end of a socket pair without an address, so no port is
+ * open. Only ranks of the job can write to these sockets. A rank that violates the protocol loses its
+ * connection, and no other rank is harmed.
  *
  * Nothing here blocks, starts a process or reads a clock. The loop of supervise.c calls cli_pmi_serve when a
  * socket is readable.

@@ -3,8 +3,8 @@
  * yoke rank: the program that MPICH's launcher starts for each rank. The launcher kills all processes that it
  * started, within a millisecond, when one of them ends badly or when a rank aborts inside MPI. So this
  * process is only a holder. It keeps the launcher's PMI descriptor open and waits. Its child is the agent
- * (agent.c). The agent is in a process group of its own, so the launcher does not kill it. If yoke run starts
- * the ranks itself, there is no holder (spawn.c).
+ * (agent.c), which starts the rank and watches it. The agent is in a process group of its own, so the
+ * launcher does not kill it. If yoke run starts the ranks itself, there is no holder (spawn.c).
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * yoke run: start a verb on several ranks. This process never calls MPI. It makes the run directory. It
- * starts one agent per rank (spawn.c), or lets MPICH's mpiexec do that (hydra.c). Then it watches the ranks'
- * records (supervise.c).
+ * starts one agent per rank (spawn.c), or lets MPICH's mpiexec do that (hydra.c). An agent is the process
+ * that starts one rank and watches it. Then yoke run watches the ranks' records (supervise.c).
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -191,7 +191,7 @@ void cli_shared_segments_drop(pid_t pid)
     }
 }
 
-/* ---- who uses a file ---- */
+/* ---- the processes that use a file ---- */
 
 static bool holds(const char *pid, const char *path)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Which files MPI leaves in shared memory when a rank is killed while it starts, and who removes them. UCX
+ * The files that MPI leaves in shared memory when a rank is killed while it starts, and their removal. UCX
  * and MPICH make files in /dev/shm. They unlink the files at once, or when all ranks have mapped them. A rank
  * that is killed between these two points leaves its file behind.
  *

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A job on this host that yoke run starts itself. Each rank has an agent (agent.c), which is a child of yoke
- * run in a process group of its own. Each rank also has a socket pair for PMI-1 between it and yoke run.
- * Ranks write to yoke run's own stdout and stderr. When yoke run ends in any way, the kernel closes its end
- * of a pipe, the lifeline. The agents then end their ranks.
+ * A job on this host that yoke run starts itself. Each rank has an agent (agent.c), the process that starts
+ * the rank and watches it. The agent is a child of yoke run in a process group of its own. Each rank also has
+ * a socket pair for PMI-1 between it and yoke run. Ranks write to yoke run's own stdout and stderr. When yoke
+ * run ends in any way, the kernel closes its end of a pipe, the lifeline. The agents then end their ranks.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -79,7 +79,7 @@ struct cli_job {
 void cli_watch_agent(struct cli_job *job, int r, pid_t agent);
 /** Order the agents to end the ranks that still run, and to exit. End the agents that do not exit. */
 void cli_dismiss(struct cli_job *job);
-/** Watch until every rank has ended and the launcher has left. */
+/** Watch until every rank has ended and the launcher has exited. */
 void cli_supervise(struct cli_job *job);
 /** Which ranks the start of the job waits for, and where: "ranks 2-3 did not come up (2 of 4 did)". */
 const char *cli_start_text(const struct cli_job *job, char *out, size_t bytes);

@@ -23,7 +23,7 @@ static uint32_t status_of(const struct cli_rank_watch *rank)
     return failed || (rank->ended_at >= 0 && rank->verdict.exit_code) ? atomic_load(&rank->record->status) : YOKE_OK;
 }
 
-/* "rank 1 (host a, pid 4711, opencl:0)" */
+/* Write a rank's name, such as "rank 1 (host a, pid 4711, opencl:0)". */
 static void name_of(const struct cli_job *job, int r, char *out, size_t bytes)
 {
     const struct cli_rank_watch *rank = &job->ranks[r];
@@ -91,7 +91,7 @@ static int stopped_rank(const struct cli_job *job)
     return -1;
 }
 
-/* Errors that only say that another rank failed. */
+/* Whether an error only says that another rank failed. */
 static bool is_consequence(uint32_t status) { return status == YOKE_EDEAD || status == YOKE_EABORTED; }
 
 /* The first rank whose error is a cause. If there is none, the first rank with any error. */
@@ -182,7 +182,7 @@ static yoke_status failed(const struct cli_job *job, int r)
     return yoke_fail(status, "%s (%s)%s", rank->record->error, list, runtime ? kept(job, where, sizeof where) : "");
 }
 
-/* The first rank that its agent ended because the launcher was gone. */
+/* The first rank that its agent ended because the launcher was gone; -1: none. */
 static int abandoned_rank(const struct cli_job *job)
 {
     int found = -1;
@@ -191,7 +191,7 @@ static int abandoned_rank(const struct cli_job *job)
     return found;
 }
 
-/* "host1, host2": the hosts of the marked ranks. */
+/* Write the hosts of the marked ranks, such as "host1, host2". */
 static void hosts_of(const struct cli_job *job, const bool *mark, char *out, size_t bytes)
 {
     out[0] = '\0';

@@ -57,7 +57,7 @@ enum cli_verb_bit {
     CLI_TOKENIZE = 1 << 23,
     CLI_TUNE = 1 << 25,
     CLI_BENCH_KERNELS = 1 << 26,
-    CLI_HIDDEN = CLI_RANK | CLI_MANUAL | CLI_HELLO, /* verbs that are not listed */
+    CLI_HIDDEN = CLI_RANK | CLI_MANUAL | CLI_HELLO, /* verbs that help texts do not list */
     CLI_LIBRARY = 1 << 30, /* not an option: a variable that the libraries read; it is listed so that typing errors are found */
     CLI_EVERY = CLI_LIBRARY - 1,
 };
@@ -94,10 +94,10 @@ struct cli_option {
     const char *choices;  /* allowed values of a CLI_CHOICE; if not NULL, also of each element of a CLI_LIST */
     double least, most;   /* limits of a number; both 0: no limits */
     bool no_key;          /* no YAML key and no variable, because the option only means something on the command line */
-    bool rare;            /* only shown by --help-all */
+    bool rare;            /* shown only by --help-all */
     const char *group;    /* heading in --help */
     const char *old;      /* names in earlier versions, separated by commas; "-o" is a letter */
-    /* name of another option; a value that is a choice of that option sets that option, as in earlier versions */
+    /* name of another option; as in earlier versions, a value that is a choice of that option sets it */
     const char *old_choice_of;
     const char *help;     /* one sentence, without the full stop */
 };
@@ -129,8 +129,8 @@ yoke_status cli_options_unpack(const void *data, size_t bytes, struct cli_option
  * Values. `name` must be an option of the verb. If it is not, the program has a fault, and the function
  * reports it.
  */
-const char *cli_text(const struct cli_options *options, const char *name); /* NULL when not set */
-int64_t cli_int(const struct cli_options *options, const char *name);      /* 0 when not set */
+const char *cli_text(const struct cli_options *options, const char *name); /* NULL if the option is not set */
+int64_t cli_int(const struct cli_options *options, const char *name);      /* 0 if the option is not set */
 uint64_t cli_bytes(const struct cli_options *options, const char *name);
 double cli_real(const struct cli_options *options, const char *name);      /* for CLI_TIME too, in seconds */
 bool cli_flag(const struct cli_options *options, const char *name);

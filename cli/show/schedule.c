@@ -96,7 +96,7 @@ static yoke_status read_schedule(const struct cli_options *o, const char *path, 
 
 /* ---- a schedule that is made ---- */
 
-/* "none", "full", or "S1,S3". */
+/* Read "none", "full", or "S1,S3". */
 static yoke_status read_recompute(const struct cli_options *o, struct cli_schedule *s)
 {
     const char *text = cli_text(o, "recompute");

@@ -24,7 +24,7 @@ static inline bool cli_is_work(const struct yokei_action *a) { return a->kind <=
 
 /** "F1", or "F1a" if stages have several chunks. Numbers in labels count from 1. */
 const char *cli_action_label(const struct cli_schedule *s, const struct yokei_action *a, char *out, size_t bytes);
-/** A time without needless digits. */
+/** Write a time without needless digits. */
 const char *cli_time_text(double time, char *out, size_t bytes);
 
 /* ---- schedule_text.c ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every stage is doing at a moment of a schedule. */
+/* The actions of all stages at one moment of a schedule. */
 #include "cli/show/schedule.h"
 
 #include <ctype.h>

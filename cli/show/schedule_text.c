@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A schedule drawn with letters. Each stage has a row, and time goes to the right. */
+/*
+ * A schedule drawn with letters. Each stage (a part of the pipeline) has a row, and time goes to the right.
+ */
 #include "cli/show/schedule.h"
 
 #include <math.h>

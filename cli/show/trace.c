@@ -246,7 +246,7 @@ void cli_trace_fate_text(const struct cli_trace *t, int r, char *out, size_t byt
     }
 }
 
-/* "ranks 0, 2-5" of the candidates. */
+/* Write the candidates, such as "ranks 0, 2-5". */
 static void list_candidates(const struct cli_trace *t, char *out, size_t bytes)
 {
     yokei_text(out, bytes, "ranks ");
@@ -330,7 +330,10 @@ void cli_trace_doing(const struct cli_trace *t, int r, char *out, size_t bytes)
     else yokei_text(out, bytes, "outside collectives for %.6f s, after %s", since, name);
 }
 
-/* "the job went on without rank 1 (host a, pid 4711, host), which died by signal 9 (Killed); after that " */
+/*
+ * Write which ranks were lost before the failure, such as "the job went on without rank 1 (host a, pid 4711,
+ * host), which died by signal 9 (Killed); after that ".
+ */
 static void lost_text(const struct cli_trace *t, char *out, size_t bytes)
 {
     int n = 0;

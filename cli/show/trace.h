@@ -22,15 +22,15 @@ struct cli_trace {
     int n;                                  /* number of ranks of the job */
     struct yokei_flight_file **files;       /* [n] copies of the records, NULL: missing or unreadable */
     char (*problems)[512];                  /* [n] why the record could not be read, "": it is missing, or it was read */
-    enum yokei_fate *fates;                 /* [n] */
+    enum yokei_fate *fates;                 /* [n] what became of each rank */
     /* [n] nanoseconds to add to a record's times, to get nanoseconds since 1970; one offset per host */
     uint64_t *to_wall;
     uint64_t origin;                        /* the earliest time of any operation, in nanoseconds since 1970 */
     uint64_t end;                           /* the last sign of life of any rank; the present time if a rank runs */
-    struct cli_trace_share *shares;         /* [n] */
+    struct cli_trace_share *shares;         /* [n] waiting times */
     struct yokei_lost lost;                 /* the ranks without which the others continued */
     struct yokei_blame blame;
-    bool *candidates;                       /* [n] */
+    bool *candidates;                       /* [n] the ranks that may be to blame */
     int last;                               /* number of operations to show per rank */
 };
 
@@ -48,17 +48,18 @@ int cli_trace_member(const struct cli_trace *t, uint32_t comm, int member);
 const char *cli_trace_comm_name(const struct yokei_flight_file *file, uint32_t comm);
 /** The bytes of an operation's data; 0 if the data type is not known. */
 double cli_trace_bytes(const struct yokei_flight_entry *entry);
-/** "rank 2 (host a, pid 4711, opencl:0)" */
+/** Write a rank's name, such as "rank 2 (host a, pid 4711, opencl:0)". */
 void cli_trace_who(const struct cli_trace *t, int r, char *out, size_t bytes);
-/** What became of a rank, for people: "killed by signal 9 (Killed)". */
+/** Write what became of a rank, for people, such as "killed by signal 9 (Killed)". */
 void cli_trace_fate_text(const struct cli_trace *t, int r, char *out, size_t bytes);
 /** The rank that rank r waits for, or waited for when it failed. -1: none. */
 int cli_trace_waits_for(const struct cli_trace *t, int r);
 /**
- * What a rank does, or did last: "in all_reduce #17 of "world", step 3, for 0.002 s". "" without a record.
+ * Write what a rank does, or did last, such as "in all_reduce #17 of "world", step 3, for 0.002 s". ""
+ * without a record.
  */
 void cli_trace_doing(const struct cli_trace *t, int r, char *out, size_t bytes);
-/** One sentence that says which rank is to blame, and why. */
+/** Write one sentence that says which rank is to blame, and why. */
 void cli_trace_blame_text(const struct cli_trace *t, char *out, size_t bytes);
 
 void cli_trace_text(const struct cli_trace *t, FILE *to);

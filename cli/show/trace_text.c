@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke trace for people. */
+/* The output of yoke trace for people. */
 #include <stdlib.h>
 #include <string.h>
 #include <yoke/comm.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * yoke train: where a run's plan comes from. It comes from options, from a plan's file, or from a checkpoint.
- */
+/* The plan of a run of yoke train. It comes from options, from a plan's file, or from a checkpoint. */
 #include "cli/train/plan_source.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * yoke train: where a run's plan comes from. Each function fills t->plan and the fields that belong to it.
+ * The plan of a run of yoke train, from options, from a file or from a checkpoint. Each function fills
+ * t->plan and the fields that belong to it.
  * Errors: YOKE_ECONFIG, YOKE_EDATA.
  */
 #ifndef CLI_TRAIN_PLAN_SOURCE_H

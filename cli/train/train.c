@@ -172,8 +172,8 @@ static yoke_status show_json(const struct yokei_training *t, const struct yokei_
 }
 
 /*
- * Show the share of each rank and its computing time, beside the predicted time and beside the mean over all
- * work of that kind.
+ * Show each rank's share of the sequences, and its computing time. The predicted time, and the ratio to the
+ * mean of all ranks that have work, stand beside it.
  */
 static void show_ranks(const struct yokei_training *t, const struct yokei_training_result *result)
 {

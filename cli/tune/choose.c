@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From measurements to lines of a tuning file. Shapes for which the device computes the same size and edge
- * (such as a layer's forward and backward products) form one class.
+ * From measurements to lines of a tuning file. Shapes for which the device reports the same size and edge
+ * form one class. A layer's forward and backward products are an example.
  *
- * Some operations sum over rows. For them another variant gives other bits. So the class of these operations
- * does not depend on the number of rows, because a rank's result for a batch must not depend on how the batch
- * is divided.
+ * Some operations sum over rows, and another variant gives other bits. The class of these operations does not
+ * depend on the number of rows. The reason is that a rank's result for a batch must not depend on how the
+ * batch is divided.
  */
 #include <math.h>
 #include <string.h>

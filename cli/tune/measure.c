@@ -18,7 +18,7 @@
  */
 static const double HOPELESS = 1.5, BY_FAR = 8;
 
-/* One variant of an open problem. */
+/* One variant of a problem that is open. */
 struct runner {
     yoke_device *device;
     yoke_stream *stream;

@@ -14,8 +14,8 @@
  * A variant replaces the default variant if three things hold. The speeds are relative to the default.
  * - By the medians over rounds, the geometric mean of the variant's speed over the shapes of a class is at
  *   least TUNE_MARGIN.
- * - By the best rounds, this geometric mean is at least TUNE_BEST. Other programs on the machine have not made
- *   the best rounds slower.
+ * - By the best rounds, this geometric mean is at least TUNE_BEST. Other programs on the machine have not
+ *   made the best rounds slower.
  * - The speed is at least TUNE_LOSS at each shape.
  */
 #define TUNE_MARGIN 1.05
