@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Speed of causal attention on the host, forward and backward, beside Debian's PyTorch (/usr/bin/python3 with torch, when there): scores,
- * mask, softmax and values as products, backward by autograd, on the same numbers with the same threads. All results are compared
- * first, and some rows and keys held to f64 (conform/attention_sample.h); what is wrong prints no speed. Then both in turn, medians.
- * PyTorch has no f16 products on CPUs: there its side computes in f32.
+ * Speed of causal attention on the host, forward and backward, beside Debian's PyTorch (/usr/bin/python3 with
+ * torch, if installed). PyTorch computes scores, mask, softmax and values as products, and the backward pass
+ * by autograd. Both sides use the same numbers and the same number of threads.
+ *
+ * All results are compared first. Some rows and keys are also compared with f64 (conform/attention_sample.h).
+ * A side with wrong results prints no speed. Then both sides are timed in turn, and medians are printed.
+ * PyTorch has no f16 products on CPUs, so its side computes these rows in f32.
+ *
  * Usage: attention [-r ROUNDS] [WORD...]: only rows whose name contains a word
  */
 #include <math.h>
@@ -24,7 +28,7 @@ static const struct row {
     const char *name;
     yoke_dtype dtype;
     int64_t B, T, H, Hkv;
-    bool alone; /* T x T matrices would take more memory than a small machine has */
+    bool alone; /* only this side, because PyTorch's T x T matrices would take more memory than a small machine has */
 } rows[] = {
     { "bf16 64", YOKE_BF16, 8, 64, 4, 4, false },
     { "bf16 256", YOKE_BF16, 4, 256, 12, 12, false },
@@ -48,7 +52,7 @@ static const struct row {
 };
 enum { D = 64 };
 
-/* The four outputs and their order in the rival's file: [B, heads, T, D]. */
+/* The four outputs, in their order in the rival's file: [B, heads, T, D]. */
 enum { Q, K, V, O, N_PARTS };
 static const char *const result_names[] = { "dq", "dk", "dv", "o" };
 
@@ -59,15 +63,15 @@ struct side {
     struct yoke_attention_forward_args forward;
     struct yoke_attention_backward_args backward;
     char *memory;
-    size_t scratch, bytes; /* of the op; of the arrays */
-    double flops;          /* of both directions */
+    size_t scratch, bytes; /* bytes of the operation's scratch memory; bytes of the arrays */
+    double flops;          /* operations of both directions */
 };
 
 static int64_t columns(const struct row *r) { return (r->H + 2 * r->Hkv) * D; }
 static int64_t heads_of(const struct row *r, int part) { return part == K || part == V ? r->Hkv : r->H; }
 static int64_t first_column(const struct row *r, int part) { return part == K ? r->H * D : part == V ? (r->H + r->Hkv) * D : 0; }
 
-/* ---- our side: q, k and v are parts of one matrix, as in training, and so are their gradients ---- */
+/* ---- Yoke's side: q, k and v are parts of one matrix, as in training, and so are their gradients ---- */
 
 static char *part(char *matrix, const struct row *r, int which) { return matrix + (size_t)first_column(r, which) * yoke_dtype_bytes(r->dtype); }
 
@@ -125,7 +129,7 @@ static yoke_status one_pass(struct side *s, double seconds[2])
     return YOKE_OK;
 }
 
-/* Means of forward and of both, over some passes after one that wakes the threads. */
+/* Mean times of the forward pass and of both passes. One pass that wakes the threads comes first. */
 static yoke_status own_passes(struct side *s, int passes, double mean[2])
 {
     double seconds[2];
@@ -139,7 +143,7 @@ static yoke_status own_passes(struct side *s, int passes, double mean[2])
 
 /* ---- inputs and results as f32 [B, heads, T, D], one part after the other ---- */
 
-/* Element d = 0 of (b, h, t) of an input (q, k, v, dO) or, `results`, of (dq, dk, dv, o). */
+/* Address of element d = 0 of (b, h, t), in an input (q, k, v, dO) or, with `results`, in (dq, dk, dv, o). */
 static char *element_at(const struct side *s, bool results, int which, int64_t b, int64_t h, int64_t t)
 {
     const struct yoke_attention_backward_args *a = &s->backward;
@@ -150,7 +154,7 @@ static char *element_at(const struct side *s, bool results, int which, int64_t b
 
 static size_t floats_of(const struct row *r, int which) { return (size_t)(r->B * heads_of(r, which) * r->T * D); }
 
-/* Draws all inputs, rounds them to the row's type, and leaves what was rounded in `file`, unless it is NULL. */
+/* Draw all inputs and round them to the row's type. Write the rounded values to `file`, unless it is NULL. */
 static yoke_status draw(struct side *s, const char *file)
 {
     const struct row *r = s->row;
@@ -163,7 +167,8 @@ static yoke_status draw(struct side *s, const char *file)
         for (int64_t b = 0; b < r->B; b++)
             for (int64_t h = 0; h < heads_of(r, p); h++)
                 for (int64_t t = 0; t < r->T; t++, n += D) {
-                    for (size_t d = 0; d < D; d++) values[n + d] = (float)(3.4641 * (yokei_uniform(key, n + d) - 0.5)); /* variance 1 */
+                    /* variance 1 */
+                    for (size_t d = 0; d < D; d++) values[n + d] = (float)(3.4641 * (yokei_uniform(key, n + d) - 0.5));
                     yoke_convert(YOKE_F32, values + n, r->dtype, element_at(s, false, p, b, h, t), D);
                     yoke_convert(r->dtype, element_at(s, false, p, b, h, t), YOKE_F32, values + n, D);
                 }
@@ -172,7 +177,7 @@ static yoke_status draw(struct side *s, const char *file)
     return status;
 }
 
-/* Relative differences of o, dq, dk and dv to the rival's, in its order. */
+/* Relative differences of o, dq, dk and dv from the rival's results, in the rival's order. */
 static yoke_status compare_results(const struct side *s, FILE *file)
 {
     static const int order[] = { O, Q, K, V };
@@ -198,7 +203,7 @@ static yoke_status compare_results(const struct side *s, FILE *file)
     return YOKE_OK;
 }
 
-/* Some rows and keys of ours, held to f64. */
+/* Compare some rows and keys of Yoke's results with f64. */
 static yoke_status check_sample(const struct side *s)
 {
     const struct row *r = s->row;

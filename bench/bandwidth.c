@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Memory-bound ops of a device against a triad (a = b + s c) by the same number of threads, alternating in one run.
- *   bench/bandwidth [DEVICE [THREADS [WORD...]]]   medians of 15; ops whose names have one of the words, else all;
- * for PoCL set POCL_MAX_PTHREAD_COUNT to THREADS.
- * Bytes are those that the op must move at least, as its `can` states. Each op is held to its conformance bounds first;
- * one that fails prints no speed.
+ * Memory-bound operations of a device beside a triad (a = b + s c) with the same number of threads. The two
+ * alternate in one run.
+ *
+ *   bench/bandwidth [DEVICE [THREADS [WORD...]]]
+ *
+ * With WORDs it measures only the operations whose names contain one of them. Speeds are medians of 15
+ * repetitions. For PoCL set POCL_MAX_PTHREAD_COUNT to THREADS. The bytes are the least that the operation
+ * must move, as its `can` function states. Each operation is first compared with its conformance bounds. An
+ * operation that fails prints no speed.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -26,7 +30,10 @@ static void check(yoke_status status, const char *what)
     exit(1);
 }
 
-/* Threads that sleep between triads: OpenMP's would spin on for a while, on the cores that the op needs. */
+/*
+ * Threads that sleep between triads. OpenMP's threads would spin for a while on the cores that the operation
+ * needs.
+ */
 struct triad {
     pthread_barrier_t begin, end;
     float *a, *b, *c;
@@ -95,7 +102,7 @@ struct operands {
     int32_t *tokens;
 };
 
-/* Each row: the op's name, and one call of it. */
+/* Each row has the operation's name and one call of it. */
 #define EACH_OP(ROW)                                                                                                       \
     ROW(add, .dtype = o->dtype, .n = N, .x = o->x, .y = o->y, .z = o->z)                                                    \
     ROW(scale, .dtype = o->dtype, .n = N, .alpha = 1.25f, .x = o->x, .y = o->z)                                             \
@@ -153,12 +160,13 @@ static const struct {
     void (*cost)(yoke_device *device, const struct operands *o, struct yoke_cost *cost);
 } ops[] = { EACH_OP(ENTRY) };
 
-/** Whether the op conforms, in this type and by the variant that is listed first, which CPUs run. */
+/** Whether the operation conforms in this type, in the variant that is listed first, which CPUs run. */
 static bool conforms(yoke_device *device, const char *op, yoke_dtype dtype)
 {
     struct conform_options options = CONFORM_OPTIONS_INIT;
     struct conform_summary summary = { 0 };
-    bool typed = strcmp(op, "cast") != 0 && strcmp(op, "adamw") != 0 && strcmp(op, "xent_join") != 0; /* theirs is the type of the source, the weights */
+    /* the type of these operations is the type of the source or of the weights */
+    bool typed = strcmp(op, "cast") != 0 && strcmp(op, "adamw") != 0 && strcmp(op, "xent_join") != 0;
     options.op = op;
     options.dtype = typed ? yoke_dtype_name(dtype) : "f32";
     options.variant = yoke_variant_name(device, op, 0);
@@ -183,7 +191,7 @@ static void *fresh(yoke_device *device, yoke_stream *stream, yoke_dtype dtype, s
     return device_side;
 }
 
-/** Whether one of the words stands in the op's name. */
+/** Whether the operation's name contains one of the words. */
 static bool named(const char *op, char *const words[], int n)
 {
     for (int i = 0; i < n; i++)
@@ -229,7 +237,7 @@ int main(int argc, char **argv)
             }
             ops[i].cost(device, &o, &cost);
             check(yoke_stream_reserve(stream, cost.scratch_bytes), "reserve");
-            ops[i].call(stream, &o); /* compiles, and brings pages in */
+            ops[i].call(stream, &o); /* compiles the kernel and touches the pages */
             check(yoke_stream_sync(stream), "sync");
             for (int r = 0; r < N_REPEATS; r++) {
                 limit[r] = triad(&limits);

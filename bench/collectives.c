@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The goals of the collectives, measured: bench/collectives [-r ROUNDS] [ROW...]     all rows without a ROW; -l lists them.
- * Each row runs yoke bench collectives and, where there is mpicc.openmpi, the same calls of Open MPI in turn, several
- * rounds; times are medians over the rounds, ratios are medians of each round's ratio. With more ranks than cores MPICH is
- * measured by a run of its own, because what it leaves behind slows Yoke down. All results are checked before they are
- * timed; a wrong one is said and ends in exit code 1. A goal that is missed is said and is no error.
+ * Measures the goals of the collectives: bench/collectives [-r ROUNDS] [ROW...]. Without a ROW it measures
+ * all rows. -l lists them.
+ *
+ * Each row runs yoke bench collectives in several rounds. If mpicc.openmpi is installed, the same calls of
+ * Open MPI run in turn with it. Times are medians over the rounds, and ratios are medians of the rounds'
+ * ratios. With more ranks than cores MPICH is measured in a run of its own, because its leftovers slow Yoke
+ * down.
+ *
+ * All results are checked before they are timed. A wrong result is reported and leads to exit code 1. A
+ * missed goal is reported and is not an error.
  */
 #include "bench/collectives.h"
 
@@ -22,7 +27,7 @@
 enum { MOST_ROUNDS = 25, MOST_POINTS = 256, MOST_COLUMNS = 32, LONGEST = 1200 /* seconds for a command */ };
 enum side { YOKE, MPICH, OPENMPI, LIMIT, BESIDE, N_SIDES };
 
-struct point { /* one line of a row's table; times in microseconds, per round, NAN where there is none */
+struct point { /* one line of a row's table; times in microseconds, per round; NAN: there is none */
     int ranks;
     char collective[32], dtype[8];
     size_t bytes;
@@ -33,7 +38,7 @@ struct point { /* one line of a row's table; times in microseconds, per round, N
 static struct point points[MOST_POINTS];
 static int n_points, n_rounds = 3, n_cores = 1;
 static bool failed;
-static char no_openmpi[200]; /* why it is not there, or "" */
+static char no_openmpi[200]; /* why Open MPI is not there, or "" */
 
 /* ---- running commands and reading what they print ---- */
 
@@ -72,7 +77,7 @@ static int split(char *line, char *fields[MOST_COLUMNS])
     return n;
 }
 
-/* A line of `side`'s run; MPICH's run is Yoke's with the rival's column. */
+/* Take in a line of `side`'s run. MPICH's run is Yoke's run with the column of the rival. */
 static void take(char *const names[], char *const values[], int n, enum side side, int ranks, int round)
 {
     struct point *p = point_of(ranks, field(names, values, n, "collective"), field(names, values, n, "dtype"),
@@ -170,7 +175,7 @@ static void measure(const struct row *row)
 
 /* ---- results ---- */
 
-/* Of those rounds that have a value. */
+/* The median over the rounds that have a value. */
 static double median(const double *values)
 {
     double sorted[MOST_ROUNDS];
@@ -205,14 +210,14 @@ static const struct { const char *what; bool at_most; } quantities[] = {
     [US_OVER_OPENMPI] = { " us over Open MPI", true }, [US_OVER_BESIDE] = { " us over beside", true },
 };
 
-/* "1.42x MPICH (goal 1.3)", and "MISSED" where it is. */
+/* Print "1.42x MPICH (goal 1.3)", and "MISSED" if the goal was missed. */
 static void print_goals(const struct row *row, const struct point *p, int *n_met, int *n_all)
 {
     const char *comma = "";
     for (const struct goal *g = row->goals; g < row->goals + MOST_GOALS && g->quantity; g++) {
         if ((g->ranks && g->ranks != p->ranks) || p->bytes < g->from || (g->to && p->bytes > g->to)) continue;
         const double value = reached(p, g->quantity);
-        if (isnan(value)) continue; /* the rival is not there, or does not offer this */
+        if (isnan(value)) continue; /* the rival is not there, or does not offer this call */
         const bool at_most = quantities[g->quantity].at_most, met = at_most ? value <= g->value : value >= g->value;
         printf("%s%.*f%s (goal %s%.3g%s)", comma, fabs(value) < 1 ? 3 : fabs(value) < 10 ? 2 : 0, value, quantities[g->quantity].what,
                at_most ? "<= " : "", g->value, met ? "" : ": MISSED");
@@ -262,7 +267,7 @@ static void build_openmpi(void)
     if (system("mpicc.openmpi -std=c11 -O2 -D_GNU_SOURCE -I" SOURCES "/include -I" SOURCES " -o bench/openmpi_collectives " SOURCES
                "/bench/openmpi_collectives.c " SOURCES "/cli/bench/collectives_data.c " SOURCES "/cli/bench/collectives_mpi.c .libs/libyoke.so -Wl,-rpath," BUILD "/.libs -lm 1>&2"))
         yokei_text(no_openmpi, sizeof no_openmpi, "no column of Open MPI: bench/openmpi_collectives.c does not compile here");
-    /* It refuses to start ranks for root otherwise. */
+    /* Without these variables Open MPI refuses to start ranks for root. */
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
 }

@@ -1,28 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** bench/collectives: the goals of the collectives as a table of rows; see bench/collectives_rows.c to add one. */
+/**
+ * bench/collectives: the goals of the collectives as a table of rows. bench/collectives_rows.c says how to
+ * add a row. Each row runs yoke bench collectives, whose option --beside measures a variant of Yoke too. The
+ * limit is the time that no implementation can go below.
+ */
 #ifndef BENCH_COLLECTIVES_H
 #define BENCH_COLLECTIVES_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/** What is asked of Yoke's time, per line of a row's tables. */
+/** The quantity that a goal compares with a value, for each line of a row's tables. */
 enum quantity {
-    TIMES_MPICH = 1,   /* MPICH's time over Yoke's, at least */
-    TIMES_OPENMPI,     /* Open MPI's time over Yoke's, at least */
-    TIMES_BESIDE,      /* elements per second over those of --beside, at least */
-    SHARE_OF_LIMIT,    /* the limit's time over Yoke's, at least */
-    SHARE_OF_SLOWER,   /* the larger of the limit's time and that of --beside over Yoke's, at least */
-    AT_MOST_US,        /* Yoke's time in microseconds */
-    US_OVER_OPENMPI,   /* Yoke's time less Open MPI's, at most */
-    US_OVER_BESIDE,    /* Yoke's time less that of --beside, at most */
+    TIMES_MPICH = 1,   /* MPICH's time divided by Yoke's, at least */
+    TIMES_OPENMPI,     /* Open MPI's time divided by Yoke's, at least */
+    TIMES_BESIDE,      /* elements per second divided by those of --beside, at least */
+    SHARE_OF_LIMIT,    /* the limit's time divided by Yoke's, at least */
+    SHARE_OF_SLOWER,   /* the larger of the limit's time and the time of --beside, divided by Yoke's, at least */
+    AT_MOST_US,        /* Yoke's time in microseconds, at most */
+    US_OVER_OPENMPI,   /* Yoke's time minus Open MPI's, in microseconds, at most */
+    US_OVER_BESIDE,    /* Yoke's time minus that of --beside, in microseconds, at most */
 };
 
 struct goal {
     enum quantity quantity;
     double value;
-    size_t from, to; /* bytes for which it holds; to 0: without end */
-    int ranks;       /* for which it holds; 0: all of the row */
+    size_t from, to; /* bytes from which and up to which the goal holds; to 0: no upper end */
+    int ranks;       /* number of ranks for which the goal holds; 0: all numbers of the row */
 };
 
 enum { MOST_GOALS = 8, MOST_RANK_COUNTS = 8 };
@@ -31,18 +35,22 @@ struct row {
     const char *name, *title;
     int ranks[MOST_RANK_COUNTS];                      /* ended by 0 */
     const char *collectives, *dtypes;
-    const char *least, *most;                         /* bytes, as the option takes them */
+    const char *least, *most;                         /* bytes, in the form that the option takes */
     int factor;
-    const char *environment, *launch;                 /* NAME=VALUE words; options of yoke run; either may be NULL */
-    const char *options;                              /* of bench collectives */
-    const char *openmpi;                              /* options of its mpiexec; NULL: it is not asked */
-    bool neighbour;                                   /* rank 1's core is made slow: collectives_neighbour.c; for 2 ranks */
-    const char *seconds;                              /* for each side of a line, per round; NULL: 0.5 */
+    /* environment: words NAME=VALUE; launch: options of yoke run; both may be NULL */
+    const char *environment, *launch;
+    const char *options;                              /* options of bench collectives */
+    const char *openmpi;                              /* options of Open MPI's mpiexec; NULL: Open MPI is not measured */
+    bool neighbour;                                   /* collectives_neighbour.c makes rank 1's core slow; only for 2 ranks */
+    const char *seconds;                              /* seconds for each side of a line, per round; NULL: 0.5 */
     struct goal goals[MOST_GOALS];                    /* ended by quantity 0 */
 };
-extern const struct row rows[]; /* ended by a row without a name */
+extern const struct row rows[]; /* a row without a name ends the table */
 
-/** From now on what is started runs on two cores, the second of which is slow; NULL, or why that cannot be. Until the end. */
+/**
+ * Make every program that is started from now on run on two cores, the second of which is slow. This holds
+ * until bench_neighbour_end. Returns NULL, or the reason why it is not possible.
+ */
 const char *bench_neighbour_begin(void);
 void bench_neighbour_end(void);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A core that is slow all the time, made on purpose: a process of its own on that core which works in bursts, as interrupts do, and
- * goes before what else wants to run there. An ordinary busy process is no such thing: the kernel lets it have the core for
- * milliseconds, in which all ranks wait, and they are as fast as ever between.
+ * Makes a core slow all the time, on purpose. A process of its own works on that core in bursts, as
+ * interrupts do. The process has priority over all other processes that want to run there. An ordinary busy
+ * process has another effect. The kernel gives it the core for milliseconds, in which all ranks wait, and in
+ * between the ranks are as fast as ever.
  */
 #include <errno.h>
 #include <sched.h>
@@ -34,7 +35,7 @@ static void work_in_bursts(pid_t parent)
     _exit(0);
 }
 
-/* It must be there before anything is measured: the last of the two cores is its. */
+/* Place the busy process on the last of the two cores, before anything is measured. */
 static const char *settle(pid_t pid, int core)
 {
     cpu_set_t last;
@@ -63,7 +64,7 @@ const char *bench_neighbour_begin(void)
     if (child < 0) return "no process can be started";
     if (!child) work_in_bursts(parent);
     const char *why = settle(child, last);
-    /* The ranks have one core each: the first, and the neighbour's. */
+    /* The ranks have one core each: the first core, and the busy process's core. */
     CPU_ZERO(&two);
     CPU_SET(first, &two);
     CPU_SET(last, &two);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The goals. To add one: a row here; bench/collectives NAME measures it. */
+/* The goals. To add a goal, add a row here; bench/collectives NAME measures it. */
 #include "bench/collectives.h"
 
 #define KiB ((size_t)1 << 10)

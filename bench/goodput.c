@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What MPI's point-to-point messages carry between two ranks, both ways at once: the most that a collective can get of the link.
+ * The rate of MPI's point-to-point messages between two ranks, in both directions at once. A collective
+ * cannot get more from the link.
+ *
  *   mpiexec.mpich -n 2 -ppn 1 bench/goodput [BYTES [TURNS]]
- * Prints bytes per second in each direction, of the median turn.
+ *
+ * Prints bytes per second in each direction, for the median turn.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -25,7 +28,7 @@ int main(int argc, char **argv)
     char *out = malloc((size_t)bytes), *in = malloc((size_t)bytes);
     if (size != 2 || !out || !in || turns < 1 || turns > MOST) return fprintf(stderr, "goodput: two ranks, BYTES, TURNS\n"), 1;
     memset(out, rank, (size_t)bytes);
-    for (int i = -1; i < turns; i++) { /* the first is not counted */
+    for (int i = -1; i < turns; i++) { /* the first turn is not counted */
         MPI_Request request;
         MPI_Barrier(world);
         const double begin = MPI_Wtime();

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Matrix products of the host beside oneDNN called directly, both on the same plain matrices with the same threads, in turn:
- * squares, and the products of a training step of GPT-2 124M and of the micro model. Elements of both results are checked
- * in float64 first; a wrong one prints no speed. Medians; the goal is 0.97 of oneDNN in every row.
+ * Matrix products of the host backend beside oneDNN called directly. Both sides use the same plain matrices
+ * and the same number of threads, and take turns. The products are squares, and the products of a training
+ * step of GPT-2 124M and of the micro model. Elements of both results are checked in float64 first. A wrong
+ * result prints no speed. Times are medians. The goal is 0.97 of oneDNN's speed in every row.
  *
- * Usage: host_gemm [-v VARIANT] [-r ROUNDS] [-s] [word...]: rows whose line contains every word, by a variant of yoke_gemm
- * instead of the one that it chooses. -s: the buffers begin 0 to 4,032 bytes behind a page, another offset each round.
+ * Usage: host_gemm [-v VARIANT] [-r ROUNDS] [-s] [word...]
+ * - word: only rows whose line contains every word
+ * - -v: this variant of yoke_gemm, instead of the one that it chooses
+ * - -s: the buffers begin 0 to 4,032 bytes behind the start of a page, with another offset in each round
  *
- * F: forward, y = x W; Ft: the same with W stored transposed, as a head's; B: data gradient; W: weight gradient, which is
- * added to f32. nn, nt, tn: whether A and B are transposed.
+ * The rows have these names. F: forward, y = x W. Ft: forward with W stored transposed, as in a head. B:
+ * gradient of the data. W: gradient of the weights, which is added to f32. nn, nt, tn: whether A and B are
+ * transposed.
  */
 #include <yoke/yoke.h>
 
@@ -36,7 +40,7 @@ struct product {
 static struct {
     yoke_device *device;
     yoke_stream *stream;
-    void *memory[3]; /* A, B, C, and what they take */
+    void *memory[3]; /* buffers of A, B and C, and their sizes */
     size_t bytes[3], offset;
     int rounds, n_failed, n_short, n_rows;
     bool stagger;
@@ -155,7 +159,7 @@ static double element(yoke_dtype dtype, int i, int64_t at)
     return (double)x;
 }
 
-/* Elements all over C, C0 of a gradient being 1. */
+/* Check elements all over C. If C is a weight gradient, its initial value is 1. */
 static bool is_right(const struct product *p)
 {
     const yoke_dtype out = p->gradient ? YOKE_F32 : p->dtype;
@@ -190,7 +194,7 @@ static void start_c(const struct product *p)
         memset(c, 0xff, (size_t)(p->M * p->N) * yoke_dtype_bytes(p->dtype));
 }
 
-/* Numbers of both signs, repeated at a distance that no matrix has. */
+/* Numbers of both signs. They repeat at a distance that is no matrix's dimension. */
 static void fill(int i, yoke_dtype dtype, int64_t n, uint32_t seed)
 {
     enum { PERIOD = 100003 };
@@ -265,7 +269,8 @@ static void measure(const struct product *p)
     const double flops = 2e-9 * (double)p->M * (double)p->N * (double)p->K;
     printf("%-44s %7.0f", p->name, flops / yokei_median(mine, bench.rounds));
     if (direct) {
-        const double r = yokei_median(ratio, bench.rounds), t = yokei_median(theirs, bench.rounds); /* sorted now */
+        /* the arrays are sorted now */
+        const double r = yokei_median(ratio, bench.rounds), t = yokei_median(theirs, bench.rounds);
         printf(" %7.0f   %.2f%s (%.2f-%.2f)", flops / t, r, r < 0.97 ? " *" : "  ", ratio[bench.rounds / 10], ratio[bench.rounds - 1 - bench.rounds / 10]);
         bench.n_short += r < 0.97;
         release_onednn();
@@ -283,7 +288,10 @@ static void row(const char *what, yoke_dtype dtype, int64_t M, int64_t N, int64_
     measure(&p);
 }
 
-/* A layer from `in` to `out` channels. Its weights lie as [in, out]; those of a head as [out, in]. */
+/*
+ * A layer from `in` to `out` channels. Its weights are stored as [in, out], and the weights of a head as
+ * [out, in].
+ */
 static void layer(const char *model, const char *name, yoke_dtype dtype, int64_t rows, int64_t in, int64_t out, bool head)
 {
     char what[32];

@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Speed of the host backend's ops. Each is checked against the reference backend first (a wrong result prints no
- * speed), then timed alternately with its yardstick in the same process, with the same threads:
+ * Speed of the host backend's operations. Each operation is first compared with the reference backend. A
+ * wrong result prints no speed. Then the operation is timed alternately with its yardstick, in the same
+ * process with the same number of threads:
  *   memory-bound ops  GB/s beside the triad a[i] = b[i] + s c[i]; goal: 0.85 of it;
  *   gemm              GFLOP/s beside oneDNN called directly on the same matrices;
  *   attention         GFLOP/s beside the best f32 product.
- * Medians. Usage: host_ops [-s] [word...]: only rows whose name contains a word.
+ * Times are medians. Usage: host_ops [-s] [word...]: only rows whose name contains a word.
  *
- * Bytes are the least that the op must move: each input read once, each output written once; of the triad 3 x 4 per element. That a store
- * reads its line first is counted on neither side, so ops that write less than a third of what they move may exceed 1, and those that
- * write half of it must be faster than the triad to reach it; in-place ops (AdamW) read what they write anyway. The triad works on
- * numbers other than zeros: zeros are written up to 1.5 times as fast.
- * -s: the sizes of a small training step instead (512 rows of 256 channels, vocabulary 256), which stay in the second-level caches, beside a
- * triad of as many bytes that stays there too: microseconds, and no goal.
+ * The bytes are the least that the operation must move: each input read once, and each output written once.
+ * The triad moves 3 x 4 bytes per element. A store first reads its cache line, and neither side counts this
+ * read. So an operation whose writes are less than a third of its bytes may exceed 1. An operation whose
+ * writes are half of its bytes must be faster than the triad to reach 1. Operations in place (AdamW) read the
+ * data that they write anyway. The triad does not work on zeros, because zeros are written up to 1.5 times as
+ * fast.
+ *
+ * -s: the sizes of a small training step instead (512 rows of 256 channels, vocabulary 256). Their data stays
+ * in the second-level caches. They are measured in microseconds beside a triad of as many bytes that stays
+ * there too, and have no goal.
  */
 #include <yoke/yoke.h>
 
@@ -30,16 +35,16 @@
 
 enum { N_IN = 5, N_OUT = 4, MODEL_CHANNELS = 768, STEP_ROWS = 512, ROUNDS = 9 };
 static const double GOAL = 0.85;
-static int64_t CHANNELS = MODEL_CHANNELS, VOCABULARY = 50257; /* 256 each with -s */
+static int64_t CHANNELS = MODEL_CHANNELS, VOCABULARY = 50257; /* both are 256 with -s */
 static bool is_step;
-static const size_t BUFFER_BYTES = (size_t)96 << 20; /* beyond the last-level cache */
+static const size_t BUFFER_BYTES = (size_t)96 << 20; /* larger than the last-level cache */
 
 struct data {
     void *in[N_IN], *out[N_OUT];
     int32_t *tokens;
 };
 
-/* One way of running an op: with stream NULL only asks for the cost. */
+/* One way of running an operation. If stream is NULL, it only asks for the cost. */
 typedef yoke_status issue(yoke_device *device, yoke_stream *stream, struct yoke_cost *cost, const struct data *d, yoke_dtype dtype,
                           int64_t rows);
 
@@ -58,7 +63,7 @@ ISSUE(gelu_forward, .dtype = dtype, .n = rows * CHANNELS, .x = d->in[0], .y = d-
 ISSUE(gelu_backward, .dtype = dtype, .n = rows * CHANNELS, .x = d->in[0], .dy = d->in[1], .dx = d->out[0])
 ISSUE(layernorm_forward, .dtype = dtype, .N = rows, .C = CHANNELS, .x = d->in[0], .ldx = CHANNELS, .gamma = d->in[2], .beta = d->in[3],
       .eps = 1e-5f, .y = d->out[0], .ldy = CHANNELS, .mean = d->out[1], .rstd = d->out[2])
-/* mean and rstd are as good as any numbers here */
+/* any numbers will do as mean and rstd */
 ISSUE(layernorm_backward, .dtype = dtype, .N = rows, .C = CHANNELS, .dy = d->in[1], .lddy = CHANNELS, .x = d->in[0], .ldx = CHANNELS,
       .gamma = d->in[2], .mean = d->in[3], .rstd = d->in[2], .dx = d->out[0], .lddx = CHANNELS, .dgamma = d->out[1], .dbeta = d->out[2])
 ISSUE(rmsnorm_forward, .dtype = dtype, .N = rows, .C = CHANNELS, .x = d->in[0], .ldx = CHANNELS, .gamma = d->in[2], .eps = 1e-5f, .y = d->out[0],
@@ -95,7 +100,10 @@ ISSUE(adamw, .dtype = YOKE_F32, .copy_dtype = dtype, .n = rows * CHANNELS, .w = 
       .step = 10)
 ISSUE(grad_norm, .dtype = dtype, .n = rows * CHANNELS, .grad = d->in[0], .scale = 1, .out = d->out[1])
 
-/* One matrix [B T, 3 C] holds q, k, v; 12 heads of 64, causal; `rows` counts tokens, in sequences of SEQUENCE. */
+/*
+ * One matrix [B T, 3 C] holds q, k, v. Attention is causal, with 12 heads of 64. `rows` counts tokens, in
+ * sequences of SEQUENCE.
+ */
 enum { SEQUENCE = 1024, HEADS = 12, HEAD = MODEL_CHANNELS / HEADS };
 #define PART(base, i) ((char *)(base) + (size_t)(i) * CHANNELS * yoke_dtype_bytes(dtype))
 #define SHAPE .dtype = dtype, .causal = true, .B = rows / SEQUENCE, .T = SEQUENCE, .H = HEADS, .Hkv = HEADS, .D = HEAD, .scale = 0.125f
@@ -108,7 +116,7 @@ ISSUE(attention_backward, SHAPE, QKV, .o = d->in[1], .ldo = CHANNELS, .d_o = d->
 static const struct op {
     const char *name;
     issue *issue;
-    int n_out;          /* out[0] is of the row's type, the others are f32 */
+    int n_out;          /* out[0] has the row's type, and the other outputs are f32 */
     bool by_flops;
     int64_t check_rows;
 } ops[] = {
@@ -131,7 +139,7 @@ static const struct op {
     { "embed_backward", issue_embed_backward, 3, false, 64 },
     { "xent_forward", issue_xent_forward, 3, false, 200 },
     { "xent_backward", issue_xent_backward, 1, false, 200 },
-    { "xent_in_place", issue_xent_in_place, 1, false, 200 }, /* backward over the logits, as training does */
+    { "xent_in_place", issue_xent_in_place, 1, false, 200 }, /* the backward pass writes over the logits, as in training */
     { "adamw", issue_adamw, 4, false, 67 },
     { "grad_norm", issue_grad_norm, 2, false, 67 },
     { "attention_forward", issue_attention_forward, 2, true, SEQUENCE },
@@ -143,7 +151,7 @@ struct bench {
     yoke_stream *reference_stream, *host_stream;
     struct data d;
     void *expected[N_OUT];
-    float *a, *b, *c; /* of the triad */
+    float *a, *b, *c; /* the triad's arrays */
     int n_failed, n_met, n_missed;
 };
 
@@ -155,7 +163,7 @@ struct bench {
         }                                                                      \
     } while (0)
 
-/* Numbers in (0.5, 1.5) or, every second one, their negatives where signs are wanted. */
+/* Fill in numbers in (0.5, 1.5). Unless `positive`, about half of them are negative. */
 static void fill(void *buffer, yoke_dtype dtype, size_t bytes, bool positive, uint32_t seed)
 {
     const size_t n = bytes / yoke_dtype_bytes(dtype);
@@ -180,7 +188,7 @@ static void fill_inputs(struct bench *b, yoke_dtype dtype)
     fill(b->d.in[4], YOKE_F32, BUFFER_BYTES, false, 5);
 }
 
-/* Greatest difference of two arrays over the greatest magnitude. */
+/* The greatest difference of two arrays, divided by the greatest magnitude. */
 static double difference(yoke_dtype dtype, const void *expected, const void *got, size_t n)
 {
     float x[1024], y[1024];
@@ -208,7 +216,7 @@ static void run_once(yoke_device *device, yoke_stream *stream, const struct op *
     CHECK(yoke_stream_sync(stream));
 }
 
-/* Both backends on the same inputs and the same initial outputs. */
+/* Compare both backends on the same inputs and the same initial outputs. */
 static bool is_right(struct bench *b, const struct op *op, yoke_dtype dtype)
 {
     const size_t bytes = (size_t)(op->by_flops ? 3 : 1) * (size_t)op->check_rows * CHANNELS * 4;
@@ -232,7 +240,7 @@ static bool is_right(struct bench *b, const struct op *op, yoke_dtype dtype)
     return true;
 }
 
-/* GB/s over `bytes` in all, a third each read from two arrays and written to one. */
+/* GB/s over `bytes` in all. Two thirds are read from two arrays, and one third is written to one. */
 static double triad(struct bench *b, double bytes)
 {
     const int64_t n = (int64_t)(bytes / 12);
@@ -244,7 +252,7 @@ static double triad(struct bench *b, double bytes)
     return 1e-9 * bytes / (yokei_now() - start);
 }
 
-/* Best f32 product of this device: the yardstick of attention. */
+/* The speed of an f32 product on this device, the yardstick of attention. */
 static double best_product(struct bench *b)
 {
     enum { M = 768 };
@@ -258,7 +266,10 @@ static double best_product(struct bench *b)
     return 4e-9 * cost.flops / (yokei_now() - start);
 }
 
-/* Of the least bytes of one call; with -s of many calls, as one is too short for the clock. */
+/*
+ * Measure by the least bytes of one call. With -s many calls are measured, because one is too short for the
+ * clock.
+ */
 static void measure_step(struct bench *b, const struct op *op, yoke_dtype dtype, const struct yoke_cost *cost)
 {
     enum { CALLS = 50 };
@@ -291,7 +302,7 @@ static void measure(struct bench *b, const struct op *op, yoke_dtype dtype)
         return;
     }
     double speed[ROUNDS], yard[ROUNDS], ratio[ROUNDS];
-    for (int i = -1; i < ROUNDS; i++) { /* one round to warm up */
+    for (int i = -1; i < ROUNDS; i++) { /* the first round warms up */
         const double y = op->by_flops ? best_product(b) : triad(b, 3 * (double)BUFFER_BYTES), start = yokei_now();
         CHECK(op->issue(b->host, b->host_stream, NULL, &b->d, dtype, rows));
         const double s = 1e-9 * (op->by_flops ? cost.flops : cost.bytes) / (yokei_now() - start);
@@ -306,7 +317,7 @@ static void measure(struct bench *b, const struct op *op, yoke_dtype dtype)
     if (!op->by_flops) r >= GOAL ? b->n_met++ : b->n_missed++;
 }
 
-/* ---- gemm beside oneDNN called directly ---- */
+/* ---- gemm beside oneDNN, called directly ---- */
 #define FUNCTIONS(F)                                                                                                       \
     F(engine_create) F(stream_create) F(stream_wait) F(memory_desc_init_by_strides) F(memory_create) F(matmul_desc_init)  \
     F(primitive_desc_create) F(primitive_create) F(primitive_execute)

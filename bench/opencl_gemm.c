@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Matrix products of an OpenCL device: f32 beside CLBlast's defaults and the host backend (oneDNN where it is installed) on the
- * same number of threads, 16-bit types beside own f32. Each result is checked first (a wrong one prints no speed), then all
- * take turns; medians. N: A [M, K], B [K, N], as a forward pass has them; T: B is [N, K].
+ * Matrix products of an OpenCL device. f32 stands beside CLBlast's defaults and the host backend (oneDNN
+ * where it is installed), on the same number of threads. 16-bit types stand beside Yoke's own f32. Each
+ * result is checked first, and a wrong one prints no speed. Then all take turns, and medians are printed. N:
+ * A [M, K], B [K, N], as in a forward pass. T: B is [N, K].
  *
- * "stream": products one after the other, as a training step issues them, waited for together (about 3 ms of them at a time, at
- * most 16); "each": every one is waited for. Between two turns the threads of the side before come to rest for 10 ms, then a side works
- * for 3 ms that no one times.
+ * "stream": products are issued one after the other, as in a training step, and waited for together (about 3
+ * ms of them at a time, at most 16). "each": every product is waited for. Between two turns the threads of
+ * the last side come to rest for 10 ms. Then the next side works for 3 ms that are not timed.
  *
  *   opencl_gemm [SPEC [THREADS]]      default opencl:0 and POCL_MAX_PTHREAD_COUNT, or 1
  */
@@ -27,13 +28,16 @@
 #define TURN_SECONDS 3e-3
 #define REST_NS 10000000
 
-/* With `goals`: the sizes that they are stated for. The others: products of a training step, deep ones and ragged ones. */
+/*
+ * `goals`: the goals hold for this size. The other sizes are products of a training step, deep products and
+ * ragged ones.
+ */
 static const struct shape { int64_t M, N, K; bool goals; } shapes[] = {
     { 256, 256, 256, true }, { 512, 512, 512, true }, { 768, 768, 768, true }, { 1024, 1024, 1024, true },
     { 512, 1024, 256 }, { 512, 256, 1024 }, { 256, 256, 3000 }, { 37, 1000, 515 },
 };
 
-/* ---- the libraries that this program itself calls ---- */
+/* ---- the libraries that this program calls itself ---- */
 
 static struct {
     cl_int (*clGetPlatformIDs)(cl_uint, cl_platform_id *, cl_uint *);
@@ -76,7 +80,7 @@ static bool open_clblast(char *reason, size_t bytes)
 
 /* ---- the contenders ---- */
 
-/** One way to compute C, with its operands where it wants them. */
+/** One way to compute C, with its operands in its own memory. */
 struct contender {
     const char *name;
     yoke_dtype dtype;
@@ -85,10 +89,10 @@ struct contender {
     yoke_stream *stream;
     int rounds;
     void *a, *b, *c;
-    double stream_seconds[ROUNDS], each_seconds[ROUNDS]; /* of a product */
+    double stream_seconds[ROUNDS], each_seconds[ROUNDS]; /* seconds per product */
 };
 
-/* Issue a product, without waiting for it. */
+/* Issue a product without waiting for it. */
 static yoke_status issue(struct contender *x, const struct shape *s)
 {
     if (!x->device) {
@@ -106,7 +110,7 @@ static yoke_status issue(struct contender *x, const struct shape *s)
     return yoke_gemm(x->stream, &args);
 }
 
-/* n products and one wait; the seconds of one of them. */
+/* Issue n products and wait once. *seconds_out is the time of one product. */
 static yoke_status multiply(struct contender *x, const struct shape *s, int n, double *seconds_out)
 {
     uint64_t start = yokei_now_ns();
@@ -119,7 +123,10 @@ static yoke_status multiply(struct contender *x, const struct shape *s, int n, d
     return YOKE_OK;
 }
 
-/* A side's turn: untimed work first, then products in a stream, then as many that are each waited for. */
+/*
+ * A side's turn: first work that is not timed, then products in a stream, then as many products that are each
+ * waited for.
+ */
 static yoke_status turn(struct contender *x, const struct shape *s, int round)
 {
     double seconds, product, sum = 0;
@@ -168,7 +175,7 @@ static void release(struct contender *x, void *memory)
         cl.clReleaseMemObject(memory);
 }
 
-/* Samples of C against f64 sums of the operands as they are stored, within the op's own bound. */
+/* Compare samples of C with f64 sums of the stored operands, within the operation's own bound. */
 static yoke_status verify(const struct contender *x, const struct shape *s, const void *a, const void *b, const void *c)
 {
     const double u32 = yokei_unit_roundoff(YOKE_F32), gamma = (double)(s->K + 2) * u32;
@@ -176,7 +183,7 @@ static yoke_status verify(const struct contender *x, const struct shape *s, cons
     for (int i = 0; i < CHECKS; i++) {
         int64_t m = (int64_t)(yokei_uniform(key, 2 * (uint64_t)i) * (double)s->M);
         int64_t n = (int64_t)(yokei_uniform(key, 2 * (uint64_t)i + 1) * (double)s->N);
-        if (i < 8) m = s->M - 1, n = s->N - 1 - i; /* the far edge */
+        if (i < 8) m = s->M - 1, n = s->N - 1 - i; /* at the far edge */
         double sum = 0, magnitude = 0;
         for (int64_t k = 0; k < s->K; k++) {
             double product = yokei_load(x->dtype, a, m * s->K + k) * yokei_load(x->dtype, b, x->turned ? n * s->K + k : k * s->N + n);
@@ -209,7 +216,7 @@ static yoke_status prepare(struct contender *x, const struct shape *s, const flo
     YOKE_TRY_GOTO(give(x, ha, na, &x->a), done);
     YOKE_TRY_GOTO(give(x, hb, nb, &x->b), done);
     YOKE_TRY_GOTO(give(x, NULL, nc, &x->c), done);
-    YOKE_TRY_GOTO(multiply(x, s, 1, &seconds), done); /* compiles, too */
+    YOKE_TRY_GOTO(multiply(x, s, 1, &seconds), done); /* compiles the kernel too */
     YOKE_TRY_GOTO(take(x, hc, nc), done);
     status = verify(x, s, ha, hb, hc);
 done:
@@ -221,7 +228,7 @@ done:
 
 enum { F32_N, F32_T, F16_N, F16_T, BF16_N, BF16_T, HOST_N, HOST_T, CLBLAST_N, CLBLAST_T, N_CONTENDERS };
 
-/* What is held against what: own speed at least `goal` times the other's. */
+/* Which speeds are compared. The own speed must be at least `goal` times the other's. */
 static const struct goal {
     int own, other;
     double goal;
@@ -301,7 +308,7 @@ static yoke_status bench(const char *spec, int n_threads)
     YOKE_TRY_GOTO(yoke_device_open("host", &config, &host), done);
     YOKE_TRY_GOTO(yoke_stream_create(host, &host_stream), done);
     if (!open_clblast(reason, sizeof reason)) printf("without CLBlast: %s\n", reason);
-    const int theirs = clblast.there ? 3 : 0; /* it is slow */
+    const int theirs = clblast.there ? 3 : 0; /* few rounds, because CLBlast is slow */
 #define OWN(label, type, b_turned) { .name = label, .dtype = type, .turned = b_turned, .device = device, .stream = stream, .rounds = ROUNDS }
 #define HOST(label, b_turned) { .name = label, .dtype = YOKE_F32, .turned = b_turned, .device = host, .stream = host_stream, .rounds = ROUNDS }
     struct contender all[N_CONTENDERS] = {
@@ -330,7 +337,7 @@ int main(int argc, char **argv)
 {
     const char *threads = argc > 2 ? argv[2] : getenv("POCL_MAX_PTHREAD_COUNT");
     if (!threads) threads = "1";
-    setenv("POCL_MAX_PTHREAD_COUNT", threads, 1); /* before PoCL is loaded; it ignores affinity */
+    setenv("POCL_MAX_PTHREAD_COUNT", threads, 1); /* set before PoCL is loaded, because PoCL ignores affinity */
     yoke_status status = bench(argc > 1 ? argv[1] : "opencl:0", atoi(threads));
     if (status) fprintf(stderr, "opencl_gemm: %s\n", yoke_last_error());
     return yoke_status_exit_code(status);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Open MPI's collectives on the same data, with the same check and the same timing as yoke bench collectives has. Open MPI
- * cannot be in a process with MPICH, so bench/collectives compiles this with mpicc.openmpi, with the command's own files.
- * Usage: openmpi_collectives COLLECTIVES DTYPES LEAST MOST FACTOR SAMPLES SECONDS     sums, out of place; prints CSV
+ * Open MPI's collectives with the same data, the same check and the same timing as yoke bench collectives.
+ * Open MPI and MPICH cannot be in one process. So bench/collectives compiles this file with mpicc.openmpi,
+ * together with the command's own files. The program measures sums, out of place, and prints CSV.
+ *
+ * Usage: openmpi_collectives COLLECTIVES DTYPES LEAST MOST FACTOR SAMPLES SECONDS
  */
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The other side of a benchmark: a process that says "ready", then answers each line with a line. */
+/**
+ * The other side of a benchmark (the rival). It is a process that prints "ready" and then answers each line
+ * with a line.
+ */
 #ifndef BENCH_RIVAL_H
 #define BENCH_RIVAL_H
 
@@ -14,7 +17,10 @@ struct rival {
     FILE *to, *from;
 };
 
-/** False where it cannot be started, or does not get ready; stop_rival() is due in any case. */
+/**
+ * Start the rival. False: the rival cannot be started, or does not print "ready". The caller must call
+ * stop_rival() in any case.
+ */
 static inline bool start_rival(struct rival *r, char *const argv[])
 {
     int down[2], up[2];
@@ -33,7 +39,7 @@ static inline bool start_rival(struct rival *r, char *const argv[])
     return r->pid > 0 && fgets(line, sizeof line, r->from) && !strcmp(line, "ready\n");
 }
 
-/** Whether a line came in answer to `question`, a word. */
+/** Send `question`, a word, and read the answer. False: no line came. */
 static inline bool ask_rival(struct rival *r, const char *question, char *answer, size_t bytes)
 {
     fprintf(r->to, "%s\n", question);

@@ -1,14 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Training speed.
- *   1. the time of a step beside Debian's PyTorch (/usr/bin/python3 with torch, when there): same model, weights, tokens and threads; the first
- *      losses must agree, or no speed is printed; then a few steps of each in turn, medians. Beside llm.c, where LLMC_DIR names a folder with
- *      its built train_gpt2 and the row has a goal for it: a run of it between steps of ours, since it cannot be stopped between two.
- *   2. the time of each op of a step, with the share of the device's limit that it reaches: the larger of (operations / matrix peak) and
- *      (bytes / copy rate) over its time, both limits measured on the spot; and what of the step's time is in no op.
- * Usage: train [-ok] [-r ROUNDS] [-T LENGTH] [device [precision [batch [model]]]]     defaults: host f32 8 micro, of its longest sequences
- *        train -R [-ok] [-r ROUNDS] [ROW...]      the rows below, all or some, with their goals; -l lists them
- *   -o: only this side, nothing beside it. -k: ops by kind of layer.
+ *
+ * 1. The time of a step beside Debian's PyTorch (/usr/bin/python3 with torch, if installed), with the same
+ * model, weights, tokens and number of threads. The first losses must agree, or no speed is printed. Then
+ * each side makes a few steps in turn, and medians are printed. If LLMC_DIR names a folder with a built
+ * train_gpt2 of llm.c, and the row has a goal for llm.c, llm.c is measured too. A whole run of llm.c stands
+ * between steps of Yoke, because it cannot be stopped between two steps.
+ *
+ * 2. The time of each operation of a step, with the share of the device's limit that it reaches. The share is
+ * the larger of (operations / matrix peak) and (bytes / copy rate), divided by the operation's time. Both
+ * limits are measured in the same run. The part of the step's time that is in no operation is printed too.
+ *
+ * Usage: train [-ok] [-r ROUNDS] [-T LENGTH] [device [precision [batch [model]]]]
+ *            defaults: host f32 8 micro, with the model's longest sequences
+ *        train -R [-ok] [-r ROUNDS] [ROW...]
+ *            the rows below, all or some, with their goals; -l lists them
+ *   -o: only Yoke's side, nothing beside it. -k: operations by kind of layer.
  */
 #include <math.h>
 #include <omp.h>
@@ -25,7 +33,7 @@ enum { ROUNDS = 7, MOST_PROFILED = 9, IN_A_ROW = 2, MOST_OPS = 64, LLMC_MOST_ROU
 struct row {
     const char *name, *device, *precision, *model;
     int64_t batch, T;
-    double torch, llmc; /* goals, times as fast; 0: none */
+    double torch, llmc; /* goals: least speed relative to PyTorch and to llm.c; 0: no goal */
 };
 static const struct row rows[] = {
     { "gpt2-bf16", "host", "bf16", "124m", 4, 64, 2, 0 },
@@ -40,17 +48,17 @@ static const struct row rows[] = {
 struct options {
     bool alone;
     int rounds;
-    const char *llmc; /* folder; NULL: none */
+    const char *llmc; /* llm.c's folder; NULL: none */
 };
 
-/* ---- the other side: a Python process that takes a step per line ---- */
+/* ---- the other side: a Python process that makes one step for each line that it reads ---- */
 static bool rival_step(struct rival *r, double *loss, double *seconds)
 {
     char line[256];
     return ask_rival(r, "step", line, sizeof line) && sscanf(line, "%lf %lf", loss, seconds) == 2;
 }
 
-/* ---- our side ---- */
+/* ---- Yoke's side ---- */
 static yoke_status own_step(struct side *s, double *loss, double *seconds)
 {
     struct yoke_step_result result;
@@ -61,7 +69,10 @@ static yoke_status own_step(struct side *s, double *loss, double *seconds)
     return YOKE_OK;
 }
 
-/* One text, cut into sequences: a sequence's last target is the next one's first token, as llm.c has it. */
+/*
+ * One text, cut into sequences. The last target of a sequence is the first token of the next one, as in
+ * llm.c.
+ */
 static yoke_status draw_text(struct side *s)
 {
     const int64_t n = s->batch * s->T;
@@ -101,7 +112,7 @@ static void tear_down(struct side *s)
     free(s->text);
 }
 
-/* What PyTorch's side reads: weights, and each sequence with the token behind it. */
+/* Write the files that PyTorch's side reads: the weights, and each sequence with the token behind it. */
 static yoke_status write_inputs(struct side *s, const char *weights, const char *tokens)
 {
     YOKE_TRY(yokei_weights_dump(s->trainer, YOKE_TENSOR_WEIGHT, weights));
@@ -145,8 +156,9 @@ static void print_ratio(const struct side *s, const char *name, double *own, int
 }
 
 /*
- * A few steps of each in turn. The first of each turn is not counted: it finds the caches full of the other's data, and the other's threads
- * still spinning, as no step of a training run does.
+ * Make a few steps of each side in turn. The first step of each turn is not counted. It finds the caches full
+ * of the other side's data, and the other side's threads still spin. No step of a training run begins like
+ * this.
  */
 static yoke_status beside_torch(struct side *s, const struct row *row, const struct options *o, struct rival *r, double first)
 {
@@ -163,7 +175,7 @@ static yoke_status beside_torch(struct side *s, const struct row *row, const str
     return YOKE_OK;
 }
 
-/* A run of it between steps of ours. */
+/* Make a run of llm.c between steps of Yoke. */
 static yoke_status beside_llmc(struct side *s, const struct row *row, const struct options *o, const struct llmc *llmc, double first)
 {
     double own[2 * LLMC_MOST_ROUNDS], other[LLMC_MOST_ROUNDS], loss;
@@ -176,7 +188,7 @@ static yoke_status beside_llmc(struct side *s, const struct row *row, const stru
     return YOKE_OK;
 }
 
-/* Both rivals begin with the weights that the first step has. */
+/* Both rivals begin with the weights of Yoke's first step. */
 static yoke_status compare(struct side *s, const struct row *row, const struct options *o)
 {
     struct rival r = { 0 };
@@ -186,7 +198,7 @@ static yoke_status compare(struct side *s, const struct row *row, const struct o
     const bool has_llmc = row->llmc > 0 && o->llmc;
     yoke_status status = start_torch(s, row->precision, &r, &has_torch);
     if (!status && has_llmc) status = bench_llmc_write(s, &llmc);
-    if (!status) status = own_step(s, &first, &seconds); /* compiles, and is compared */
+    if (!status) status = own_step(s, &first, &seconds); /* compiles the kernels; its loss is compared */
     if (!status && has_torch) status = beside_torch(s, row, o, &r, first);
     else if (!status) printf("  (no /usr/bin/python3 with torch: apt-get install python3-torch)\n");
     stop_rival(&r);
@@ -200,10 +212,10 @@ static yoke_status compare(struct side *s, const struct row *row, const struct o
 struct op {
     char name[48];
     int count;
-    double seconds[MOST_PROFILED], flops, bytes; /* of each profiled step; the others are those of one */
+    double seconds[MOST_PROFILED], flops, bytes; /* seconds: [profiled step]; flops and bytes: of one step */
 };
 static struct op ops[MOST_OPS];
-static int n_ops, at; /* the profiled step in hand */
+static int n_ops, at; /* the present profiled step */
 static bool by_layer;
 
 static void count_op(void *context, const char *layer, const char *call, const char *op, const struct yoke_cost *cost, double seconds)
@@ -224,7 +236,10 @@ static void count_op(void *context, const char *layer, const char *call, const c
     ops[i].bytes += cost->bytes;
 }
 
-/* Matrix peak and copy rate of this device, with the threads that it has here: the best of several. */
+/*
+ * Measure the matrix peak and the copy rate of this device, with the threads that it has here. Each is the
+ * best of several measurements.
+ */
 static yoke_status measure_limits(yoke_device *device, yoke_dtype dtype, double *peak_out, double *copy_out)
 {
     enum { N = 768 };
@@ -263,11 +278,12 @@ static int by_time(const void *a, const void *b)
     return x > y ? -1 : x < y;
 }
 
-/* Steps op by op, and steps that are timed as a whole, in turn; of both the median. */
+/* Time steps operation by operation, and steps as a whole, in turn. Both results are medians. */
 static yoke_status time_ops(struct side *s, int n, double *step_out, double *elsewhere_out)
 {
     double own[MOST_PROFILED], elsewhere[MOST_PROFILED], loss, seconds;
-    YOKE_TRY(own_step(s, &loss, &seconds)); /* what was measured before has taken the caches */
+    /* brings this side's data back into the caches, which earlier measurements have filled */
+    YOKE_TRY(own_step(s, &loss, &seconds));
     for (at = 0; at < n; at++) {
         YOKE_TRY(own_step(s, &loss, &own[at]));
         yoke_trainer_profile(s->trainer, count_op, NULL);

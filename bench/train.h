@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** bench/train's parts: the model that is trained, and the rivals that train it too. */
+/**
+ * The parts of bench/train: the model that is trained, and the rivals (other programs) that train the same
+ * model.
+ */
 #ifndef BENCH_TRAIN_H
 #define BENCH_TRAIN_H
 
@@ -14,18 +17,21 @@ struct side {
     yoke_trainer *trainer;
     struct yoke_gpt2_config config;
     int64_t batch, T;
-    int32_t *text, *tokens, *targets; /* one text of batch * T + 1 tokens; tokens and targets of all sequences in turn */
+    int32_t *text, *tokens, *targets; /* one text of batch * T + 1 tokens; tokens and targets point into it: [batch, T] */
 };
 
-/** llm.c's side: a folder of its own with weights and tokens in its formats, where its program runs. */
+/**
+ * llm.c's side: a folder of its own. The folder holds weights and tokens in llm.c's formats, and llm.c's
+ * program runs in it.
+ */
 struct llmc {
     char folder[64];
 };
-/** Make the folder. YOKE_EIO where it cannot be written. */
+/** Make the folder. Errors: YOKE_EIO: the folder cannot be written. */
 yoke_status bench_llmc_write(const struct side *side, struct llmc *llmc);
 /**
- * Run DIR/train_gpt2 for one step that warms it up, whose loss is told, and for `rounds` that are counted; then it is ended.
- * llm.c always trains 4 sequences of 64 tokens.
+ * Run DIR/train_gpt2 for one step that warms it up, and for `rounds` steps that are counted. Then end the
+ * program. *loss_out is the loss of the first step. llm.c always trains 4 sequences of 64 tokens.
  */
 yoke_status bench_llmc_run(const struct llmc *llmc, const char *dir, int rounds, double *loss_out, double seconds[]);
 void bench_llmc_remove(struct llmc *llmc);

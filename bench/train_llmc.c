@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The llm.c side of bench/train: its files (a checkpoint of 256 ints and f32 weights; tokens of 16 bits), and a run of its train_gpt2. */
+/*
+ * The llm.c side of bench/train. It writes llm.c's files (a checkpoint of 256 ints and f32 weights; tokens of
+ * 16 bits), and runs llm.c's train_gpt2.
+ */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +17,10 @@ enum { HEADER = 256, CHECKPOINT_MAGIC = 20240326, CHECKPOINT_VERSION = 3, TOKENS
 static const char checkpoint[] = "gpt2_124M.bin", data[] = "dev/data/tinyshakespeare";
 static const char *const texts[] = { "tiny_shakespeare_train.bin", "tiny_shakespeare_val.bin" };
 
-/* In llm.c's order; those of a layer for all layers one after the other. Products' weights are [out, in] there. */
+/*
+ * The parameters in llm.c's order. A parameter of a layer is stored for all layers, one after the other.
+ * llm.c stores the weights of products as [out, in].
+ */
 static const struct {
     const char *name;
     bool of_layer, transposed;
@@ -38,7 +44,7 @@ static int index_of(const yoke_trainer *t, const char *name)
     return -1;
 }
 
-/* One parameter; words beyond the vocabulary are zeros. */
+/* Write one parameter. Words beyond the vocabulary are zeros. */
 static yoke_status write_parameter(const struct side *s, const char *name, bool transposed, FILE *file)
 {
     const int index = index_of(s->trainer, name);
@@ -78,7 +84,7 @@ static yoke_status write_checkpoint(const struct side *s, const char *path)
 
 static yoke_status write_tokens(const struct side *s, const char *path)
 {
-    const int64_t n = s->batch * s->T + 1; /* one step's: llm.c begins again with them */
+    const int64_t n = s->batch * s->T + 1; /* one step's tokens; llm.c begins with them again at each step */
     struct {
         int32_t header[HEADER];
         uint16_t token[];
@@ -98,7 +104,8 @@ yoke_status bench_llmc_write(const struct side *s, struct llmc *llmc)
     if (!mkdtemp(llmc->folder)) return llmc->folder[0] = 0, yoke_fail(YOKE_EIO, "llm.c: no folder can be made in /tmp");
     snprintf(path, sizeof path, "%s/%s", llmc->folder, checkpoint);
     YOKE_TRY(write_checkpoint(s, path));
-    for (char *end = strchr(strcpy(path + strlen(llmc->folder) + 1, data), '/');; end = strchr(end + 1, '/')) { /* folder by folder */
+    /* folder by folder */
+    for (char *end = strchr(strcpy(path + strlen(llmc->folder) + 1, data), '/');; end = strchr(end + 1, '/')) {
         if (end) *end = 0;
         if (mkdir(path, 0700)) return yoke_fail(YOKE_EIO, "llm.c: %s cannot be made", path);
         if (!end) break;
@@ -111,7 +118,7 @@ yoke_status bench_llmc_write(const struct side *s, struct llmc *llmc)
     return YOKE_OK;
 }
 
-/* stdbuf: lines come when they are written, not when the buffer is full. */
+/* stdbuf makes lines come when they are written, not when the buffer is full. */
 static FILE *start(const struct llmc *llmc, const char *dir, pid_t *pid_out)
 {
     int up[2];

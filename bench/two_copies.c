@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The least that an all_gather of two ranks takes on private buffers: each rank copies its part to shared memory, and the other's from
- * there, in chunks, and does nothing else. What Yoke's and MPI's calls take can be held against that (row `others` of bench/collectives).
+ * The least time of an all_gather of two ranks on private buffers. Each rank copies its part to shared memory
+ * in chunks, and copies the other rank's part from there. It does nothing else. The times of Yoke's and MPI's
+ * calls can be compared with this time (row `others` of bench/collectives).
+ *
  *   bench/two_copies [MIB_OF_THE_RESULT...]      default: 2 64
- * Prints the median of each way to copy, in us, and of plain copies of as many bytes without the way through shared memory.
+ *
+ * Prints the median of each way to copy, in us. Also prints the median of plain copies of as many bytes,
+ * without the way through shared memory.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -30,17 +34,20 @@ static struct shared {
     char stage[2][SLOTS][MOST_CHUNK];
 } *shared;
 static int rank;
-static long n_met, n_before; /* meetings, and chunks of the runs before */
+static long n_met, n_before; /* number of meetings; number of chunks in earlier runs */
 
 static void meet(void)
 {
     const double begin = yokei_now();
     atomic_store(&shared->rank[rank].met, ++n_met);
     while (atomic_load(&shared->rank[!rank].met) < n_met)
-        if (yokei_now() - begin > 60) _exit(1); /* the other one has gone */
+        if (yokei_now() - begin > 60) _exit(1); /* the other process has ended */
 }
 
-/* recv = both ranks' parts of n bytes, by chunks; the own part is copied while the other's is not there yet. */
+/*
+ * Set recv to both ranks' parts of n bytes each, in chunks. A rank copies its own part while the other rank's
+ * part is not there yet.
+ */
 static void gather(const char *send, char *recv, size_t n, size_t chunk)
 {
     const long n_chunks = (long)((n + chunk - 1) / chunk);
@@ -63,7 +70,7 @@ static void gather(const char *send, char *recv, size_t n, size_t chunk)
     n_before += n_chunks;
 }
 
-/* chunk 0: plain copies. */
+/* Median time of a gather. With chunk 0 it is the time of plain copies. */
 static double median_of(const char *send, char *recv, size_t n, size_t chunk)
 {
     double times[SAMPLES];

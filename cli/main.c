@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program `yoke`: find the verb, resolve its options, run it, print one error, leave with its exit code. */
+/*
+ * The program `yoke`: it finds the verb, resolves the verb's options, runs the verb, prints one error, and
+ * exits with the error's exit code.
+ */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -24,12 +27,12 @@ static void log_line(void *context, yoke_log_level level, const char *text)
 {
     const char *rank = getenv("PMI_RANK");
     (void)context;
-    if (rank && atoi(rank) > 0 && !getenv("YOKE_LOG")) return; /* once, not once per rank */
+    if (rank && atoi(rank) > 0 && !getenv("YOKE_LOG")) return; /* print it once, not once per rank */
     if (level <= YOKE_LOG_WARN) cli_warn("%s", text);
     else cli_note("yoke: %s", text);
 }
 
-/* The verb that argv[1] (and argv[2]) name; words_out: how many words its name has. */
+/* The verb that argv[1] (and argv[2]) name. *words_out is the number of words in its name. */
 static const struct cli_verb *find_verb(int argc, char **argv, int *words_out)
 {
     char both[128];
@@ -72,13 +75,13 @@ static int unknown_verb(int argc, char **argv)
     return yoke_status_exit_code(YOKE_EINVAL);
 }
 
-/* A misspelt variable is otherwise silently without effect. */
+/* Without this warning a misspelt variable silently has no effect. */
 static void warn_of_unknown_variables(void)
 {
     const char *names[320];
     char texts[320][64], old[64];
     size_t n = 0;
-    if (getenv("YOKE_SUPERVISOR")) return; /* yoke run said it already */
+    if (getenv("YOKE_SUPERVISOR")) return; /* yoke run has printed it already */
     for (const struct cli_option *o = cli_option_table; o->name && n + 1 < YOKE_COUNT(names); o++) {
         if (o->no_key) continue;
         cli_variable_name(o->name, texts[n], sizeof texts[n]);
@@ -104,7 +107,10 @@ static void warn_of_unknown_variables(void)
     }
 }
 
-/* 'h': the options that are needed most; 'a': all of them; 0: nobody asks. What stands behind a verb of yoke run is that verb's. */
+/*
+ * Whether the user asks for help. 'h': the most needed options; 'a': all options; 0: no help. Under yoke run,
+ * words behind the verb of the ranks belong to that verb.
+ */
 static char asks_for_help(int argc, char **argv)
 {
     char asked = 0;
@@ -115,7 +121,7 @@ static char asks_for_help(int argc, char **argv)
     return asked;
 }
 
-/* The one place where an error is printed. */
+/* End with a status. This is the only place that prints an error. Returns the exit code. */
 static int ended(yoke_status status, bool silent)
 {
     cli_progress_end();
@@ -128,15 +134,17 @@ static int ended(yoke_status status, bool silent)
 }
 
 /*
- * The one place where stdout is looked at: whatever a verb has printed came to where it should, or the verb has failed. An earlier
- * write may have failed where the last one has nothing left to write; some file systems say only at the close that they are full.
+ * Check that everything that a verb has printed was written. This is the only place that checks stdout. An
+ * earlier write may have failed although the last one has nothing left to write. Some file systems report
+ * only at the close that they are full.
  */
 static yoke_status stdout_was_written(void)
 {
     const char *why = NULL;
     if (fflush(stdout)) why = strerror(errno);
     else if (ferror(stdout)) why = "a part of them was refused";
-    const int copy = why ? -1 : dup(STDOUT_FILENO); /* none, and no error, where stdout is closed and nothing was printed */
+    /* if stdout is closed and nothing was printed, there is no copy and no error */
+    const int copy = why ? -1 : dup(STDOUT_FILENO);
     if (copy >= 0 && close(copy)) why = strerror(errno);
     return why ? yoke_fail(YOKE_EIO, "stdout: cannot write the results: %s", why) : YOKE_OK;
 }
@@ -178,13 +186,14 @@ static int run_as_rank(const struct cli_verb *verb, int argc, char **argv)
         const yoke_status written = stdout_was_written();
         if (written) status = written;
     }
-    const bool preempted = status == YOKE_EPREEMPTED; /* all ranks end alike, in order: MPI is ended as after success */
+    /* all ranks end in the same orderly way, so MPI is ended as after success */
+    const bool preempted = status == YOKE_EPREEMPTED;
     if (!status || preempted) {
         const yoke_status end = cli_job_end();
         if (end) status = end;
     }
     if (status) {
-        /* After a fault nobody calls MPI_Finalize, and no destructor may wait for a library's threads. */
+        /* After a fault no rank calls MPI_Finalize, and no destructor may wait for a library's threads. */
         int code = ended(status, heard);
         fflush(NULL);
         _exit(code);
@@ -197,8 +206,9 @@ static int run_as_rank(const struct cli_verb *verb, int argc, char **argv)
 static void pass_over(int signal) { (void)signal; }
 
 /*
- * A write past the limit of a file's size is an error like a full disk's. A handler ends with exec: programs that are started are left alone.
- * Whoever started this program may have it ignore SIGCHLD: then nobody can wait for a child, and the ends of children are not seen.
+ * A write past the file size limit (ulimit -f) is an error, like a write to a full disk. Exec removes the
+ * handler, so programs that this one starts are not affected. The program that started this one may have set
+ * SIGCHLD to be ignored. Then no process could wait for a child, and ends of children would not be seen.
  */
 static void set_signals(void)
 {
@@ -208,8 +218,8 @@ static void set_signals(void)
 }
 
 /*
- * Devices' drivers, MPI and the launcher's sockets need descriptors, and without them say something else, or wait. So the limit is
- * raised as far as it goes, and where that is too little it is said here.
+ * Device drivers, MPI and the launcher's sockets need descriptors. Without descriptors they report other
+ * errors, or wait. So the limit is raised as far as possible. If it is still too low, this function says so.
  */
 static yoke_status need_descriptors(const struct cli_verb *verb)
 {
@@ -225,7 +235,8 @@ static yoke_status need_descriptors(const struct cli_verb *verb)
 }
 
 /*
- * A descriptor that is closed would be given to the next file that is opened, and messages would land in it. stdout can then be read only, so
+ * If stdin, stdout or stderr were closed, the next opened file would get its descriptor, and messages would
+ * be written into that file. So these descriptors are kept occupied. stdout is then open for reading only, so
  * results that nobody gets are an error, as on a full disk.
  */
 static void hold_closed_descriptors(void)
@@ -235,9 +246,11 @@ static void hold_closed_descriptors(void)
 }
 
 /*
- * A stack that is too small ends a program by a segmentation fault, without a word. The first thread has it, and each thread that a library
- * starts. Measured on x86-64: attention_backward on PoCL needs the most, 768 KiB suffice for it and 512 KiB do not. Training on host, alone or on
- * ranks, works with 256 KiB and not with 128. LEAST has a margin, because other drivers, compilers and CPUs take other amounts.
+ * A stack that is too small ends a program by a segmentation fault, without a message. The limit holds for
+ * the first thread and for each thread that a library starts. The following was measured on x86-64.
+ * attention_backward on PoCL needs the most: 768 KiB are enough for it, and 512 KiB are not. Training on
+ * host, alone or on ranks, works with 256 KiB and not with 128 KiB. LEAST has a margin, because other
+ * drivers, compilers and CPUs need other amounts.
  */
 static yoke_status need_stack(void)
 {
@@ -249,7 +262,7 @@ static yoke_status need_stack(void)
     limit.rlim_cur = YOKE_MIN(limit.rlim_max, USUAL);
     if (limit.rlim_cur < LEAST || setrlimit(RLIMIT_STACK, &limit))
         return yoke_fail(YOKE_ENOMEM, "the stack may hold %llu KiB (ulimit -s), and %llu are needed: raise that limit (ulimit -s 8192)", had >> 10, (unsigned long long)LEAST >> 10);
-    /* Threads have the limit of the program's start. */
+    /* Threads get the limit that the program had at its start. */
     if (pthread_getattr_default_np(&threads)) return YOKE_OK;
     if (!pthread_attr_setstacksize(&threads, limit.rlim_cur)) pthread_setattr_default_np(&threads);
     pthread_attr_destroy(&threads);
@@ -280,13 +293,13 @@ int main(int argc, char **argv)
     if (yokei_pocl_cache_elsewhere()) yoke_log(YOKE_LOG_INFO, "POCL_CACHE_DIR=%s: PoCL's usual folder for compiled programs cannot be made", getenv("POCL_CACHE_DIR"));
     const struct cli_verb *verb = find_verb(argc, argv, &n_words);
     if (!verb) return unknown_verb(argc, argv);
-    if (verb->run != cli_run && verb->run != cli_rank) cli_bound_threads(); /* those two compute nothing */
+    if (verb->run != cli_run && verb->run != cli_rank) cli_bound_threads(); /* run and rank compute nothing */
     if (verb->run == cli_run) cli_forget_outer_job();
     warn_of_unknown_variables();
     status = need_descriptors(verb);
     if (status) return ended(status, false);
     char name[128];
     yokei_text(name, sizeof name, "yoke %s", verb->name);
-    argv[n_words] = name; /* options follow, and messages begin with it */
+    argv[n_words] = name; /* the options follow, and messages begin with it */
     return (verb->ranks ? run_as_rank : run_single)(verb, argc - n_words, argv + n_words);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In place of job.c and of the verbs that need libyoke-comm or libyoke-train, in a command that was built without MPI. */
+/*
+ * Replacements for job.c and for the verbs that need libyoke-comm or libyoke-train, in a command that was
+ * built without MPI.
+ */
 #include "cli/cli.h"
 #include "cli/launch/job.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many threads the libraries start that compute, and how long their threads spin. The libraries read both when they are loaded. */
+/*
+ * How many threads the computing libraries start, and how long their threads spin. The libraries read both
+ * settings when they are loaded.
+ */
 #include "cli/threads.h"
 
 #include <sched.h>
@@ -14,9 +17,10 @@
 #include "core/base/base.h"
 
 /*
- * libgomp's threads spin 300,000 times for their next work, which is 5 to 14 ms, before they sleep. On a core that has other work to do
- * the thread that is waited for does not run meanwhile. On a quiet machine a bound of 100 us costs the smallest model 0.6 % of its speed,
- * one of 50 us 2.7 % (bench/results/spin.txt).
+ * By default libgomp's threads spin 300,000 times for their next work before they sleep. This takes 5 to 14
+ * ms. If a core has other work, a spinning thread keeps the thread that the others wait for from running. On
+ * a quiet machine a bound of 100 us costs the smallest model 0.6 % of its speed, and a bound of 50 us costs
+ * 2.7 % (bench/results/spin.txt).
  */
 enum { SPIN_US = 100 };
 
@@ -27,7 +31,10 @@ static inline void relax(void)
 #endif
 }
 
-/* How often libgomp's loop looks in SPIN_US: its loop, timed. The fastest of five counts, because an interrupted one is too slow. */
+/*
+ * How often libgomp's loop looks in SPIN_US, measured with a copy of that loop. The fastest of five counts is
+ * used, because an interrupted one is too slow.
+ */
 static long spin_count(void)
 {
     enum { LOOKS = 500, TIMES = 5 };
@@ -49,14 +56,17 @@ bool cli_set_spin(void)
         if (getenv(users[i])) return false;
     yokei_text(text, sizeof text, "%ld", spin_count());
     setenv("GOMP_SPINCOUNT", text, 1);
-    setenv("KMP_BLOCKTIME", "1", 1); /* LLVM's threads: milliseconds, of which 1 is the least above none */
+    setenv("KMP_BLOCKTIME", "1", 1); /* for LLVM's threads, in milliseconds; 1 is the least value above 0 */
     return true;
 }
 
-/* Start the program anew with its own words. Returns where that fails: the libraries then keep what they have. */
+/*
+ * Execute the program again with the same arguments. Returns only if that fails. The libraries then keep
+ * their settings.
+ */
 static void start_anew(void)
 {
-    /* Files of /proc have no size to go by: read until the end. */
+    /* Files of /proc report no size, so read until the end. */
     char *data = NULL;
     size_t room = 0, n_words = 0;
     ssize_t length;
@@ -76,7 +86,10 @@ static void start_anew(void)
     free(line);
 }
 
-/* Libraries that start as many threads as they are told, whatever the machine: no more than this process has processing units. The host backend bounds OpenMP's. */
+/*
+ * These libraries start as many threads as the variables say, on any machine. Limit the numbers to this
+ * process's processing units. The host backend limits OpenMP's threads.
+ */
 static void bound_numbers(void)
 {
     static const char *const names[] = { "POCL_MAX_PTHREAD_COUNT", "OPENBLAS_NUM_THREADS" };
@@ -105,7 +118,7 @@ void cli_with_sleeping_threads(int n)
     setenv("OMP_WAIT_POLICY", "passive", 1);
     unsetenv("GOMP_SPINCOUNT"); /* a count would win over the policy */
     unsetenv("KMP_BLOCKTIME");
-    if (!sleep) unsetenv("OMP_NUM_THREADS"); /* so that the program begins anew */
+    if (!sleep) unsetenv("OMP_NUM_THREADS"); /* so that the program is executed again */
     cli_with_threads(n);
 }
 

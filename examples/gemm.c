@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A matrix product in bf16 on any device: examples/gemm [DEVICE], "host" unless named.
+ * A matrix product in bf16 on any device: examples/gemm [DEVICE]. The default device is "host".
  * Needs libyoke alone:  cc gemm.c $(pkg-config --cflags --libs libyoke)
  */
 #include <stdio.h>
@@ -25,7 +25,7 @@ int main(int argc, char **argv)
     MUST(yoke_device_open(argc > 1 ? argv[1] : "host", NULL, &device));
     MUST(yoke_stream_create(device, &stream));
 
-    /* a[m, k] = m + 1, b[k, n] = n + 1: so c[m, n] = K (m + 1)(n + 1), exact in bf16. */
+    /* a[m, k] = m + 1 and b[k, n] = n + 1. So c[m, n] = K (m + 1)(n + 1), which is exact in bf16. */
     float wide_a[M * K], wide_b[K * N], c[M * N];
     uint16_t narrow_a[M * K], narrow_b[K * N];
     for (int i = 0; i < M * K; i++) wide_a[i] = (float)(i / K + 1);
@@ -40,7 +40,7 @@ int main(int argc, char **argv)
     MUST(yoke_copy_to_device(stream, a, narrow_a, sizeof narrow_a));
     MUST(yoke_copy_to_device(stream, b, narrow_b, sizeof narrow_b));
 
-    /* Ask first: does the device have this type and shape, and how much scratch does it want? */
+    /* Ask first whether the device has this type and shape, and how much scratch memory it needs. */
     struct yoke_gemm_args args = YOKE_ARGS(gemm, .dtype = YOKE_BF16, .out_dtype = YOKE_F32, .M = M, .N = N, .K = K, .batch = 1,
                                            .a = a, .lda = K, .b = b, .ldb = N, .c = result, .ldc = N, .alpha = 1);
     struct yoke_cost cost;

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A layer of your own: an MLP with squared ReLU (So et al. 2021, arXiv:2109.08668), y = x + W2 max(0, W1 x)^2, with its
- * own backward pass, trained inside a small GPT against libyoke-train alone.
+ * A layer of your own: an MLP with squared ReLU (So et al. 2021, arXiv:2109.08668). It computes
+ *
+ *     y = x + W2 max(0, W1 x)^2
+ *
+ * and has its own backward pass. It is trained inside a small GPT, and needs only libyoke-train.
  *
  *     cc own_layer.c $(pkg-config --cflags --libs libyoke-train libyoke) -lm -o own_layer && ./own_layer [DEVICE]
  *
- * The two matrix products run wherever the device is. Squared ReLU is no op of Yoke's, so this layer computes it itself,
- * in host memory: it works on devices whose memory the host sees (host, reference, PoCL), in f32. A layer for a GPU would
- * launch its own kernel there.
+ * The device computes the two matrix products. Yoke has no operation for squared ReLU, so this layer computes
+ * it itself, in host memory and in f32. So the layer works on devices whose memory the host sees (host,
+ * reference, PoCL). A layer for a GPU would launch its own kernel there.
  */
 #include <math.h>
 #include <stdio.h>
@@ -18,11 +21,11 @@ struct relu2_config {
     int64_t channels, hidden;
 };
 
-/* ---- what the layer keeps, and where: one function that sizes and addresses both come from ---- */
+/* ---- what the layer stores, and where; one function gives the sizes and the addresses ---- */
 struct fields {
-    float *pre;  /* F to B: [N, hidden], the argument of the activation */
-    float *act;  /* F to W: [N, hidden], its value */
-    float *dpre; /* B to W: [N, hidden], its argument's gradient */
+    float *pre;  /* [N, hidden], the argument of the activation; from F (forward) to B (backward) */
+    float *act;  /* [N, hidden], the value of the activation; from F to W (the weights' gradient) */
+    float *dpre; /* [N, hidden], the gradient of the argument; from B to W */
 };
 
 static void lay_out(const struct relu2_config *c, const struct yoke_shape *shape, const struct yoke_layer_call *call,
@@ -47,7 +50,7 @@ static size_t relu2_bytes(const yoke_layer *layer, const struct yoke_shape *shap
 static bool relu2_parameter(const yoke_layer *layer, const struct yoke_place *place, int index, struct yoke_parameter *out)
 {
     const struct relu2_config *c = layer->config;
-    (void)place; /* not dealt, and not made for ranks that share it: yoke_layer_check refuses those */
+    (void)place; /* the weights are not divided among ranks; yoke_layer_check refuses ranks that would share this layer */
     if (index > 1) return false;
     *out = (struct yoke_parameter){ .size = sizeof *out, .n_dims = 2, .replicated_axes = YOKE_AXIS_DATA,
                                     .partial_axes = YOKE_AXIS_DATA, .init = YOKE_INIT_NORMAL, .decay = true, .matrix = true };
@@ -58,9 +61,9 @@ static bool relu2_parameter(const yoke_layer *layer, const struct yoke_place *pl
     return true;
 }
 
-/* ---- the arithmetic that is not an op ---- */
+/* ---- the arithmetic that is not an operation of Yoke ---- */
 
-/* Host pointers to device memory, after everything issued so far has ended. */
+/* Get host pointers to device memory, after all operations that were issued so far have ended. */
 static yoke_status see(const struct yoke_layer_call *call, void **fields[], int n)
 {
     if (call->shape->dtype != YOKE_F32)
@@ -77,7 +80,7 @@ static yoke_status see(const struct yoke_layer_call *call, void **fields[], int 
 
 static yoke_status square_relu(const struct yoke_layer_call *call, void *x, void *y, int64_t n)
 {
-    if (!yoke_call_runs(call)) return YOKE_OK; /* the step is being planned: there is no memory to look at */
+    if (!yoke_call_runs(call)) return YOKE_OK; /* the step is only being planned, so there is no memory yet */
     YOKE_TRY(see(call, (void **[]){ &x, &y }, 2));
     for (int64_t i = 0; i < n; i++) {
         float r = fmaxf(((float *)x)[i], 0);
@@ -121,12 +124,13 @@ static yoke_status relu2_backward_input(const yoke_layer *layer, const struct yo
     YOKE_TRY(YOKE_CALL(call, gemm, .trans_b = true, .M = N, .N = H, .K = C, .batch = 1, .a = call->dy, .lda = C,
                        .b = call->weights[1], .ldb = C, .c = f.dpre, .ldc = H, .alpha = 1));
     YOKE_TRY(square_relu_backward(call, f.pre, f.dpre, N * H));
-    YOKE_TRY(yoke_call_copy(call, call->dx, call->dy, (size_t)(N * C) * sizeof(float))); /* the residual's part */
+    /* the gradient of the residual connection */
+    YOKE_TRY(yoke_call_copy(call, call->dx, call->dy, (size_t)(N * C) * sizeof(float)));
     return YOKE_CALL(call, gemm, .trans_b = true, .M = N, .N = C, .K = H, .batch = 1, .a = f.dpre, .lda = H,
                      .b = call->weights[0], .ldb = H, .c = call->dx, .ldc = C, .alpha = 1, .beta = 1);
 }
 
-/* Gradients are added to what is there: other micro-batches may have been before. */
+/* Add the gradients to the present values, because other micro-batches may have come before. */
 static yoke_status relu2_backward_weight(const yoke_layer *layer, const struct yoke_layer_call *call)
 {
     const struct relu2_config *c = layer->config;
@@ -173,7 +177,10 @@ static yoke_status build(yoke_model **out)
     return status;
 }
 
-/* The derivative along the gradient itself, by differences of the loss, must be the gradient's squared norm. */
+/*
+ * Check that the derivative along the gradient itself, from differences of the loss, is the gradient's
+ * squared norm.
+ */
 static yoke_status check_own_gradient(yoke_trainer *trainer, const int32_t *tokens, const int32_t *targets, double *ratio_out)
 {
     static float w[32 * 128], g[32 * 128], moved[32 * 128];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * yoke bench collectives, and bench allreduce as its short name: every line is checked, then timed in turn with MPI's own
- * call, with a variant of Yoke's where one is asked for, and with the limit, so that all see the same moods of the machine.
+ * yoke bench collectives, and bench allreduce as its short name. Every line is checked first. Then the sides
+ * are timed in turn, so that all see the same state of the machine. The sides are Yoke, MPI's own call, a
+ * variant of Yoke if one is asked for, and the limit.
  */
 #include "cli/bench/collectives.h"
 
@@ -20,20 +21,20 @@ enum { MOST_LIST = 16 };
 
 struct bench {
     int rank, size, repeats;
-    double budget;                          /* seconds per line and side */
-    bool one_host, rivals, shared, native, explains, places[2]; /* out of place, in place */
+    double budget;                          /* seconds for each line and side */
+    bool one_host, rivals, shared, native, explains, places[2]; /* places: measure out of place, in place */
     const char *spec, *beside;
     enum bench_kind kinds[MOST_LIST];
     yoke_dtype dtypes[MOST_LIST];
     yoke_reduction ops[MOST_LIST];
     int n_kinds, n_dtypes, n_ops;
     uint64_t least, most, factor;
-    yoke_comm *control;                     /* the benchmark's own, for barriers and for agreeing on times */
-    struct bench_yoke yoke, other;          /* what is measured; the variant beside it */
-    char *send, *recv;                      /* host images of the buffers: for checking, and MPI's buffers */
+    yoke_comm *control;                     /* the benchmark's own communicator, for barriers and for agreeing on times */
+    struct bench_yoke yoke, other;          /* the side that is measured; the variant beside it */
+    char *send, *recv;                      /* host copies of the buffers, for checking; also MPI's buffers */
     float *triad;
-    int *host_of;                           /* [size] numbers of the ranks' hosts */
-    double link_rate;                       /* bytes per second of a host's link, each way */
+    int *host_of;                           /* [size] number of each rank's host */
+    double link_rate;                       /* bytes per second of a host's link, in each direction */
     double *times[4];
 };
 
@@ -45,12 +46,15 @@ static struct bench_case beside_case(const struct bench *b, const struct bench_c
 {
     struct bench_case result = *c;
     if (strcmp(b->beside, "f32") != 0) return result;
-    result.dtype = YOKE_F32; /* the same bytes */
+    result.dtype = YOKE_F32; /* as many bytes, in another type */
     bench_case_size(&result, c->bytes);
     return result;
 }
 
-/* Device memory that the host does not see is copied out and in again; the slower way of the two is the limit. */
+/*
+ * Memory of a device that the host does not see is copied out and in again. The slower one of the two
+ * directions is the limit.
+ */
 static yoke_status copy_out_or_in(struct bench *b, const struct bench_case *c, bool out)
 {
     if (out) YOKE_TRY(yoke_copy_to_host(b->yoke.stream, b->recv, b->yoke.recv, c->bytes));
@@ -70,7 +74,10 @@ static yoke_status call(struct bench *b, enum side side, const struct bench_case
     }
 }
 
-/* Seconds per call on this rank, `n` calls back to back, so that leaving the barrier at different times does not count. */
+/*
+ * Seconds per call on this rank, of `n` calls back to back. So it does not matter that ranks leave the
+ * barrier at different times.
+ */
 static yoke_status time_side(struct bench *b, enum side side, const struct bench_case *c, int n, double *seconds_out)
 {
     YOKE_TRY(yoke_barrier(b->control, NULL));
@@ -86,13 +93,16 @@ static yoke_status time_side(struct bench *b, enum side side, const struct bench
     }
     const double begin = yokei_now();
     for (int i = 0; i < n; i++) YOKE_TRY(call(b, side, c));
-    /* Ranks that share a core would work on memory one after the other, and each would measure itself alone. */
+    /*
+     * Without this barrier, ranks that share a core would work on memory one after the other, and each would
+     * measure itself alone.
+     */
     if (side == LIMIT_SIDE) YOKE_TRY(yoke_barrier(b->control, NULL));
     *seconds_out = (yokei_now() - begin) / n;
     return YOKE_OK;
 }
 
-/* A call takes as long as its slowest rank. */
+/* A call's time is that of its slowest rank. */
 static yoke_status slowest(struct bench *b, double *times, int n)
 {
     return yoke_all_reduce(times, times, (size_t)n, YOKE_F64, YOKE_MAX, b->control, NULL);
@@ -112,7 +122,7 @@ static yoke_status check_yoke(struct bench *b, const struct bench_yoke *side, co
     return YOKE_OK;
 }
 
-/* The verdict of all ranks: the sum of wrong elements, the largest distance. */
+/* Combine the verdicts of all ranks: the sum of the wrong elements, and the largest distance. */
 static yoke_status agree(struct bench *b, struct bench_verdict *verdict)
 {
     double wrong = (double)verdict->n_wrong;
@@ -122,7 +132,7 @@ static yoke_status agree(struct bench *b, struct bench_verdict *verdict)
     return YOKE_OK;
 }
 
-/* Whether MPI's own result is right: a rival that is wrong has no speed either. */
+/* Whether MPI's own result is right. A rival with wrong results gets no speed either. */
 static yoke_status check_mpi(struct bench *b, const struct bench_case *c, bool *right_out)
 {
     struct bench_verdict verdict = { 0 };
@@ -143,13 +153,16 @@ struct turn {
     struct bench_turns plan;
 };
 
-/* How often to call, from what a call takes: the first one says roughly, a few say better. */
+/*
+ * Plan how often to call, from the time of a call. The first call gives a rough time, and a few more give a
+ * better one.
+ */
 static yoke_status plan_turn(struct bench *b, enum side side, struct turn *t)
 {
     double seconds = 0;
     YOKE_TRY(time_side(b, side, &t->c, 1, &seconds));
     YOKE_TRY(slowest(b, &seconds, 1));
-    b->times[side][0] = seconds; /* what remains if one call is all that the time allows */
+    b->times[side][0] = seconds; /* the only time, if there is time for one call only */
     const int n = bench_probe(seconds, b->budget);
     if (n) YOKE_TRY(time_side(b, side, &t->c, n, &seconds));
     if (n) YOKE_TRY(slowest(b, &seconds, 1));
@@ -186,7 +199,10 @@ static bool sums_up(const struct bench_case *c)
 
 static bool two_types_in_one(const struct bench *b) { return b->beside && !b->other.comm; }
 
-/* Data to be timed on: the exact data; where the result is the next call's input, or is read as another type, zeros or ones. */
+/*
+ * Fill in the data for timing. It is the exact data. If the result is the next call's input, or is read as
+ * another type, the data is zeros or ones.
+ */
 static yoke_status fill_for_timing(struct bench *b, const struct bench_yoke *side, const struct bench_case *c)
 {
     bench_fill(c, BENCH_EXACT, b->send, b->recv);
@@ -212,7 +228,7 @@ static yoke_status measure(struct bench *b, struct bench_row *row)
     if (b->rivals && bench_mpi_offers(c)) YOKE_TRY(check_mpi(b, &turns[MPI_SIDE].c, &turns[MPI_SIDE].in));
     turns[LIMIT_SIDE] = (struct turn){ .in = b->one_host && c->bytes >= BENCH_LIMIT_LEAST, .c = *c };
     if (b->other.comm) YOKE_TRY(fill_for_timing(b, &b->other, &turns[BESIDE_SIDE].c));
-    YOKE_TRY(fill_for_timing(b, &b->yoke, c)); /* and MPI's buffers */
+    YOKE_TRY(fill_for_timing(b, &b->yoke, c)); /* MPI's buffers too */
     for (int s = 0; s < N_SIDES; s++)
         if (turns[s].in) YOKE_TRY(plan_turn(b, (enum side)s, &turns[s]));
     YOKE_TRY(take_turns(b, turns, speeds));
@@ -222,12 +238,12 @@ static yoke_status measure(struct bench *b, struct bench_row *row)
     row->limit = speeds[LIMIT_SIDE].median;
     if (!b->one_host && c->bytes >= BENCH_LIMIT_LEAST) row->limit = bench_crossing_bytes(c, b->host_of) / b->link_rate;
     if (c->in_place || two_types_in_one(b)) return YOKE_OK;
-    YOKE_TRY(bench_yoke_get(&b->yoke, c, b->recv)); /* what the last of many calls left */
+    YOKE_TRY(bench_yoke_get(&b->yoke, c, b->recv)); /* the result that the last of many calls left */
     bench_verify(c, BENCH_EXACT, b->recv, &row->verdict);
     return agree(b, &row->verdict);
 }
 
-/* What is measured, as the communicator explains it. It has no plan for sends and receives. */
+/* Ask the communicator how it carries out the measured call. It has no plan for sends and receives. */
 static yoke_status explain_row(const struct bench *b, struct bench_row *row)
 {
     const struct bench_case *c = &row->c;
@@ -243,7 +259,7 @@ static yoke_status all_sizes(struct bench *b, struct bench_case c, struct bench_
     for (uint64_t bytes = b->least; bytes <= b->most; bytes *= b->factor) {
         struct bench_row row = { .c = c };
         bench_case_size(&row.c, bytes);
-        if (bytes > b->least && row.c.bytes == before) continue; /* rounded up to the same, or a barrier */
+        if (bytes > b->least && row.c.bytes == before) continue; /* rounded to the same size, or a barrier */
         before = row.c.bytes;
         if (b->rank == 0) cli_progress("%s, %s, %zu bytes ...", bench_facts[c.kind].name, yoke_dtype_name(c.dtype), row.c.bytes);
         YOKE_TRY(explain_row(b, &row));
@@ -264,7 +280,7 @@ static yoke_status all_lines(struct bench *b, struct bench_table *table, uint64_
                 for (int in_place = 0; in_place < 2; in_place++) {
                     const struct bench_case c = { .kind = b->kinds[k], .dtype = b->dtypes[d], .reduction = b->ops[o], .rank = b->rank, .size = b->size,
                                                   .in_place = in_place, .native = b->native };
-                    /* What knows no in place is measured once. */
+                    /* A collective that has no in-place form is measured once. */
                     if (facts->can_be_in_place ? b->places[in_place] : !in_place) YOKE_TRY(all_sizes(b, c, table, n_wrong));
                 }
     }
@@ -273,7 +289,7 @@ static yoke_status all_lines(struct bench *b, struct bench_table *table, uint64_
 
 /* ---- setting up ---- */
 
-/* Which ranks are on one host: the limit is another where not all are. */
+/* Find which ranks are on one host. The limit is another one if the ranks are on several hosts. */
 static yoke_status look_at_hosts(struct bench *b)
 {
     const uint64_t mine = yokei_host_id();
@@ -306,7 +322,7 @@ static yoke_status allocate(struct bench *b)
     bool ok = b->send && b->recv && b->triad;
     for (int s = 0; s < N_SIDES; s++) ok = (b->times[s] = malloc((size_t)b->repeats * sizeof(double))) && ok;
     if (!ok) return yoke_fail(YOKE_ENOMEM, "no memory for buffers of %zu bytes: lower --max-bytes", bytes);
-    /* Not zeros: some processors write and keep those faster than other data. */
+    /* Not zeros, because some processors write and keep zeros faster than other data. */
     for (size_t i = 0; i < 2 * bytes / sizeof(float); i++) b->triad[i] = 1 + (float)(i * 2654435761u >> 20 & 0xfff) * 0x1p-12f;
     return YOKE_OK;
 }
@@ -383,7 +399,7 @@ static yoke_status run(struct bench *b, const struct cli_options *o)
     yokei_guard_end();
     drop(b);
     bench_table_end(&table, b->size, !status && b->rank == 0);
-    if (status) return status; /* after a fault nothing can be taken down together */
+    if (status) return status; /* after a fault the ranks cannot destroy the communicators together */
     YOKE_TRY(explain(b));
     YOKE_TRY(bench_yoke_close(&b->other));
     YOKE_TRY(bench_yoke_close(&b->yoke));

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The collectives that are measured: their data, where it lies, what must come out, and the statistics of times. */
+/*
+ * The collectives that are measured: their data, the place of the data, the right results, and the statistics
+ * of times.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,14 +77,14 @@ double bench_crossing_bytes(const struct bench_case *c, const int host_of[])
     double most = 0;
     for (int r = 0; r < c->size; r++) n_hosts = host_of[r] >= n_hosts ? host_of[r] + 1 : n_hosts;
     for (int h = 0; h < n_hosts; h++) {
-        double here = 0, neighbours = 0; /* its ranks; those that send to another host */
+        double here = 0, neighbours = 0; /* ranks on this host; ranks that send to another host */
         for (int r = 0; r < c->size; r++) {
             here += host_of[r] == h;
             neighbours += host_of[r] == h && host_of[(r + 1) % c->size] != h;
         }
-        const double others = (p - here) / p; /* of the slices */
+        const double others = (p - here) / p; /* share of the slices that other hosts have */
         const bool has_root = bench_facts[c->kind].has_root && host_of[c->root] == h;
-        double bytes = n; /* broadcast, reduce */
+        double bytes = n; /* for broadcast and reduce */
         if (c->kind == BENCH_ALL_REDUCE) bytes = 2 * n * (n_hosts - 1) / n_hosts;
         if (c->kind == BENCH_REDUCE_SCATTER || c->kind == BENCH_ALL_GATHER) bytes = n * others;
         if (c->kind == BENCH_ALL_TO_ALL) bytes = n * here * others;
@@ -123,7 +126,10 @@ struct bench_places bench_places(const struct bench_case *c, char *send, char *r
 
 /* ---- data ---- */
 
-/* Data comes back after so many elements: a period is computed, the rest compared with it. Its factor 45 fits into no chunk. */
+/*
+ * The data repeats after PERIOD elements. One period is computed, and the rest is compared with it. The
+ * factor 45 of PERIOD divides no chunk's size.
+ */
 enum { PERIOD = 64 * 9 * 5 * 2, MARK = 0x5a };
 
 static bool is_float(yoke_dtype dtype) { return yokei_unit_roundoff(dtype) > 0; }
@@ -137,7 +143,7 @@ bool bench_has_rounding(const struct bench_case *c)
 static double exact_value(const struct bench_case *c, int rank, size_t i)
 {
     const size_t mixed = i * 7 + (size_t)rank * 13 + i / 64;
-    const bool narrow = c->dtype == YOKE_I8 || c->dtype == YOKE_U8; /* sums of many ranks must fit */
+    const bool narrow = c->dtype == YOKE_I8 || c->dtype == YOKE_U8; /* sums of many ranks must fit into the type */
     const int range = narrow ? 3 : 9, below = c->dtype == YOKE_U8 ? 0 : range / 2;
     if (!bench_facts[c->kind].reduces) return (double)(mixed % 9);
     if (c->reduction == YOKE_PROD) return mixed % 5 == 0 && rank < 6 ? 2 : 1;
@@ -145,7 +151,10 @@ static double exact_value(const struct bench_case *c, int rank, size_t i)
     return (double)(mixed % (size_t)range) - below;
 }
 
-/* Positive, so that nothing cancels: the error in units of the last place is that of the roundings alone. */
+/*
+ * The values are positive, so that nothing cancels. The error in units in the last place then comes from the
+ * roundings alone.
+ */
 static double rough_value(const struct bench_case *c, int rank, size_t i)
 {
     uint64_t x = ((uint64_t)rank * PERIOD + i + 1) * 0x9e3779b97f4a7c15ull;
@@ -176,7 +185,10 @@ static double folded(const struct bench_case *c, enum bench_data data, size_t i)
     return c->reduction == YOKE_AVG ? result / c->size : result;
 }
 
-/* One period of what rank r has (r < 0: of the reduction of all), from element `first`. */
+/*
+ * One period of the data of rank r, from element `first`. If r < 0, it is the data of the reduction over all
+ * ranks.
+ */
 struct pattern {
     double value[PERIOD];
     char stored[PERIOD * 8];
@@ -221,7 +233,10 @@ static double last_place(yoke_dtype dtype, double x)
     return fmax(ldexp(yokei_unit_roundoff(dtype), exponent), 2 * yokei_underflow(dtype));
 }
 
-/* In units of the last place. p - 1 roundings of at most u |ref| each, and u |ref| is at most one unit; an average rounds once more. */
+/*
+ * The bound in units in the last place. A sum makes p - 1 roundings of at most u |ref| each, and u |ref| is
+ * at most one unit. An average makes one more rounding.
+ */
 static double ulp_bound(const struct bench_case *c)
 {
     const bool once = (c->dtype == YOKE_F16 || c->dtype == YOKE_BF16) && !c->native;
@@ -257,7 +272,7 @@ void bench_verify(const struct bench_case *c, enum bench_data data, const char *
     const struct bench_places at = bench_places(c, NULL, (char *)recv);
     const size_t bytes = yoke_dtype_bytes(c->dtype), n = c->count;
     const char *behind = c->in_place || !at.n_result ? recv + c->bytes : at.result + at.n_result * bytes;
-    /* One piece per source, or one reduced piece. */
+    /* There is one piece per source, or one reduced piece. */
     const bool gathers = c->kind == BENCH_ALL_GATHER || c->kind == BENCH_GATHER, exchanges = c->kind == BENCH_ALL_TO_ALL;
     const int n_pieces = !at.n_result ? 0 : gathers || exchanges ? c->size : 1;
     for (int i = 0; i < n_pieces; i++) {

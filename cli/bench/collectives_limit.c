@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What no implementation can be faster than: messages between hosts; of memory that is triad.c. */
+/*
+ * The limit that no implementation can exceed, for messages between hosts. triad.c has the limit for memory.
+ */
 #include <sched.h>
 #include <stdlib.h>
 
@@ -19,22 +21,25 @@ static yoke_status exchange(MPI_Comm comm, char *memory, size_t bytes, int left,
     code |= PMPI_Isend(out + bytes, (int)bytes, MPI_BYTE, left, 1, comm, &requests[3]);
     while (!code && !done) {
         code = PMPI_Testall(4, requests, &done, statuses);
-        if (!done) sched_yield(); /* who spins has soon used up its share of a core that others want too */
+        if (!done) sched_yield(); /* a rank that spins soon uses up its share of a core that other processes want too */
         if (!done && yokei_now_ns() > end)
             return yoke_fail(YOKE_ETIMEOUT, "%zu bytes to the next host did not arrive in 60 s: the limit cannot be measured", bytes);
     }
     return code ? yoke_fail(YOKE_EBACKEND, "MPI_Testall failed: the limit cannot be measured") : YOKE_OK;
 }
 
-/* The ranks that exchange messages, and this one's partners on the hosts before and behind its own; -1: it only looks on. */
+/*
+ * The ranks that exchange messages. `left` and `right` are this rank's partners on the hosts before and
+ * behind its own. -1: this rank exchanges no messages.
+ */
 struct link {
     MPI_Comm comm;
     yoke_comm *control;
     char *memory;
-    int n_senders, left, right; /* senders: of each host */
+    int n_senders, left, right; /* n_senders: ranks of each host that send */
 };
 
-/* Rank number `place` of a host, or -1. */
+/* Rank number `place` on a host, or -1. */
 static int rank_at(const int host_of[], int size, int host, int place)
 {
     int r = 0;
@@ -63,7 +68,10 @@ static yoke_status turn(const struct link *l, size_t bytes, double *seconds_out)
 
 enum { LINK_LEAST = 64 << 10, LINK_MOST = 4 << 20 };
 
-/* Messages become longer until they take a while, so that a slow link is not asked for minutes. The quickest turn counts: it is a limit. */
+/*
+ * Messages become longer until an exchange takes long enough, so that a slow link does not take minutes. The
+ * fastest turn counts, because the result is a limit.
+ */
 static yoke_status measure_link(const struct link *l, double *rate_out)
 {
     enum { TURNS = 9, FEW = 3 };
@@ -75,7 +83,7 @@ static yoke_status measure_link(const struct link *l, double *rate_out)
     }
     const int n = seconds > 0.3 ? FEW : TURNS;
     for (int i = 0; i < n; i++) YOKE_TRY(turn(l, bytes, &times[i]));
-    *rate_out = 2.0 * (double)bytes * l->n_senders / bench_summary(times, n).least; /* two messages each way */
+    *rate_out = 2.0 * (double)bytes * l->n_senders / bench_summary(times, n).least; /* two messages in each direction */
     return YOKE_OK;
 }
 
@@ -99,7 +107,7 @@ yoke_status bench_links(MPI_Comm comm, yoke_comm *control, const int host_of[], 
         best = YOKE_MAX(best, rate);
         if (l.n_senders == least) break;
     }
-    if (status != YOKE_ETIMEOUT) free(l.memory); /* else messages may still land in it */
+    if (status != YOKE_ETIMEOUT) free(l.memory); /* else messages may still arrive in it */
     if (!status) *rate_out = best;
     return status;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The measured collectives as calls of MPI, for the rival's column. */
+/* The measured collectives as calls of MPI, for the column of the rival. */
 #include <limits.h>
 #include <string.h>
 
@@ -14,7 +14,8 @@ static MPI_Datatype mpi_type(const struct bench_case *c)
     case YOKE_I64: return MPI_INT64_T;
     case YOKE_I8: return MPI_INT8_T;
     case YOKE_U8: return MPI_UINT8_T;
-    default: return bench_facts[c->kind].reduces ? MPI_DATATYPE_NULL : MPI_INT16_T; /* MPI moves 16-bit numbers, but cannot add them */
+    /* MPI can move 16-bit floating-point numbers, but cannot add them */
+    default: return bench_facts[c->kind].reduces ? MPI_DATATYPE_NULL : MPI_INT16_T;
     }
 }
 

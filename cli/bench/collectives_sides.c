@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One side of the benchmark of collectives: a communicator of Yoke, and two buffers of its memory. */
+/* One side of the benchmark of collectives: a communicator of Yoke, and two buffers in its memory. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,7 +42,7 @@ yoke_status bench_yoke_close(struct bench_yoke *side)
         free(side->send);
         free(side->recv);
     }
-    YOKE_TRY(yoke_comm_destroy(side->comm)); /* and its shared memory */
+    YOKE_TRY(yoke_comm_destroy(side->comm)); /* frees the communicator's shared memory too */
     if (!side->device) return YOKE_OK;
     YOKE_TRY(yoke_stream_destroy(side->stream));
     return yoke_device_close(side->device);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lines of the benchmark of collectives: Markdown, CSV or JSON. A line with wrong elements gets no speed. */
+/*
+ * The lines of the benchmark of collectives, as Markdown, CSV or JSON. A line with wrong elements gets no
+ * speed.
+ */
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
@@ -7,7 +10,7 @@
 #include "cli/bench/collectives.h"
 #include "core/base/base.h"
 
-/* The figures of a line that are computed from its times; 0: there is none. */
+/* Figures that are computed from a line's times. 0: there is no such figure. */
 struct figures {
     double seconds, p99, algbw, busbw, share, mpi, mpi_ratio, beside, beside_ratio;
 };

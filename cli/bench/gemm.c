@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke bench gemm: matrix products through yoke_gemm with the known libraries beside it, measured in turn. */
+/*
+ * yoke bench gemm: matrix products through yoke_gemm, and through known libraries beside it. The sides are
+ * measured in turn.
+ */
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -15,9 +18,9 @@
 
 #define MAX_SIDES 3
 #define MAX_REPEATS 1000
-#define LEAST_SECONDS 0.01 /* one sample repeats a small product until it takes so long */
+#define LEAST_SECONDS 0.01 /* one sample repeats a small product until it takes this long */
 
-/* ---- our own side ---- */
+/* ---- Yoke's own side ---- */
 
 struct ours {
     yoke_device *device;
@@ -86,8 +89,8 @@ struct row {
     double seconds;   /* median; 0: no speed */
     double least, most;
     double rate, limit; /* operations per second */
-    double ratio;     /* the check's |error| / bound */
-    double beside;    /* how many times as fast as this row yoke is */
+    double ratio;     /* |error| / bound of the check */
+    double beside;    /* Yoke's speed divided by this row's */
     char note[200];   /* why there is no speed */
 };
 
@@ -100,7 +103,7 @@ static bool time_once(struct gemm_side *side, int n, double *seconds_out)
     return true;
 }
 
-/* Prepare one side, run it, check its result, and find how often it must run to be measured. */
+/* Prepare one side, run it, check its result, and find how many runs make a sample. */
 static bool admit(struct gemm_side *side, const struct gemm_problem *p, struct row *row, int *n_runs_out)
 {
     double seconds;
@@ -270,7 +273,7 @@ static yoke_status compare(const struct cli_context *context, yoke_device *devic
         sides[n_sides++] = cli_side_openblas;
     }
     YOKE_TRY(yoke_stream_create(device, &ours.stream));
-    /* A device in the host's own memory is this CPU. */
+    /* A device that works in the host's memory is this CPU. */
     yoke_status status = all_sizes(context, sides, n_sides, threads, info->host_visible, table, wrong_out);
     if (!status && strcmp(table->format, "json"))
         cli_note("%s: %s, %d threads, medians of %d, sides in turn%s%s", info->spec, info->name, threads,

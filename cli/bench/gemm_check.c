@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a product is right, without trusting any of the sides: sums in f64, against the bound that gemm.h states. */
+/*
+ * Whether a product is right, without trusting any side. Sums in f64 are compared with the result, and the
+ * difference with the bound that gemm.h states.
+ */
 #include <math.h>
 #include <stdlib.h>
 
 #include "cli/bench/gemm.h"
 #include "core/base/base.h"
 
-#define WHOLE_LIMIT (1ll << 24) /* products of at most so many multiplications are checked element by element */
+#define WHOLE_LIMIT (1ll << 24) /* products of at most this many multiplications are checked element by element */
 #define SAMPLE 4096
 
-/* 2 gamma(n) */
+/* Twice gamma(n), the usual factor of n roundings. */
 static double gamma2(double n)
 {
     double u = yokei_unit_roundoff(YOKE_F32);
@@ -30,7 +33,10 @@ static double element(const struct gemm_problem *p, int64_t i, int64_t j)
     return isnan(error) ? INFINITY : error / bound;
 }
 
-/* Freivalds' check: C v against A (B v) for v of random signs, every row within the sum of its elements' bounds. */
+/*
+ * Freivalds' check: compare C v with A (B v) for a vector v of random signs. Each row must be within the sum
+ * of the bounds of its elements.
+ */
 static double rows(const struct gemm_problem *p, struct yokei_philox_key key)
 {
     double *v = malloc((size_t)p->N * sizeof *v), *bv = calloc((size_t)p->K, sizeof *bv), *size = calloc((size_t)p->K, sizeof *size);
@@ -73,7 +79,7 @@ bool cli_gemm_check(const struct gemm_problem *p, double *ratio_out)
     bool whole = p->M * p->N * p->K <= WHOLE_LIMIT;
     int64_t n = whole ? p->M * p->N : SAMPLE;
     for (int64_t s = 0; s < n; s++) {
-        /* The corners are always in the sample: ragged edges are where kernels go wrong. */
+        /* The corners are always in the sample, because kernels often go wrong at ragged edges. */
         int64_t i = whole ? s / p->N : (int64_t)(yokei_uniform(key, 2 * (uint64_t)s) * (double)p->M);
         int64_t j = whole ? s % p->N : (int64_t)(yokei_uniform(key, 2 * (uint64_t)s + 1) * (double)p->N);
         if (!whole && s < 4) i = s & 1 ? p->M - 1 : 0, j = s & 2 ? p->N - 1 : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ops, types and sizes of yoke tune and yoke bench kernels, as the user names them. */
+/* The operations, types and sizes of yoke tune and yoke bench kernels, as the user names them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,7 +45,10 @@ static int dim_named(const struct conform_sizes *sizes, const char *name, size_t
     return -1;
 }
 
-/* "N=512 C=768" over the op's last size; false: it is no such text, or the op has no such dimension. */
+/*
+ * Read "N=512 C=768" over the operation's last size. False: the text has another form, or the operation has
+ * no such dimension.
+ */
 static bool parse_dims(const char *text, const struct conform_sizes *sizes, struct conform_size *out)
 {
     for (int i = 0; sizes->list[i].name; i++) *out = sizes->list[i];
@@ -54,7 +57,7 @@ static bool parse_dims(const char *text, const struct conform_sizes *sizes, stru
         const int dim = p[length] ? dim_named(sizes, p, length) : -1;
         char *end;
         const long long value = dim < 0 ? 0 : strtoll(p + length + 1, &end, 10);
-        const bool flag = dim >= 0 && sizes->dims[dim][0] == 't'; /* ta, tb */
+        const bool flag = dim >= 0 && sizes->dims[dim][0] == 't'; /* the flags ta and tb */
         if (dim < 0 || end == p + length + 1 || (*end && *end != ' ') || value < !flag || value > (flag ? 1 : 1ll << 30)) return false;
         out->dim[dim] = value;
         p = end;

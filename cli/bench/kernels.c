@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke bench kernels: every op of a device, checked, timed, and beside the limit of its arithmetic and its memory. */
+/*
+ * yoke bench kernels: every operation of a device is checked and timed. Its time stands beside the limit of
+ * its arithmetic and its memory.
+ */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -27,7 +30,10 @@ static yoke_status run_op(void *context, int n)
     return yoke_stream_sync(call->stream);
 }
 
-/* The op in turn with its memory's limit: two ways to move as many bytes on a CPU, else one. */
+/*
+ * Measure the operation in turn with the limit of its memory. On a CPU there are two ways to move as many
+ * bytes, else one.
+ */
 static yoke_status measure(struct bench *b, struct conform_problem *problem, struct bench_kernel_row *row)
 {
     static double times[3][KERNELS_MOST_ROUNDS];
@@ -47,7 +53,7 @@ static yoke_status measure(struct bench *b, struct conform_problem *problem, str
         const double moved = bench_peaks_moved(&moves[s - 1]);
         if (moved > 0) move = fmin(move, sides[s].median * row->bytes / moved);
     }
-    /* What is no product computes in f32, whatever it stores. */
+    /* An operation that is not a product computes in f32, whatever type it stores. */
     const bool is_product = row->op == YOKE_OP_gemm || row->op == YOKE_OP_attention_forward || row->op == YOKE_OP_attention_backward;
     const double peak = b->peaks.flops[is_product ? row->dtype : YOKE_F32], compute = peak > 0 ? row->flops / peak : 0;
     row->limit = fmax(isfinite(move) ? move : 0, compute);
@@ -55,7 +61,10 @@ static yoke_status measure(struct bench *b, struct conform_problem *problem, str
     return YOKE_OK;
 }
 
-/* Ask and check; false with the reason in the row. */
+/*
+ * Ask whether the device offers the operation, and check the result. *in_out is false if the row has a reason
+ * instead of a speed.
+ */
 static yoke_status admit(struct bench *b, struct conform_problem *problem, struct bench_kernel_row *row, bool *in_out)
 {
     struct yoke_cost cost;
@@ -78,7 +87,7 @@ static yoke_status admit(struct bench *b, struct conform_problem *problem, struc
         return YOKE_OK;
     }
     *in_out = true;
-    return conform_problem_ready(problem, &cost); /* the check's own shape may have asked for less scratch */
+    return conform_problem_ready(problem, &cost); /* the shape of the check may have asked for less scratch memory */
 }
 
 static yoke_status bench_row(struct bench *b, enum yoke_op_id op, yoke_dtype dtype, const struct conform_size *size)
@@ -140,7 +149,7 @@ yoke_status cli_bench_kernels(const struct cli_context *context)
     YOKE_TRY(kernels_select(o, &b.selection));
     YOKE_TRY(kernels_check_sizes(o, &b.selection));
     const int threads = cli_is_set(o, "threads") ? (int)cli_int(o, "threads") : topology.n_cores;
-    if (strncmp(b.table.device, "host", 4)) cli_with_sleeping_threads(threads); /* the triads beside it run in OpenMP's */
+    if (strncmp(b.table.device, "host", 4)) cli_with_sleeping_threads(threads); /* the triads beside it run in OpenMP's threads */
     else cli_with_threads(threads);
     YOKE_TRY(yoke_device_open(b.table.device, NULL, &b.device));
     yoke_status status = bench_device(&b, threads);

@@ -1,47 +1,59 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** yoke bench kernels: the limits of a device (kernels_limits.c), and the lines (kernels.c, kernels_table.c). */
+/**
+ * yoke bench kernels: the limits of a device (kernels_limits.c), and the lines of the table (kernels.c,
+ * kernels_table.c).
+ */
 #ifndef CLI_BENCH_KERNELS_H
 #define CLI_BENCH_KERNELS_H
 
 #include "cli/bench/sides.h"
 
-/** What no op of a device can be faster than. */
+/** The speeds that no operation of a device can exceed. A triad is the loop a = b + 3 c over arrays. */
 struct bench_peaks {
     yoke_device *device;
     yoke_stream *stream;
     int threads;
-    bool on_cpu;        /* memory that the host sees: its own vector units and triads are the limit */
+    bool on_cpu;        /* the host sees the device's memory; its own vector units and triads give the limits */
     double flops[YOKE_N_DTYPES]; /* operations per second; 0: not measured */
-    void *memory[2];    /* of the triad (one), or of the copy */
-    size_t bytes;       /* of each */
+    void *memory[2];    /* the triad's memory (one block), or both blocks of the copy */
+    size_t bytes;       /* bytes of each block */
 };
-/** Peaks of the types that were selected; memory for kernels_side of bench_peaks_move. Blocks for a fraction of a second for each type. */
+/**
+ * Measure the peaks of the selected types, and allocate the memory that bench_peaks_move needs. Blocks for a
+ * fraction of a second for each type.
+ */
 yoke_status bench_peaks_open(yoke_device *device, yoke_stream *stream, int threads, const bool dtypes[YOKE_N_DTYPES], struct bench_peaks *out);
 void bench_peaks_close(struct bench_peaks *peaks);
 
-/** Moving `bytes` of memory as fast as it goes, for kernels_measure: the context. */
+/**
+ * The context of bench_peaks_move, a kernels_side for kernels_measure that moves `bytes` of memory as fast as
+ * possible.
+ */
 struct bench_move {
     struct bench_peaks *peaks;
     double bytes;
-    bool around; /* on a CPU: with stores that go around the caches */
+    bool around; /* on a CPU: the stores are non-temporal, so they bypass the caches */
 };
 yoke_status bench_peaks_move(void *move, int n);
-/** Bytes that one such call really moves: fewer where `bytes` are more than there is memory for. */
+/**
+ * The bytes that one call of bench_peaks_move really moves. They are fewer than `bytes` if there is not
+ * enough memory.
+ */
 double bench_peaks_moved(const struct bench_move *move);
 
-/** One line. */
+/** One line of the table. */
 struct bench_kernel_row {
     enum yoke_op_id op;
     yoke_dtype dtype;
     const struct conform_size *size;
-    const char *variant;    /* that ran; "" where the op has none */
+    const char *variant;    /* the variant (implementation) that ran; "" if the operation has no variants */
     double seconds;         /* median; 0: no speed */
     double least, most;
-    double flops, bytes;    /* of the op, as its `can` states */
-    double limit;           /* seconds that no implementation goes below; 0: not known */
-    bool by_bytes;          /* it is the memory's, not the arithmetic's */
+    double flops, bytes;    /* operations and bytes of one call, as the operation's `can` function states them */
+    double limit;           /* seconds; no implementation can be faster; 0: not known */
+    bool by_bytes;          /* the limit comes from the memory, not from the arithmetic */
     double ratio;           /* error / bound at `checked` */
-    int64_t checked[CONFORM_MAX_DIMS]; /* the shape that was held to the reference */
+    int64_t checked[CONFORM_MAX_DIMS]; /* the shape that was compared with the reference */
     char note[200];         /* why there is no speed */
 };
 

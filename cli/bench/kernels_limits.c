@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The limits that ops of a device are measured against. A device in the host's own memory is this CPU: its vector units
- * without loads and stores, and triads of all threads over as many bytes as the op moves (so that small ones stay in the
- * caches, as the op's may), with ordinary stores or around the caches, whichever is faster. Elsewhere: the best product of
- * several sizes, and copies inside the device.
+ * The limits that operations of a device are compared with. A device in the host's own memory is this CPU. It
+ * has two limits. One is the rate of its vector units without loads and stores. The other is a triad (a = b +
+ * 3 c) of all threads over as many bytes as the operation moves. So small triads stay in the caches, as the
+ * operation's data may. The triads use ordinary stores or stores that bypass the caches, whichever is faster.
+ * On other devices the limits are the best product of several sizes, and copies inside the device.
  */
 #include <omp.h>
 #include <stdlib.h>
@@ -28,7 +29,7 @@ static yoke_status measure_flops(struct bench_peaks *p, const bool dtypes[YOKE_N
     return YOKE_OK;
 }
 
-/* Beyond the last-level cache. */
+/* More bytes than the last-level cache holds. */
 static size_t enough_bytes(void)
 {
     struct yokei_topology t = { .l3_bytes = 0 };
@@ -43,7 +44,7 @@ yoke_status bench_peaks_open(yoke_device *device, yoke_stream *stream, int threa
     yoke_status status = YOKE_OK;
     if (out->on_cpu) {
         if (posix_memalign(&out->memory[0], 4096, out->bytes)) status = yoke_fail(YOKE_ENOMEM, "no memory for the triad that is the limit");
-        else memset(out->memory[0], 0x3c, out->bytes); /* not zeros, which some memory writes faster */
+        else memset(out->memory[0], 0x3c, out->bytes); /* not zeros, because some memory writes zeros faster */
     }
     for (int i = 0; i < 2 && !status && !out->on_cpu; i++) status = yoke_alloc(device, out->bytes, &out->memory[i]);
     if (!status) status = measure_flops(out, dtypes);
@@ -69,7 +70,7 @@ static void triad(float *memory, double bytes)
     for (size_t i = 0; i < n; i++) a[i] = b[i] + 3 * c[i];
 }
 
-/* A thread's stretch of the memory, whole pages. */
+/* The bytes of one thread's part of the memory, in whole pages. */
 static size_t room_of(const struct bench_peaks *p) { return p->bytes / (size_t)p->threads / 4096 * 4096; }
 static double share_of(const struct bench_move *m) { return YOKE_MIN(m->bytes / m->peaks->threads, (double)room_of(m->peaks)); }
 

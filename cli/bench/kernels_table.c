@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lines of yoke bench kernels: Markdown, CSV or JSON. */
+/* The lines of yoke bench kernels, as Markdown, CSV or JSON. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -47,7 +47,7 @@ static void md_row(const struct bench_kernel_table *t, const struct bench_kernel
                "op", "type", "size", "variant", "us", "GFLOP/s", "GB/s", "%limit", "by", "error/bound");
     char size[160], mark[8] = "";
     yokei_text(size, sizeof size, "%s: %s", r->size->name, dims);
-    if (strcmp(dims, checked)) yokei_text(mark, sizeof mark, "*"); /* held to the reference at a shorter shape */
+    if (strcmp(dims, checked)) yokei_text(mark, sizeof mark, "*"); /* compared with the reference at a shorter shape */
     printf("| %-18s | %-4s | %-44s | %-10s |", yokei_op_names[r->op], yoke_dtype_name(r->dtype), size, r->variant);
     if (r->seconds > 0)
         printf(" %10.4g | %8.4g | %7.4g | %6.0f | %-3s | %10.2g%1s |\n", r->seconds * 1e6, r->flops / r->seconds * 1e-9, r->bytes / r->seconds * 1e-9,

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rate at which this host's vector units multiply and add, with nothing to load or store: the limit of a product. */
+/*
+ * The rate at which this host's vector units multiply and add, without loads and stores. It is the limit of a
+ * matrix product.
+ */
 #include "cli/bench/gemm.h"
 #include "core/base/base.h"
 
@@ -7,7 +10,7 @@
 #include <immintrin.h>
 #endif
 
-#define CHAINS 12       /* independent sums: enough to hide the latency of two units, few enough for the registers */
+#define CHAINS 12       /* independent sums; enough to hide the latency of two units, and few enough for the registers */
 #define ROUNDS 200000
 #define SAMPLES 40
 
@@ -47,7 +50,7 @@ __attribute__((target("avx2,fma"))) static float fma_avx2(int rounds)
     return lanes[0] + lanes[7];
 }
 
-/* The loop for this CPU, and its operations per round. */
+/* Choose the loop for this CPU. *operations_out is its number of operations per round. */
 static loop choose(yoke_dtype dtype, double *operations_out)
 {
     __builtin_cpu_init();
@@ -79,7 +82,7 @@ double cli_peak(yoke_dtype dtype, int n_threads)
         for (int t = 0; t < n_threads; t++) sum += body(ROUNDS);
         double rate = operations * ROUNDS * n_threads / ((double)(yokei_now_ns() - start) * 1e-9);
         sink = sum;
-        if (rate > best) best = rate; /* a limit: noise only lowers it */
+        if (rate > best) best = rate; /* the highest rate, because noise only lowers it */
     }
     (void)sink;
     return best;

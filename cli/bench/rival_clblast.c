@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CLBlast, found at run time, with a context of its own on the same OpenCL device. Used by benchmarks only. */
+/* CLBlast, loaded at run time, with its own context on the same OpenCL device. Only benchmarks use it. */
 #define CL_TARGET_OPENCL_VERSION 120
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
@@ -9,7 +9,7 @@
 #include "cli/bench/gemm.h"
 #include "core/base/base.h"
 
-enum { ROW_MAJOR = 101, NO_TRANS = 111 }; /* CLBlastLayout, CLBlastTranspose */
+enum { ROW_MAJOR = 101, NO_TRANS = 111 }; /* values of CLBlastLayout and CLBlastTranspose */
 
 static struct {
     cl_int (*platforms)(cl_uint, cl_platform_id *, cl_uint *);
@@ -55,7 +55,7 @@ static bool load(char *reason, size_t bytes)
     return handles[0] && handles[1];
 }
 
-/* Device `index` counted through all platforms, as the OpenCL backend counts them. */
+/* Find device number `index` over all platforms, in the order of the OpenCL backend. */
 static bool find_device(int index, cl_device_id *out)
 {
     cl_platform_id platforms[16];

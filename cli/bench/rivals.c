@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The known libraries, found at run time: oneDNN and OpenBLAS on the host. Used by benchmarks only. */
+/* The known libraries oneDNN and OpenBLAS on the host, loaded at run time. Only benchmarks use them. */
 #include <oneapi/dnnl/dnnl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,7 +115,7 @@ static bool onednn_run(struct gemm_side *side)
 
 static bool in_place(struct gemm_side *side)
 {
-    (void)side; /* the result already lies in problem->c */
+    (void)side; /* the result is already in problem->c */
     return true;
 }
 
@@ -124,7 +124,7 @@ const struct gemm_side cli_side_onednn = { .name = "oneDNN", .prepare = onednn_p
 
 /* ---- OpenBLAS ---- */
 
-enum { ROW_MAJOR = 101, NO_TRANS = 111 }; /* CBLAS */
+enum { ROW_MAJOR = 101, NO_TRANS = 111 }; /* values of CBLAS */
 
 static struct {
     void (*sgemm)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Several sides measured in turn. */
+/* Measure several sides in turn. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,10 @@ static yoke_status time_calls(struct kernels_side *side, int n, double *seconds_
     return YOKE_OK;
 }
 
-/* The first call may compile, the second finds caches as the first left them; then it is known how many make a sample. */
+/*
+ * Find how many calls make a sample. The first call may compile. The next calls find the caches as the call
+ * before left them, and give the time of a call.
+ */
 static yoke_status prepare(struct kernels_side *side, double *sample_out)
 {
     double seconds = 0, spent = 0;

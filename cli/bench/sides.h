@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What `yoke tune` and `yoke bench kernels` share: which ops, types and sizes are meant, and measurements in turn. */
+/**
+ * Parts that `yoke tune` and `yoke bench kernels` share: the selection of operations, types and sizes, and
+ * measurements in turn.
+ */
 #ifndef CLI_BENCH_SIDES_H
 #define CLI_BENCH_SIDES_H
 
@@ -10,8 +13,10 @@ struct kernels_selection {
     bool op[YOKE_N_OPS], dtype[YOKE_N_DTYPES];
 };
 /**
- * --op (ops and families) and --dtype of a verb; all where they are not given. YOKE_EINVAL with the nearest name.
- * A pair that a backend does not store is left to its `can`.
+ * Read the options --op (operations and families) and --dtype of a verb. An option that is not given selects
+ * all. The selection may hold a pair that a backend does not store. The backend's `can` function refuses this
+ * pair.
+ * Errors: YOKE_EINVAL; the text has the nearest name.
  */
 yoke_status kernels_select(const struct cli_options *options, struct kernels_selection *out);
 static inline bool kernels_selected(const struct kernels_selection *s, enum yoke_op_id op, yoke_dtype dtype)
@@ -20,35 +25,41 @@ static inline bool kernels_selected(const struct kernels_selection *s, enum yoke
 }
 
 /**
- * The sizes to measure an op at: those of conform_sizes whose names `--size` holds (a first word, such as micro, is enough),
- * or shapes such as "N=512 C=768", in which dimensions that are not named are those of the op's last size. Without --size:
- * all that are not named `without`. Returns their number, 0: the op has none of them. A text that fits no op is for
- * kernels_check_sizes to refuse.
+ * The sizes at which to measure an operation. `--size` holds names from conform_sizes (a first word, such as
+ * micro, is enough), or shapes such as "N=512 C=768". A dimension that a shape does not name is that of the
+ * operation's last size. Without --size all sizes are used, except the ones that are named `without`. Returns
+ * the number of sizes. 0: the operation has none of them. kernels_check_sizes refuses a text that fits no
+ * operation.
  */
 int kernels_sizes(const struct cli_options *options, enum yoke_op_id op, const char *without, struct conform_size out[CONFORM_MAX_SIZES]);
-/** YOKE_EINVAL where an item of --size means nothing to any op that is selected. */
+/** YOKE_EINVAL if an item of --size fits none of the selected operations. */
 yoke_status kernels_check_sizes(const struct cli_options *options, const struct kernels_selection *selection);
 
-/** One of several that are measured in turn. `run` makes n calls and waits for their end. */
+/** One of several calls that are measured in turn. `run` makes n calls and waits for their end. */
 struct kernels_side {
     yoke_status (*run)(void *context, int n);
     void *context;
-    int n_calls;      /* of a sample */
-    double *times;    /* seconds of a call, one per round */
+    int n_calls;      /* number of calls in a sample */
+    double *times;    /* [KERNELS_MOST_ROUNDS] seconds of a call, one value per round */
     double median;
 };
 enum { KERNELS_LEAST_ROUNDS = 5, KERNELS_MOST_ROUNDS = 31 };
 /**
- * Measure all sides, round by round, one sample each in turn: about `budget` seconds together, but at least
- * KERNELS_LEAST_ROUNDS rounds. The first call of each, which may compile, and what warms caches up is not counted.
- * `times` has room for KERNELS_MOST_ROUNDS; *rounds_out gets how many there were.
+ * Measure all sides in rounds. In each round each side makes one sample. The rounds take about `budget`
+ * seconds together, but there are at least KERNELS_LEAST_ROUNDS of them. The first call of each side, which
+ * may compile, and the calls that warm the caches up are not counted. `times` must have room for
+ * KERNELS_MOST_ROUNDS values. *rounds_out is the number of rounds.
  */
 yoke_status kernels_measure(struct kernels_side *sides, int n_sides, double budget, int *rounds_out);
-/** The median of x[i] / y[i]: both sides of a round were measured within moments. And the ratio of the least of each: what else runs only adds. */
+/**
+ * kernels_ratio returns the median of x[i] / y[i]; the samples of a round were taken shortly after one
+ * another. kernels_least_ratio returns the ratio of the least times, because other programs can only make a
+ * time longer.
+ */
 double kernels_ratio(const double *x, const double *y, int n);
 double kernels_least_ratio(const double *x, const double *y, int n);
 
-/** "12.3 us" */
+/** Write a time such as "12.3 us" to `out`. */
 void kernels_time_text(double seconds, char *out, size_t bytes);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What no implementation can be faster than: memory that all ranks, or threads, work on at once. */
+/* The limit that no implementation can exceed, for memory on which all ranks, or threads, work at once. */
 #include "cli/bench/triad.h"
 
 #ifdef __x86_64__
@@ -24,11 +24,12 @@ static size_t triad_128(float *a, const float *b, const float *c, size_t n)
 
 void bench_triad(float *memory, double bytes)
 {
-    const size_t n = (size_t)(bytes / 3 / sizeof(float)) / 16 * 16; /* whole cache lines, so that all three begin with one */
+    /* whole cache lines, so that all three arrays begin with one */
+    const size_t n = (size_t)(bytes / 3 / sizeof(float)) / 16 * 16;
     float *a = memory, *b = a + n, *c = b + n;
     size_t done = 0;
 #ifdef __x86_64__
     done = (__builtin_cpu_supports("avx512f") ? triad_512 : triad_128)(a, b, c, n);
 #endif
-    for (; done < n; done++) a[done] = b[done] + 3 * c[done]; /* elsewhere: ordinary stores */
+    for (; done < n; done++) a[done] = b[done] + 3 * c[done]; /* on other CPUs: ordinary stores */
 }

@@ -4,7 +4,10 @@
 
 #include <stddef.h>
 
-/** a = b + 3 c with non-temporal stores, touching `bytes` of `memory` in all; what it stores is of no use. */
+/**
+ * a = b + 3 c with non-temporal stores. The call reads and writes `bytes` bytes of `memory` in all. The
+ * stored values have no use.
+ */
 void bench_triad(float *memory, double bytes);
 
 #endif

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke info --check: what jobs of several ranks need of a machine, tested, with the fix for each finding. */
+/*
+ * yoke info --check: tests of what jobs with several ranks need on a machine, and the fix for each finding.
+ */
 #include <ctype.h>
 #include <dirent.h>
 #include <dlfcn.h>
@@ -56,7 +58,7 @@ static void fix(struct cli_check *check, const char *format, ...)
 /* ---- commands ---- */
 
 struct answer {
-    int code; /* exit code, -1: could not be started */
+    int code; /* exit code; -1: the command could not be started */
     char text[4000];
 };
 
@@ -82,7 +84,7 @@ static bool ask(const char *command, double limit_s, struct answer *out)
     return false;
 }
 
-/* The text after `key` up to the end of the line; "" when there is none. */
+/* The text after `key`, up to the end of the line. "": `key` does not occur. */
 static void line_after(const char *text, const char *key, char *out, size_t bytes)
 {
     const char *p = strstr(text, key);
@@ -106,7 +108,7 @@ static void check_launcher(struct list *list)
     ask(command, 10, &a);
     line_after(a.text, "Version:", version, sizeof version);
     if (a.code) {
-        /* On one host yoke run does without. */
+        /* On one host yoke run needs no launcher. */
         const bool named = strcmp(launcher(), "mpiexec.mpich") != 0;
         fix(add(list, "launcher", named ? CLI_FAIL : CLI_WARN, "%s is not there or does not run; ranks on several hosts need it", launcher()),
             "apt-get install mpich");
@@ -129,7 +131,7 @@ static void check_launcher(struct list *list)
         add(list, "mpiexec", CLI_PASS, "plain `mpiexec` is another MPI's here; yoke run uses %s, and so must you", launcher());
 }
 
-/* Two real ranks through launcher and agents. */
+/* Run two real ranks through launcher and agents. */
 static void check_ranks(struct list *list)
 {
     struct answer a;
@@ -188,7 +190,7 @@ static void check_limits(struct list *list)
         add(list, "open files", CLI_PASS, "%llu allowed", (unsigned long long)files.rlim_cur);
 }
 
-/* CPUs that a container may use in time, which the affinity does not show; 0: no such limit. */
+/* Number of CPUs whose time a container may use. The affinity does not show this limit. 0: no limit. */
 static double cpu_quota(void)
 {
     double quota = 0, period = 0;
@@ -246,7 +248,7 @@ static const struct yoke_backend_report *report_of(const struct list *list, cons
     return NULL;
 }
 
-/* Names of the .icd files; how many there are. */
+/* Write the names of the .icd files to `names`. Returns how many there are. */
 static int icd_files(const char *folder, char *names, size_t bytes)
 {
     DIR *dir = opendir(folder);
@@ -279,7 +281,7 @@ static void check_opencl(struct list *list)
             "try clinfo; reinstall the driver, or apt-get install pocl-opencl-icd for the CPU");
 }
 
-/* Device files that are there but not ours to open. */
+/* Look for device files that exist but that this user may not open. */
 static void check_permissions(struct list *list)
 {
     static const struct { const char *path, *what; } files[] = {
@@ -363,6 +365,6 @@ int cli_check_machine(const struct yoke_backend_report *reports, int n_reports, 
     check_devices(&list);
     check_cache(&list);
     check_variables(&list);
-    if (cli_has_mpi) check_ranks(&list); /* last: it says best what is wrong when the others have said it already */
+    if (cli_has_mpi) check_ranks(&list); /* last, because the other findings may explain its failure better */
     return list.n;
 }

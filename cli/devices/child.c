@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Work in a child process. */
+/* Runs work in a child process. */
 #include "cli/devices/child.h"
 
 #include <errno.h>
@@ -27,10 +27,10 @@ static _Noreturn void child(cli_work work, const void *argument, void *shared, p
         dup2(null, STDERR_FILENO);
     }
     work(argument, shared);
-    _exit(0); /* not exit(): a driver's destructors may hang */
+    _exit(0); /* not exit(), because a driver's destructors may hang */
 }
 
-/* Wait for the child's end, at most so long; *code_out as waitpid gives it. */
+/* Wait for the child's end, for at most `limit_s` seconds. *code_out is the code of waitpid. */
 static bool await(pid_t pid, double limit_s, int *code_out)
 {
     uint64_t deadline = yokei_now_ns() + (uint64_t)(limit_s * 1e9);

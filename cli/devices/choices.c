@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which tuning file holds for a device, for yoke info: the device must be opened for that, in a child process. */
+/*
+ * Which tuning file applies to a device, for yoke info. The device must be opened to find out, so a child
+ * process does it.
+ */
 #include <string.h>
 
 #include "cli/devices/child.h"

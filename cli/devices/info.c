@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke info: devices, speeds, cores, libraries; with --check, tests of the machine. */
+/* yoke info: devices, speeds, cores and libraries. With --check it also tests the machine. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 
 static const char *const finding_names[] = { [CLI_PASS] = "PASS", [CLI_WARN] = "WARN", [CLI_FAIL] = "FAIL", [CLI_SKIP] = "SKIP" };
 
-/* "f32 bf16" */
+/* Write the names of the types, such as "f32 bf16", to `out`. */
 static const char *types_of(uint32_t bits, char *out, size_t bytes)
 {
     out[0] = 0;
@@ -36,7 +36,10 @@ static const char *bytes_of(uint64_t n, char *out, size_t bytes)
     return out;
 }
 
-/* 16-bit support in words: arithmetic in the type, or stored and widened to f32, which every kernel can do. */
+/*
+ * 16-bit support in words: arithmetic in the type itself, or numbers that are stored in the type and widened
+ * to f32. Every kernel can do the latter.
+ */
 static const char *half_of(const struct yoke_device_info *d, yoke_dtype dtype)
 {
     if (d->arithmetic & 1u << dtype) return "computed";
@@ -60,7 +63,7 @@ static void print_speed(const struct cli_speed *s)
     putchar('\n');
 }
 
-/* Backends that the project names and this build lacks. */
+/* Backends that the project plans and that this build does not have. */
 static const struct { const char *name, *reason; } planned[] = {
     { "cuda", "this version has no CUDA backend; the device kernels compile for it (NVRTC, in the tests). An NVIDIA GPU whose driver offers OpenCL is opencl:N" },
     { "hip", "this version has no HIP backend; the device kernels compile for it (hipRTC, in the tests). An AMD GPU whose driver offers OpenCL is opencl:N" },
@@ -73,7 +76,7 @@ static bool is_built(const char *name, const struct yoke_backend_report *reports
     return false;
 }
 
-/* Every backend, whether there is something to run on, and if not, why. */
+/* Print every backend. If it has no device to run on, print why. */
 static void print_backends(const struct yoke_backend_report *reports, int n_reports)
 {
     printf("\nBackends\n");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What yoke info measures and tests; printed by info.c. */
+/** What yoke info measures and tests. info.c prints it. */
 #ifndef CLI_DEVICES_INFO_H
 #define CLI_DEVICES_INFO_H
 
@@ -10,18 +10,24 @@ extern const yoke_dtype cli_speed_types[CLI_N_SPEED_TYPES];
 
 /** Speeds of one device, measured in a child process. */
 struct cli_speed {
-    double copy;                      /* bytes per second within the device, read + written; 0: not measured */
+    double copy;                      /* bytes per second within the device, read and written bytes together; 0: not measured */
     double to_device, to_host;        /* bytes per second */
-    double gemm[CLI_N_SPEED_TYPES];   /* operations per second, best of the sizes tried; 0: see reason */
-    int gemm_size[CLI_N_SPEED_TYPES]; /* M = N = K of it */
+    double gemm[CLI_N_SPEED_TYPES];   /* operations per second, the best of the sizes tried; 0: `reason` says why */
+    int gemm_size[CLI_N_SPEED_TYPES]; /* M = N = K of the best product */
     char reason[CLI_N_SPEED_TYPES][160];
     char error[256]; /* why nothing was measured */
 };
 void cli_measure_device(const char *spec, struct cli_speed *out);
-/** Square products of growing size until one takes long enough: the best rate, in operations per second, and its size. */
+/**
+ * Multiply square matrices of growing size until one product takes long enough. Returns the best rate, in
+ * operations per second, and its size.
+ */
 yoke_status cli_best_product(yoke_device *device, yoke_stream *stream, yoke_dtype dtype, double *rate_out, int *size_out);
 
-/** Which tuning file holds for a device, in words and for scripts; asked in a child process. */
+/**
+ * Which tuning file applies to a device, in words and for scripts. A tuning file chooses among the
+ * implementations of operations. A child process finds out which file applies.
+ */
 struct cli_choices {
     char text[1400];    /* "shipped /…/opencl-cpu.tune, 12 lines" */
     char kind[16];      /* rules, given, user, shipped */
@@ -32,7 +38,7 @@ struct cli_choices {
 };
 void cli_choices_of(const char *spec, struct cli_choices *out);
 
-/** Versions of the libraries that Yoke uses, found or not, in words. */
+/** Versions of the libraries that Yoke uses, in words. A library that was not found is listed too. */
 struct cli_library {
     char name[24];
     char version[160];
@@ -40,15 +46,15 @@ struct cli_library {
 int cli_libraries(struct cli_library *out, int capacity);
 
 enum cli_finding { CLI_PASS, CLI_WARN, CLI_FAIL, CLI_SKIP };
-/** One test of the machine. */
+/** The result of one test of the machine. */
 struct cli_check {
     const char *name;
     enum cli_finding finding;
-    yoke_status status; /* the exit code's reason when it failed */
+    yoke_status status; /* the status that gives the exit code if the test failed */
     char text[320];     /* what was found */
-    char fix[320];      /* what to do; "" when it passed */
+    char fix[320];      /* what to do; "" if the test passed */
 };
-/** Run all tests; returns their number. */
+/** Run all tests. Returns their number. */
 int cli_check_machine(const struct yoke_backend_report *reports, int n_reports, struct cli_check *out, int capacity);
 
 #endif

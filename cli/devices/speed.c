@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copy rates and matrix speeds of one device, short measurements in a child process; versions of libraries likewise. */
+/*
+ * Copy rates and matrix speeds of one device, measured briefly in a child process. Versions of libraries,
+ * found in a child process too.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +16,8 @@
 
 #define COPY_BYTES (64u << 20)
 #define REPEATS 5
-#define LIMIT_SECONDS 120.0   /* the first compilation of a device's kernels is part of it */
-#define ENOUGH_SECONDS 0.05   /* a product that takes so long is long enough to be measured */
+#define LIMIT_SECONDS 120.0   /* includes the first compilation of a device's kernels */
+#define ENOUGH_SECONDS 0.05   /* a product that takes at least this long can be measured */
 #define LARGEST 2048
 
 const yoke_dtype cli_speed_types[CLI_N_SPEED_TYPES] = { YOKE_F32, YOKE_BF16, YOKE_F16 };
@@ -24,7 +27,7 @@ enum copy_kind { INSIDE, TO_DEVICE, TO_HOST };
 static yoke_status time_copy(yoke_stream *stream, enum copy_kind kind, void *a, void *b, void *host, size_t bytes, double *rate_out)
 {
     double seconds[REPEATS];
-    for (int i = -1; i < REPEATS; i++) { /* one to warm up */
+    for (int i = -1; i < REPEATS; i++) { /* the first one warms up */
         uint64_t start = yokei_now_ns();
         if (kind == INSIDE) YOKE_TRY(yoke_copy(stream, b, a, bytes));
         if (kind == TO_DEVICE) YOKE_TRY(yoke_copy_to_device(stream, a, host, bytes));
@@ -56,13 +59,13 @@ static yoke_status measure_copies(yoke_device *device, yoke_stream *stream, stru
 static yoke_status time_product(yoke_stream *stream, const struct yoke_gemm_args *args, double *seconds_out)
 {
     double seconds[REPEATS];
-    for (int i = -1; i < REPEATS; i++) { /* one to warm up: it compiles what is not compiled yet, and is never the one that counts */
+    for (int i = -1; i < REPEATS; i++) { /* the first one warms up and compiles kernels, and is never counted */
         uint64_t start = yokei_now_ns();
         YOKE_TRY(yoke_gemm(stream, args));
         YOKE_TRY(yoke_stream_sync(stream));
         double s = (double)(yokei_now_ns() - start) * 1e-9;
         if (i >= 0) seconds[i] = s;
-        if (i == 0 && s > 20 * ENOUGH_SECONDS) { /* a slow device: once is enough */
+        if (i == 0 && s > 20 * ENOUGH_SECONDS) { /* on a slow device one product is enough */
             *seconds_out = s;
             return YOKE_OK;
         }
@@ -72,7 +75,7 @@ static yoke_status time_product(yoke_stream *stream, const struct yoke_gemm_args
     return YOKE_OK;
 }
 
-/* Products of growing size until one takes long enough; the best rate. */
+/* Multiply square matrices of growing size until one product takes long enough. Keep the best rate. */
 yoke_status cli_best_product(yoke_device *device, yoke_stream *stream, yoke_dtype dtype, double *rate_out, int *size_out)
 {
     size_t bytes = (size_t)LARGEST * LARGEST * yoke_dtype_bytes(dtype);
@@ -80,7 +83,7 @@ yoke_status cli_best_product(yoke_device *device, yoke_stream *stream, yoke_dtyp
     yoke_status status = YOKE_OK;
     for (int i = 0; i < 3 && !status; i++) {
         status = yoke_alloc(device, bytes, &m[i]);
-        if (!status) status = yoke_fill(stream, m[i], 0x3c, bytes); /* small positive numbers in every type */
+        if (!status) status = yoke_fill(stream, m[i], 0x3c, bytes); /* the bytes are small positive numbers in every type */
     }
     for (int n = 256; n <= LARGEST && !status; n *= 2) {
         struct yoke_gemm_args args = YOKE_ARGS(gemm, .dtype = dtype, .out_dtype = dtype, .M = n, .N = n, .K = n, .batch = 1,
@@ -144,7 +147,7 @@ static void add(struct libraries *to, const char *name, const char *format, ...)
 static void ask_mpich(struct libraries *to)
 {
     int (*version)(char *, int *);
-    char reason[200], text[8192]; /* MPI_MAX_LIBRARY_VERSION_STRING */
+    char reason[200], text[8192]; /* size is MPI_MAX_LIBRARY_VERSION_STRING */
     int length;
     const struct yokei_symbol symbols[] = { { "MPI_Get_library_version", &version } };
     if (!yokei_dl_open((const char *const[]){ "libmpich.so.12", "libmpi.so.12", NULL }, symbols, 1, reason, sizeof reason)) {
@@ -163,7 +166,8 @@ static void ask_mpich(struct libraries *to)
 
 static void ask_onednn(struct libraries *to)
 {
-    struct version { int major, minor, patch; const char *hash; }; /* the head of dnnl_version_t, the same since 1.0 */
+    /* the beginning of dnnl_version_t, unchanged since oneDNN 1.0 */
+    struct version { int major, minor, patch; const char *hash; };
     const struct version *(*version)(void);
     char reason[200];
     const struct yokei_symbol symbols[] = { { "dnnl_version", &version } };

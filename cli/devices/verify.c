@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke verify: every op of a device against the reference; central differences for the reference itself. */
+/*
+ * yoke verify: compare every operation of a device with the reference. Check the reference itself by central
+ * differences.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +34,7 @@ static void one(void *context, const struct conform_line *line)
     cli_progress("verify %s: %d lines, last %s %s", p->verify->spec, ++p->n, line->op, yoke_dtype_name(line->dtype));
 }
 
-/* Each line of a text behind so many spaces. */
+/* Print a text. All lines behind the first one are indented. */
 static void print_indented(FILE *to, const char *text)
 {
     const char *gap = "";
@@ -42,7 +45,7 @@ static void print_indented(FILE *to, const char *text)
     }
 }
 
-/* What a porter looks at. */
+/* Print the details of the first failure, for a person who ports Yoke to a device. */
 static void print_first(FILE *to, const struct verify *v)
 {
     const struct conform_line *f = &v->first;
@@ -83,7 +86,7 @@ static struct verify request(const struct cli_context *context, struct printer *
     return v;
 }
 
-/* What the sweep came to, as a status with its text. */
+/* The result of the sweep, as a status with its text. */
 static yoke_status judge(const struct verify *v)
 {
     const struct conform_summary *s = &v->summary;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sweep in a child process: a driver that crashes, aborts or hangs costs one line, and not the report. */
+/*
+ * The sweep in a child process. A driver that crashes, aborts or hangs costs one line, and not the whole
+ * report.
+ */
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
@@ -14,13 +17,16 @@
 
 enum kind { OPENED, CASE, LINE, END };
 
-/* What the child writes into the pipe: this, then its body. */
+/* The head of a message that the child writes into the pipe. Its body follows. */
 struct head {
     enum kind kind;
     uint32_t bytes;
 };
 
-/* A line whose texts travel with it: they lie in memory of the device, which the parent has not. */
+/*
+ * A line together with its texts. The texts lie in memory of the device object, which the parent process does
+ * not have.
+ */
 struct line_body {
     struct conform_line line;
     char op[48], variant[64], device[32];
@@ -39,7 +45,7 @@ static void send_all(int to, const void *data, size_t bytes)
     for (size_t done = 0; done < bytes;) {
         const ssize_t n = write(to, (const char *)data + done, bytes - done);
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) _exit(1); /* nobody listens any more */
+        if (n < 0) _exit(1); /* the parent is gone */
         done += (size_t)n;
     }
 }
@@ -87,16 +93,16 @@ static _Noreturn void child(const struct verify *v, int to, pid_t parent)
     end.status = work(v, to, &end.summary);
     if (end.status) yokei_text(end.error, sizeof end.error, "%s", yoke_last_error());
     tell(to, END, &end, sizeof end);
-    _exit(0); /* not exit(): a driver's destructors may hang */
+    _exit(0); /* not exit(), because a driver's destructors may hang */
 }
 
 /* ---- in the parent ---- */
 
-/* What this child told so far. */
+/* What the parent has read from this child so far. */
 struct heard {
     bool any, ended;
-    bool in_case;           /* a case was begun, and its line has not come */
-    struct line_body at;    /* the case, or the last line */
+    bool in_case;           /* a case was begun, and its line has not come yet */
+    struct line_body at;    /* the present case, or the last line */
     struct end_body end;
 };
 
@@ -159,7 +165,7 @@ static enum got receive(int from, void *data, size_t bytes, uint64_t deadline)
     return GOT_ALL;
 }
 
-/* Until the child is silent for too long, or gone. True: it hung. */
+/* Read until the child is silent for too long, or has ended. True: the child hung. */
 static bool listen_to(struct verify *v, int from, struct heard *heard)
 {
     union { struct verify_device opened; struct line_body line; struct end_body end; } body;
@@ -173,7 +179,7 @@ static bool listen_to(struct verify *v, int from, struct heard *heard)
     }
 }
 
-/* "was killed by signal 11 (Segmentation fault)" */
+/* Write how the child ended, such as "was killed by signal 11 (Segmentation fault)". */
 static void end_text(int code, bool hung, double hang_s, char *text, size_t bytes)
 {
     if (hung) yokei_text(text, bytes, "did not come back within %g s (--hang-seconds) and was killed", hang_s);
@@ -181,7 +187,7 @@ static void end_text(int code, bool hung, double hang_s, char *text, size_t byte
     else yokei_text(text, bytes, "left with code %d", WEXITSTATUS(code));
 }
 
-/* One child, from its start to its end. */
+/* Run one child from its start to its end. */
 static yoke_status run_child(struct verify *v, struct heard *heard, char *how, size_t how_bytes)
 {
     int ends[2], code = 0;
@@ -205,7 +211,7 @@ static yoke_status run_child(struct verify *v, struct heard *heard, char *how, s
     return YOKE_OK;
 }
 
-/* The case that ended its process as a line. */
+/* Make a line for the case that ended its process. */
 static void blame_case(struct verify *v, struct heard *heard, const char *how)
 {
     struct conform_line *line = &heard->at.line;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report of yoke verify as JSON: all that a bug report needs. Documented in docs/NUMERICS.md. */
+/*
+ * The report of yoke verify as JSON, with everything that a bug report needs. docs/NUMERICS.md documents it.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +18,10 @@ extern char **environ;
 
 static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
-/* JSON is UTF-8; a driver's texts need not be, and a text that was cut may end inside a character. */
+/*
+ * A JSON string. JSON is UTF-8, but a driver's texts need not be. A text that was cut may end inside a
+ * character.
+ */
 static json_t *text(const char *s)
 {
     json_t *out = json_string(s);
@@ -122,7 +127,7 @@ static json_t *device(const struct verify *v)
                      "storage", types(d->storage), "arithmetic", types(d->arithmetic), "features", text(d->features));
 }
 
-/* The variables that change what drivers, libraries and Yoke do. */
+/* The variables that change the behaviour of drivers, libraries and Yoke. */
 static json_t *environment(void)
 {
     static const char *const prefixes[] = { "YOKE_", "POCL_", "OMP_", "GOMP_", "DNNL_", "ONEDNN_", "OCL_", "OPENCL_", "CUDA_", "NVIDIA_", "HIP_",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The agent of one rank: see agent.h. */
+/* The agent of one rank. agent.h explains it. */
 #include "cli/launch/agent.h"
 
 #include <dirent.h>
@@ -26,9 +26,9 @@
 
 #define TICK_MS 20
 #define BEAT_MS 500  /* between two signs of life */
-#define ECHO_MS 100  /* from a rank's end by the launcher's to the launcher's own */
-#define ORPHAN_TURNS 200 /* of 10 ms each, for what the rank had started */
-#define DYING_MS 300 /* a rank that was killed may take so long to be gone, with many threads and busy cores */
+#define ECHO_MS 100  /* longest time from a rank's end, caused by the launcher's end, to the launcher's own end */
+#define ORPHAN_TURNS 200 /* turns of 10 ms each, in which processes that the rank had started may end */
+#define DYING_MS 300 /* time that a killed rank may take to be gone, with many threads and busy cores */
 
 int cli_agent_variable(const char *name, int otherwise)
 {
@@ -38,15 +38,21 @@ int cli_agent_variable(const char *name, int otherwise)
 
 static void set_unless_set(const char *name, const char *value) { setenv(name, value, 0); }
 
-/* What must be in place before any library of the rank reads it. Runs in the child. */
+/* Set what must be in place before any library of the rank reads it. Runs in the child. */
 static void prepare_environment(const struct cli_agent *agent)
 {
     const char *devices = getenv("YOKE_DEVICES"), *bind = getenv("YOKE_BIND");
-    /* A transfer by CMA from a dead peer aborts the process. On one host shared memory alone will do: with more transports
-     * MPI_Finalize was seen to hang, one rank in a flush and the other in the launcher's barrier. */
+    /*
+     * A transfer by CMA (cross-memory attach) from a dead peer aborts the process. On one host shared memory
+     * is enough. With more transports MPI_Finalize was seen to hang, with one rank in a flush and the other
+     * in the launcher's barrier.
+     */
     const char *local = getenv("MPI_LOCALNRANKS");
     set_unless_set("UCX_TLS", local && atoi(local) == agent->size ? "posix,sysv,self" : "^cma");
-    /* UCX writes to stdout that a peer is gone and that messages are left: the ranks' records say it, and say it better. */
+    /*
+     * UCX prints on stdout that a peer is gone and that messages are left. The ranks' records say this
+     * better.
+     */
     set_unless_set("UCX_LOG_LEVEL", "fatal");
     set_unless_set("UCX_LOG_FILE", "stderr");
     cli_set_spin();
@@ -73,14 +79,14 @@ static void become_rank(const struct cli_agent *agent, char **words, pid_t agent
 {
     sigset_t none;
     sigemptyset(&none);
-    /* A group of its own, so that whatever it starts can be ended with it. */
+    /* The rank gets a process group of its own, so that all its children can be ended with it. */
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != agent_pid) _exit(127);
     prepare_environment(agent);
     if (agent->pmi_fd >= 0) fcntl(agent->pmi_fd, F_SETFD, 0);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    signal(SIGTTOU, SIG_IGN); /* its group is not the terminal's: with `stty tostop` what it prints would stop it */
+    signal(SIGTTOU, SIG_IGN); /* the rank's group is not the terminal's; with `stty tostop`, printing would stop the rank */
     int fd = open("/dev/null", O_RDONLY);
     if (fd > 0) dup2(fd, 0), close(fd);
     if (strchr(words[0], '/')) {
@@ -112,13 +118,13 @@ static yoke_status start_rank(struct cli_agent *agent, char **words)
     agent->pid = fork();
     if (agent->pid < 0) return yoke_fail(YOKE_ENOMEM, "no process for the rank: %s", strerror(errno));
     if (agent->pid == 0) become_rank(agent, words, self);
-    setpgid(agent->pid, agent->pid); /* both sides do it: whoever comes first */
-    if (agent->pmi_fd >= 0) close(agent->pmi_fd); /* so that it ends with the rank */
+    setpgid(agent->pid, agent->pid); /* parent and child both do it, because either may come first */
+    if (agent->pmi_fd >= 0) close(agent->pmi_fd); /* so that the connection ends with the rank */
     yokei_flight_set_agent(agent->record, YOKEI_AGENT_ALIVE, agent->pid, 0, 0);
     return YOKE_OK;
 }
 
-/* Have an event of `fd` wake us; -1 is passed over. */
+/* Wake the agent when `fd` has an event. -1 is ignored. */
 static void add_to(int events, int fd)
 {
     struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
@@ -126,9 +132,11 @@ static void add_to(int events, int fd)
 }
 
 /*
- * Whether the launcher's process on this host was gone before the holder. Its end closes the ranks' connections to it, on
- * which a rank that starts MPI leaves with a code, and only then ends the holder. Where it outlives the holder it is doing
- * as a rank asked that aborted inside MPI. Epoll hands the two ends out in the order in which they came.
+ * Whether the launcher's process on this host (the proxy) was gone before the holder.
+ *
+ * A proxy that ends closes the ranks' connections first. A rank that is starting MPI then exits with a code.
+ * Only after that does the holder end. If the proxy lives longer than the holder, it is carrying out a rank's
+ * abort inside MPI. Epoll reports the two ends in the order in which they came.
  */
 static bool proxy_went_first(const struct cli_agent *agent)
 {
@@ -137,9 +145,13 @@ static bool proxy_went_first(const struct cli_agent *agent)
 }
 
 /*
- * Whether its end was our doing or the launcher's: then it is no cause. Nobody but us kills ranks when the launcher is gone, so
- * another signal is the rank's own; but it may meet the launcher's closed pipe an instant before we do, and give up. Where yoke run
- * is the launcher, its end closes our pipe before it closes the ranks' connections, since that was opened first.
+ * Whether we (the agent) or the launcher caused the rank's end. Then this end is not the cause of the job's
+ * failure.
+ *
+ * Only the agent kills ranks when the launcher is gone, so any other signal is the rank's own. One case is
+ * different. The rank may write to the launcher's closed pipe an instant before the agent notices the end,
+ * and get SIGPIPE. If yoke run is the launcher, its end closes the agent's pipe before it closes the ranks'
+ * connections, because the pipe was opened first.
  */
 static bool is_echo(const struct cli_agent *agent, int signal, int code)
 {
@@ -149,17 +161,17 @@ static bool is_echo(const struct cli_agent *agent, int signal, int code)
     return code && (agent->orphaned || (own ? poll(&holder, 1, 0) == 1 : proxy_went_first(agent)));
 }
 
-/* Say how the rank fares, to other hosts too. */
+/* Record the state of the rank, for other hosts too. */
 static void set_word(struct cli_agent *agent, enum yokei_agent_state state, int signal, int code)
 {
     yokei_flight_set_agent(agent->record, state, agent->pid, signal, code);
     if (agent->local_size < agent->size) yokei_flight_publish(agent->record);
-    if (agent->parent && getppid() == agent->parent) kill(agent->parent, SIGCHLD); /* so that it looks at once */
+    if (agent->parent && getppid() == agent->parent) kill(agent->parent, SIGCHLD); /* so that yoke run looks at once */
 }
 
 static void record_end(struct cli_agent *agent, int signal, int code)
 {
-    if (agent->abort_code && signal == SIGKILL) { /* by us, on its own word */
+    if (agent->abort_code && signal == SIGKILL) { /* the agent killed the rank, because the rank called MPI_Abort */
         signal = 0;
         code = agent->abort_code;
     }
@@ -184,12 +196,15 @@ static void reap(struct cli_agent *agent)
         }
         info.si_pid = 0;
     }
-    if (agent->ended) kill(-agent->pid, SIGKILL); /* what the rank had started itself */
+    if (agent->ended) kill(-agent->pid, SIGKILL); /* the processes that the rank had started */
     for (info.si_pid = 0; !waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid && info.si_pid != agent->pid; info.si_pid = 0)
-        waitpid(info.si_pid, NULL, 0); /* an orphan that became ours */
+        waitpid(info.si_pid, NULL, 0); /* an orphan that became the agent's child */
 }
 
-/* Agents of a job that the rank had started end by themselves, and give back what their ranks leave: they are given time. */
+/*
+ * Kill the agent's children. If the rank had started a job, that job's agents end by themselves and clean up
+ * after their ranks. So the agent kills them only with `agents_too`, to give them time.
+ */
 static void kill_children(bool agents_too)
 {
     DIR *dir = opendir("/proc");
@@ -203,25 +218,31 @@ static void kill_children(bool agents_too)
         const ssize_t n = read(fd, line, sizeof line - 1);
         close(fd);
         line[n > 0 ? n : 0] = '\0';
-        const char *after = strrchr(line, ')'); /* the name may hold anything */
+        const char *after = strrchr(line, ')'); /* the process name before it may hold any characters */
         if (after && sscanf(after + 1, " %*c %d", &parent) == 1 && parent == getpid() && (agents_too || !strstr(line, "(yoke agent "))) kill(pid, SIGKILL);
     }
     if (dir) closedir(dir);
 }
 
-/* What the rank had started in sessions or groups of its own: it became our child when its parent ended, and so does what it leaves. */
+/*
+ * End the processes that the rank had started in sessions or groups of their own. They became the agent's
+ * children when their parent ended, and so do the children that they leave.
+ */
 static void end_orphans(const struct cli_agent *agent)
 {
     for (int turn = 0; turn < ORPHAN_TURNS && agent->ended; turn++) {
         pid_t got;
         while ((got = waitpid(-1, NULL, WNOHANG)) > 0) {}
-        if (got < 0) return; /* there is none */
+        if (got < 0) return; /* there are no children left */
         kill_children(turn > ORPHAN_TURNS / 2);
         usleep(10000);
     }
 }
 
-/* MPICH's files in shared memory that the rank has mapped: it makes them while it starts, and unlinks them when all have come. */
+/*
+ * Keep the names of MPICH's files in shared memory that the rank has mapped. MPICH makes these files while it
+ * starts, and unlinks them when all ranks have come.
+ */
 static void keep_files(const struct cli_agent *agent)
 {
     const uint32_t state = atomic_load(&agent->record->state);
@@ -229,7 +250,7 @@ static void keep_files(const struct cli_agent *agent)
     cli_shared_files_keep_of(agent->shared_path, agent->pid);
 }
 
-/* A file appeared in /dev/shm: perhaps the rank's. */
+/* A file appeared in /dev/shm. It may be the rank's. */
 static void look_for_files(struct cli_agent *agent)
 {
     char words[4096];
@@ -237,7 +258,9 @@ static void look_for_files(struct cli_agent *agent)
     keep_files(agent);
 }
 
-/* End the rank. How it had ended before, if it had, is recorded first: that is the cause, and this is not. */
+/*
+ * End the rank. If the rank has ended by itself before, that end is recorded first, because it is the cause.
+ */
 static void end_rank(struct cli_agent *agent)
 {
     reap(agent);
@@ -247,7 +270,7 @@ static void end_rank(struct cli_agent *agent)
     kill(-agent->pid, SIGKILL);
 }
 
-/* Carry out the supervisor's orders; true when it is time to leave. */
+/* Carry out the supervisor's orders. True: it is time to exit. */
 static bool obey(struct cli_agent *agent)
 {
     enum cli_command command;
@@ -268,8 +291,9 @@ static bool obey(struct cli_agent *agent)
 }
 
 /*
- * Sleep until something happens or the next tick. Where the rank has ended and the launcher is gone, epoll tells what came
- * first: it hands events out in the order in which they came, however late we wake.
+ * Sleep until something happens, or until the next tick. If the rank has ended and the launcher is gone,
+ * epoll tells which came first. Epoll reports events in the order in which they came, however late the agent
+ * wakes.
  */
 static void sleep_until_news(struct cli_agent *agent, int events, int signals, int rank_fd)
 {
@@ -277,7 +301,10 @@ static void sleep_until_news(struct cli_agent *agent, int events, int signals, i
     for (int wait = TICK_MS; epoll_wait(events, &event, 1, wait) == 1; wait = 0) {
         const int fd = event.data.fd;
         struct signalfd_siginfo info;
-        /* Drained only: SIGCHLD is why we woke, and orders come from the supervisor, not from the launcher. */
+        /*
+         * The signals are only read away. SIGCHLD woke the agent, and orders come from the supervisor, not
+         * from the launcher.
+         */
         while (fd == signals && read(fd, &info, sizeof info) == (ssize_t)sizeof info) {}
         if (fd == rank_fd || (fd == signals && rank_fd < 0)) reap(agent);
         if (fd == agent->holder || fd == agent->supervisor) agent->orphaned = true;
@@ -298,8 +325,8 @@ static void wait_for_rank(struct cli_agent *agent, int milliseconds)
 }
 
 /*
- * Whether the rank waits for the launcher's answer: in read() of their connection, where nothing but MPI's start and end keep it. Seen from
- * outside, because the rank runs none of our code then.
+ * Whether the rank waits for the launcher's answer, in read() of their connection. Only the start and the end
+ * of MPI read there. The agent looks from outside, because the rank runs none of Yoke's code at that time.
  */
 static bool is_at_launcher(const struct cli_agent *agent)
 {
@@ -314,7 +341,7 @@ static bool is_at_launcher(const struct cli_agent *agent)
     return n > 0 && sscanf(text, "%ld %lx", &call, &first) == 2 && call == SYS_read && (long)first == cli_agent_variable("PMI_FD", -1);
 }
 
-/* A sign of life, and what only we can see of the rank; to other hosts too. */
+/* Give a sign of life, and record what only the agent can see of the rank. Both go to other hosts too. */
 static void beat(struct cli_agent *agent)
 {
     const uint32_t state = atomic_load(&agent->record->state);
@@ -325,7 +352,9 @@ static void beat(struct cli_agent *agent)
     yokei_flight_publish(agent->record);
 }
 
-/* Until the supervisor says that all is done, or it or the launcher is gone. */
+/*
+ * Watch the rank until the supervisor says that all is done, or until the supervisor or the launcher is gone.
+ */
 static void watch(struct cli_agent *agent, int signals)
 {
     const int events = epoll_create1(EPOLL_CLOEXEC), rank_fd = (int)syscall(SYS_pidfd_open, agent->pid, 0);
@@ -350,7 +379,7 @@ static void watch(struct cli_agent *agent, int signals)
     }
 }
 
-/* Where the rank's shared memory shall be, and what we look out for there. */
+/* Choose the place of the rank's shared memory, and watch /dev/shm for new files. */
 static void prepare_shared_memory(struct cli_agent *agent)
 {
     char note[512];
@@ -389,6 +418,6 @@ void cli_agent_lost(struct cli_agent *agent)
     if (yokei_flight_create(agent->folder, agent->rank, false, &agent->record)) return;
     const struct yokei_agent_verdict last = yokei_flight_agent(agent->record);
     agent->pid = last.pid;
-    if (last.pid > 1) kill(-last.pid, SIGKILL); /* the rank ends with its agent, and what it had started does not */
+    if (last.pid > 1) kill(-last.pid, SIGKILL); /* the rank ends with its agent, but its children do not */
     if (!yokei_agent_gone(last.state)) set_word(agent, YOKEI_AGENT_LOST, SIGKILL, 0);
 }

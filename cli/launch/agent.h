@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The agent of one rank. It starts the rank, records in the rank's flight record that it stopped, goes on or ended, does what the
- * supervisor (yoke run) orders, and leaves when that says so. When the supervisor or the launcher is gone it ends the rank, but
- * first records how the rank had ended by itself. It calls nothing of MPI.
+ * The agent of one rank. The agent is a process that starts the rank. It writes into the rank's flight record
+ * that the rank stopped, continued or ended. It carries out the orders of the supervisor (yoke run) and exits
+ * when the supervisor says so. If the supervisor or the launcher is gone, the agent ends the rank. Before
+ * that it records whether and how the rank had ended by itself. The agent never calls MPI.
  */
 #ifndef CLI_LAUNCH_AGENT_H
 #define CLI_LAUNCH_AGENT_H
@@ -13,31 +14,34 @@
 
 struct cli_agent {
     const char *folder;
-    int rank, size;             /* of the job */
-    int local_rank, local_size; /* on this host */
-    int supervisor;             /* pidfd of yoke run where it is on this host, else -1 */
-    int holder;                 /* a pipe that ends with who started us: the holder, or yoke run itself */
-    int proxy;                  /* pidfd of the launcher's process on this host, which started the holder, else -1 */
-    pid_t parent;               /* yoke run where that started us, else 0 */
-    int pmi_fd;                 /* the rank's connection where yoke run is the launcher; -1: PMI_FD is inherited */
-    /* The agent's own. */
-    int launcher;               /* epoll on holder and proxy: the order in which they ended */
-    pid_t pid;                  /* of the rank */
+    int rank, size;             /* rank and number of ranks in the job */
+    int local_rank, local_size; /* rank and number of ranks on this host */
+    int supervisor;             /* pidfd of yoke run if it is on this host, else -1 */
+    int holder;                 /* pipe that closes when the process that started the agent ends: the holder, or yoke run itself */
+    int proxy;                  /* pidfd of the launcher's process on this host, which started the holder; else -1 */
+    pid_t parent;               /* process id of yoke run if it started the agent, else 0 */
+    int pmi_fd;                 /* the rank's connection if yoke run is the launcher; -1: the rank inherits PMI_FD */
+    /* The fields from here on are the agent's own. */
+    int launcher;               /* epoll on holder and proxy; tells in which order they ended */
+    pid_t pid;                  /* process id of the rank */
     bool ended;
     bool orphaned;              /* the launcher or the supervisor is gone */
-    bool ending;                /* we have killed the rank */
-    int abort_code;             /* … as its MPI_Abort asks, 0: it did not */
-    int order;                  /* orders carried out */
-    int shared, new_files;      /* the job's folder in shared memory, and word of files beside it; -1: none */
+    bool ending;                /* the agent has killed the rank */
+    int abort_code;             /* code of the rank's MPI_Abort, after which the agent killed it; 0: no MPI_Abort */
+    int order;                  /* number of orders carried out */
+    int shared, new_files;      /* the job's folder in shared memory, and inotify for new files in /dev/shm; -1: none */
     char shared_path[4096];
     struct yokei_flight_file *record;
 };
 
-/** Be the agent of a rank, of which all up to `pmi_fd` is filled in, until all is done. All signals are blocked by then. */
+/**
+ * Be the agent of a rank until all is done. The caller has filled in all fields up to `pmi_fd`, and has
+ * blocked all signals.
+ */
 yoke_status cli_agent_be(struct cli_agent *agent, char **words);
-/** A whole number from the environment. */
+/** A whole number from the environment, or `otherwise` if the variable is not set. */
 int cli_agent_variable(const char *name, int otherwise);
-/** Write down that the rank's agent was killed, unless the rank's end is known. */
+/** Record that the rank's agent was killed, unless the rank's end is known already. */
 void cli_agent_lost(struct cli_agent *agent);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke hello (hidden): ranks that start, meet and end; a test of launcher and agents. */
+/*
+ * yoke hello (hidden): the ranks start, meet and end. It tests the launcher, and the agents that start the
+ * ranks.
+ */
 #include "cli/cli.h"
 #include "core/base/base.h"
 

@@ -12,14 +12,14 @@
 
 #include "core/base/base.h"
 
-/* Whether the file that was locked still has its name: its last owner may have removed it between open and flock. */
+/* Whether the locked file still has its name. The last owner may have removed it between open and flock. */
 static bool has_its_name(int fd, const char *path)
 {
     struct stat mine, named;
     return !fstat(fd, &mine) && !stat(path, &named) && mine.st_dev == named.st_dev && mine.st_ino == named.st_ino;
 }
 
-/* Who holds it, as that process wrote; it may not have come to that yet. */
+/* Fail with the text that the lock's holder wrote into the file. The holder may not have written it yet. */
 static yoke_status refuse(int fd, const char *folder, const char *what, const char *option)
 {
     char text[256] = "";
@@ -69,7 +69,7 @@ yoke_status cli_hold(const char *folder, const char *name, const char *what, con
 void cli_let_go(struct cli_hold *hold)
 {
     if (!hold->path[0]) return;
-    unlink(hold->path); /* while it is held: who opens it from now on makes a new one */
+    unlink(hold->path); /* while the lock is held, so that the next process to open the name makes a new file */
     close(hold->fd);
     hold->path[0] = 0;
 }

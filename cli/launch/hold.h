@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * A folder that one job at a time may write to. A lock on a file in it (flock) is held by the process, so it ends with the process however
- * that ends: a file that a killed job left behind holds up nobody. Between hosts the lock is the file system's matter (NFS has it since
- * Linux 2.6.12); where a file system has no locks, a warning says so, and the job goes on.
+ * A lock on a folder to which only one job at a time may write. The process locks a file in the folder
+ * (flock). The lock ends with the process, however the process ends. So a file that a killed job left behind
+ * blocks no other job. Between hosts the file system must support such locks (NFS does since Linux 2.6.12).
+ * If a file system has no locks, a warning says so and the job continues.
  */
 #ifndef CLI_LAUNCH_HOLD_H
 #define CLI_LAUNCH_HOLD_H
@@ -10,15 +11,16 @@
 #include <yoke/base.h>
 
 struct cli_hold {
-    char path[4200]; /* of the lock's file; "": nothing is held */
+    char path[4200]; /* path of the lock file; "": no lock is held */
     int fd;
 };
 /**
- * Hold FOLDER/NAME.lock. `what` the folder is and which option names another one are for the message.
- * YOKE_ECONFIG: another job holds it, which the text names; YOKE_EIO: it cannot be made.
+ * Lock FOLDER/NAME.lock. `what` (the kind of folder) and `option` (which names another folder) are for the
+ * message. YOKE_ECONFIG: another job holds the lock, and the text names that job. YOKE_EIO: the file cannot
+ * be made.
  */
 yoke_status cli_hold(const char *folder, const char *name, const char *what, const char *option, struct cli_hold *hold_out);
-/** Remove the file and let go. Nothing where nothing is held. */
+/** Remove the lock file and release the lock. Does nothing if no lock is held. */
 void cli_let_go(struct cli_hold *hold);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A job that MPICH's mpiexec starts: on several hosts, and where --launcher asks for it. What it starts is `yoke rank` (rank.c). It
- * listens on a port of all interfaces, whatever -iface says, and gives up when anything but its own proxies connects
- * to that (docs/HOSTS.md, "Ports").
+ * A job that MPICH's mpiexec starts, on several hosts or because --launcher asks for it. For each rank
+ * mpiexec starts `yoke rank` (rank.c). mpiexec listens on a port of all interfaces, whatever -iface says. It
+ * gives up when anything but its own proxies connects to this port (docs/HOSTS.md, "Ports").
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,18 +19,19 @@
 #include "cli/launch/shared_memory.h"
 #include "core/base/base.h"
 
-enum { VISITED = 3 }; /* a relay's exit code */
+enum { VISITED = 3 }; /* exit code of a relay */
 
 /*
- * Pass the launcher's output on, up to its own words about a process that ended badly, which begin with an empty line: the
- * verdict says that better. A process of its own, so that a reader who pauses does not hold up the watch.
+ * Pass on the launcher's output, up to its own message about a process that ended badly. That message begins
+ * with an empty line, and yoke run's error text says the same better. The relay is a process of its own, so
+ * that a slow reader does not delay the supervisor (the loop of yoke run).
  */
 static void relay(int from)
 {
     static const char banner[] = "\n===================================================================================\n"
                                  "=   BAD TERMINATION OF ONE";
     char buffer[1 << 16];
-    size_t matched = 0; /* bytes of the banner that were read and are held back */
+    size_t matched = 0; /* bytes of the banner (the first words of that message) that were read and are held back */
     bool line_start = true;
     ssize_t n;
     while ((n = read(from, buffer, sizeof buffer)) > 0) {
@@ -48,7 +49,7 @@ static void relay(int from)
             line_start = buffer[i] == '\n';
         }
         fflush(stdout);
-        /* After the banner read on to the end, so that the launcher never meets a closed pipe. */
+        /* After the banner the relay reads on to the end, so that the launcher never meets a closed pipe. */
     }
     if (banner[matched]) fwrite(banner, 1, matched, stdout);
     fflush(stdout);
@@ -56,14 +57,15 @@ static void relay(int from)
 }
 
 /*
- * Pass on what comes on stderr, as it comes, and look out for mpiexec's word that it did not know who connected to its port: there it
- * expects its own proxies alone, and gives up. The exit code says whether that word came.
+ * Pass on stderr as it comes, and look for mpiexec's message that an unknown process connected to its port.
+ * mpiexec expects only its own proxies at that port, and gives up. The exit code says whether the message
+ * came.
  */
 static void relay_errors(int from)
 {
     static const char word[] = "HYD_pmcd_pmiserv_proxy_init_cb";
     char buffer[(1 << 16) + sizeof word];
-    size_t kept = 0; /* the end of what was read before, in which the word may have begun */
+    size_t kept = 0; /* bytes kept from the end of the last read, because the message may have begun there */
     bool visited = false;
     ssize_t n;
     while ((n = read(from, buffer + kept, 1 << 16)) > 0) {
@@ -76,7 +78,7 @@ static void relay_errors(int from)
     _exit(visited ? VISITED : 0);
 }
 
-/* Start a relay as a process of its own; *to_out is where the launcher shall write. */
+/* Start a relay as a process of its own. The launcher shall write to *to_out. */
 static yoke_status start_relay(void (*relays)(int from), pid_t *pid_out, int *to_out)
 {
     int fds[2];
@@ -88,7 +90,7 @@ static yoke_status start_relay(void (*relays)(int from), pid_t *pid_out, int *to
         setpgid(0, 0);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(fds[1]);
-        if (*to_out >= 0) close(*to_out); /* the other relay's */
+        if (*to_out >= 0) close(*to_out); /* the other relay's pipe */
         if (getppid() == parent) relays(fds[0]);
         _exit(1);
     }
@@ -120,7 +122,10 @@ static yoke_status start_launcher(const struct cli_context *context, struct cli_
     line[n++] = "-n", line[n++] = count;
     if (hosts) line[n++] = "-hosts", line[n++] = (char *)hosts;
     if (hosts && !strchr(hosts, ':')) {
-        /* Neighbours in rank on one host: the launcher would deal them out in turn, and every message would leave its host. */
+        /*
+         * Put neighbouring ranks on one host. The launcher would deal the ranks out in turn, and every
+         * message between neighbours would then leave its host.
+         */
         const int n_hosts = cli_list_count(context->options, "hosts");
         yokei_text(each, sizeof each, "%d", (job->n_ranks + n_hosts - 1) / n_hosts);
         line[n++] = "-ppn", line[n++] = each;
@@ -130,7 +135,7 @@ static yoke_status start_launcher(const struct cli_context *context, struct cli_
     pid_t parent = getpid();
     job->launcher = fork();
     if (job->launcher == 0) {
-        setpgid(0, 0); /* a terminal's SIGINT is for us alone */
+        setpgid(0, 0); /* so that only yoke run gets a terminal's SIGINT */
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         int null = open("/dev/null", O_RDONLY);
         if (null > 0) dup2(null, 0);
@@ -154,7 +159,10 @@ static yoke_status start_launcher(const struct cli_context *context, struct cli_
     return YOKE_OK;
 }
 
-/* A relay ends when the launcher's last process has. Its exit code, -1 where it did not end. */
+/*
+ * Wait for a relay. It ends when the launcher's last process has ended. Returns its exit code; -1: it did not
+ * exit normally.
+ */
 static int end_relay(pid_t *pid)
 {
     int code = -1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A verb's process as one rank of a job. */
+/* A verb's process as one rank of a job; see job.h. */
 #include "cli/launch/job.h"
 
 #include <stdlib.h>
@@ -19,7 +19,10 @@ static int number(const char *variable)
     return text ? atoi(text) : 0;
 }
 
-/* A launcher of another MPI, without yoke run: its ranks know nothing of each other, and each is "rank 0 of 1". */
+/*
+ * Detect a launcher of another MPI, without yoke run. Its ranks do not know each other, and each one is "rank
+ * 0 of 1".
+ */
 static yoke_status check_size(int size, bool *heard_out)
 {
     static const struct { const char *size, *rank, *launcher, *remedy; } launchers[] = {
@@ -38,7 +41,10 @@ static yoke_status check_size(int size, bool *heard_out)
     return YOKE_OK;
 }
 
-/* MPI's broadcast from rank 0; a rank that dies meanwhile is named. What MPI may still write to after an error is kept. */
+/*
+ * MPI's broadcast from rank 0. If a rank dies meanwhile, the error names it. Memory to which MPI may still
+ * write after an error is not freed.
+ */
 static yoke_status broadcast(void *data, int bytes)
 {
     MPI_Request request = MPI_REQUEST_NULL;
@@ -49,7 +55,7 @@ static yoke_status broadcast(void *data, int bytes)
     return status;
 }
 
-/* Rank 0's verdict on the options, its text when that is an error, and the options themselves. */
+/* Share rank 0's status for the options, the text if the status is an error, and the options themselves. */
 static yoke_status share_options(struct cli_context *context, yoke_status status, struct cli_options *mine,
                                  struct cli_options **options_out, bool *heard_out)
 {
@@ -83,8 +89,9 @@ static yoke_status share_options(struct cli_context *context, yoke_status status
 static bool is_starting_mpi;
 
 /*
- * MPICH ends the process itself when it cannot start, with a part of its own error number as the exit code. It has printed its error then.
- * In a job the agent sees that end and names the rank; a process alone says so here.
+ * If MPICH cannot start, it prints its error and ends the process itself, with a part of its own error number
+ * as the exit code. In a job the agent sees this end and names the rank. A process alone prints the message
+ * here.
  */
 static void say_that_mpi_failed(void)
 {
@@ -108,7 +115,10 @@ yoke_status cli_job_start(uint32_t verb, int argc, char **argv, struct cli_conte
                           struct cli_options **options_out, bool *heard_out)
 {
     MPI_Comm world;
-    /* Under yoke run each says it in its record, of which one is shown: any of them may be the first to leave. */
+    /*
+     * Under yoke run each rank writes the error into its record, and one of the records is shown. Any rank
+     * may be the first to exit.
+     */
     *heard_out = number("PMI_RANK") > 0 && !getenv("YOKE_SUPERVISOR");
     YOKE_TRY(start_mpi(&world));
     *heard_out = false;

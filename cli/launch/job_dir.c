@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files of a run directory that a running job needs. */
+/* The files of a run directory that only a running job needs. */
 #include "cli/launch/job_dir.h"
 
 #include <dirent.h>
@@ -14,7 +14,10 @@
 #include "collectives/flight.h"
 #include "core/base/base.h"
 
-/* Whole or not at all, but not synced: it means nothing after a crash of the machine. */
+/*
+ * Write the file as a whole or not at all. The file is not synced, because it means nothing after a crash of
+ * the machine.
+ */
 static yoke_status put(const char *folder, const char *name, const char *text)
 {
     char path[4096], temporary[4160];
@@ -71,7 +74,7 @@ void cli_refuse(const char *folder, const char *text)
     yokei_text(temporary, sizeof temporary, "refused.%ld", (long)getpid());
     if (put(folder, temporary, text)) return;
     yokei_text(temporary, sizeof temporary, "%s.%ld", path, (long)getpid());
-    (void)!link(temporary, path); /* fails where another was first */
+    (void)!link(temporary, path); /* fails if another agent was first */
     unlink(temporary);
 }
 
@@ -106,7 +109,7 @@ static void drop(const char *folder, const char *name)
     unlink(path);
 }
 
-/* What ranks agreed on that went on without others: collectives/shrink_files.c. */
+/* Remove the agreements of ranks that continued without others (collectives/shrink_files.c). */
 static void drop_agreements(const char *folder)
 {
     DIR *dir = opendir(folder);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The run directory as yoke run (the supervisor) and yoke rank (the agents) use it: besides the flight records, one
- * small file in which the supervisor writes what the agents shall do. Files are read anew each time, since the folder
- * may be shared between hosts.
+ * The run directory, as yoke run (the supervisor) and yoke rank (the agents) use it. The directory holds the
+ * flight records and one small file with the supervisor's orders to the agents. Files are read again each
+ * time, because hosts may share the folder.
  */
 #ifndef CLI_LAUNCH_JOB_DIR_H
 #define CLI_LAUNCH_JOB_DIR_H
@@ -12,26 +12,31 @@
 enum cli_command {
     CLI_COMMAND_NONE,
     CLI_COMMAND_SIGNAL, /* send `argument` to the rank */
-    CLI_COMMAND_KILL,   /* end rank `argument` now, -1: every rank */
+    CLI_COMMAND_KILL,   /* end rank `argument` now; -1: every rank */
     CLI_COMMAND_ABORT,  /* rank `argument` >> 8 has called MPI_Abort with the code `argument` & 255, and waits to be ended */
-    CLI_COMMAND_LEAVE,  /* every rank has ended: leave */
+    CLI_COMMAND_LEAVE,  /* every rank has ended: exit */
 };
 
-/** The supervisor's latest order. Orders are numbered, so that an agent carries each out once. */
+/**
+ * Write the supervisor's latest order. Orders are numbered, so that an agent carries out each of them once.
+ */
 yoke_status cli_order_write(const char *folder, int number, enum cli_command command, int argument);
-/** The orders after `number`, one at a time: false when there is none. */
+/** Read the first order after `number`. False: there is none. */
 bool cli_order_read(const char *folder, int number, enum cli_command *command_out, int *argument_out);
 
-/** An agent's refusal to start its rank: the first to refuse is heard. */
+/** Record that an agent refuses to start its rank. Only the first refusal is kept. */
 void cli_refuse(const char *folder, const char *text);
-/** The text of a refusal; false when there is none. */
+/** Read the text of a refusal. False: there is none. */
 bool cli_refused(const char *folder, char *text_out, size_t bytes);
 
-/** Which process is the agent of a rank, on which host, and whether that is this one. */
+/**
+ * Write, or read, which process is the agent of a rank, on which host it runs, and whether that host is this
+ * one.
+ */
 yoke_status cli_agent_write(const char *folder, int rank);
 bool cli_agent_read(const char *folder, int rank, int *pid_out, bool *here_out, char *host_out, size_t bytes);
 
-/** Remove what only a running job needs; with `records` the flight records too. */
+/** Remove the files that only a running job needs. With `records`, remove the flight records too. */
 void cli_job_dir_clean(const char *folder, int n_ranks, bool records);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The two ways in which yoke run starts a job's agents. */
+/**
+ * The two ways in which yoke run starts a job's agents. An agent is the process that starts one rank and
+ * watches it.
+ */
 #ifndef CLI_LAUNCH_LAUNCH_H
 #define CLI_LAUNCH_LAUNCH_H
 
@@ -7,16 +10,17 @@
 #include "cli/launch/supervise.h"
 
 /**
- * By yoke run itself, on this host: agents are its children, ranks speak PMI-1 with it over inherited sockets (pmi.h), and nothing
- * listens. job->pmi is there then. All signals that the job takes must be blocked.
+ * Yoke run starts the agents itself, on this host. The agents are its children. The ranks speak PMI-1 with it
+ * over inherited sockets (pmi.h), so no port is open. The function sets job->pmi. The caller must have
+ * blocked all signals that the job takes.
  */
 yoke_status cli_spawn_start(const struct cli_context *context, struct cli_job *job);
-/** After all agents have ended, or were ended: give back what the start took. */
+/** Release everything that cli_spawn_start acquired. All agents must have ended. */
 void cli_spawn_end(struct cli_job *job);
 
-/** By MPICH's mpiexec. `launcher` is its name or path. */
+/** MPICH's mpiexec starts the agents. `launcher` is its name or path. */
 yoke_status cli_hydra_start(const struct cli_context *context, const char *launcher, struct cli_job *job);
-/** Wait until what the ranks wrote has been passed on. */
+/** Wait until the output of the ranks has been passed on. */
 void cli_hydra_end(struct cli_job *job);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The server of PMI-1: see pmi.h. Lines are "cmd=WORD key=value …"; keys and values hold neither spaces nor line ends. */
+/*
+ * The PMI-1 server that pmi.h declares. Lines have the form "cmd=WORD key=value …". Keys and values hold
+ * neither spaces nor line ends.
+ */
 #include "cli/launch/pmi.h"
 
 #include <ctype.h>
@@ -12,24 +15,24 @@
 
 #include "core/base/base.h"
 
-#define NAME "yoke" /* of the one key-value store */
+#define NAME "yoke" /* name of the only key-value store */
 
 struct pair {
-    char *key, *value; /* one allocation; NULL: free */
+    char *key, *value; /* both in one allocation; NULL: the slot is free */
 };
 
 struct client {
     int fd;             /* -1: not connected, or gone */
     char line[CLI_PMI_LINE_MAX];
     size_t used;
-    size_t stored;      /* bytes of keys and values that it put */
-    bool begun, done;   /* cmd=init, cmd=finalize */
-    bool waits;         /* in the barrier */
-    bool aborts;        /* cmd=abort, with this code */
+    size_t stored;      /* bytes of keys and values that the rank put */
+    bool begun, done;   /* the rank sent cmd=init, cmd=finalize */
+    bool waits;         /* the rank waits in the barrier */
+    bool aborts;        /* the rank sent cmd=abort with `code` */
     int code;
-    bool gone;          /* was connected */
-    bool spawns;        /* in the lines of mcmd=spawn */
-    int block, blocks;  /* of these: this one, all */
+    bool gone;          /* the rank was connected, and its connection has ended */
+    bool spawns;        /* between the lines of mcmd=spawn */
+    int block, blocks;  /* number of the present block of mcmd=spawn; number of all blocks */
     char fault[96];
 };
 
@@ -66,7 +69,7 @@ static bool grow(struct cli_pmi *pmi)
     return true;
 }
 
-/* NULL: stored; else why not. */
+/* Store a pair. Returns NULL, or the reason why the pair is not stored. */
 static const char *store(struct cli_pmi *pmi, const char *key, const char *value)
 {
     if (2 * (pmi->n_pairs + 1) > pmi->n_slots && !grow(pmi)) return "no_memory";
@@ -91,7 +94,7 @@ static void hang_up(struct client *client)
     client->gone = true;
 }
 
-/* What came is no PMI-1: keep its beginning for the message, and hang up. */
+/* The rank sent something that is not PMI-1. Keep its beginning for the message, and close the connection. */
 static void refuse(struct client *client, const char *line, size_t bytes)
 {
     size_t used = 0;
@@ -111,12 +114,18 @@ static void answer(struct client *client, const char *format, ...)
     const int n = vsnprintf(line, sizeof line, format, list);
     va_end(list);
     if (client->fd < 0 || send(client->fd, line, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL) == n) return;
-    /* Who asks waits for the answer before it asks again, so the socket has room, or the rank has ended, or does not keep to the protocol. */
+    /*
+     * A rank that asks waits for the answer before it asks again, so the socket should have room. If the send
+     * fails, the rank has ended or violates the protocol.
+     */
     if (errno == EPIPE || errno == ECONNRESET) hang_up(client);
     else refuse(client, "no answer is read", 17);
 }
 
-/* The value of a key in a line of words "key=value"; false: it is not there, or longer than `bytes` - 1. */
+/*
+ * Find a key's value in a line of words "key=value". False: the key is missing, or the value is longer than
+ * `bytes` - 1.
+ */
 static bool value_of(const char *line, const char *key, char *out, size_t bytes)
 {
     const size_t length = strlen(key);
@@ -132,7 +141,7 @@ static bool value_of(const char *line, const char *key, char *out, size_t bytes)
     return false;
 }
 
-/* A whole number; `otherwise` where there is none. */
+/* A whole number; `otherwise` if the key is missing. */
 static int number_of(const char *line, const char *key, int otherwise)
 {
     char text[16], *end;
@@ -176,7 +185,7 @@ static void command_universe(struct cli_pmi *pmi, struct client *client, const c
     answer(client, "cmd=universe_size size=%d\n", pmi->n);
 }
 
-/* The key of a line for our store; NULL, or why there is none. */
+/* Check that the line is for our store, and read its key. Returns NULL, or the reason why there is no key. */
 static const char *key_of(const char *line, char key[CLI_PMI_KEY_MAX + 1])
 {
     char name[16];
@@ -223,7 +232,7 @@ static void command_finalize(struct cli_pmi *pmi, struct client *client, const c
     answer(client, "cmd=finalize_ack\n");
 }
 
-/* There is no answer: the rank waits to be ended. */
+/* There is no answer. The rank waits until it is ended. */
 static void command_abort(struct cli_pmi *pmi, struct client *client, const char *line)
 {
     if (client->aborts) return;
@@ -232,7 +241,10 @@ static void command_abort(struct cli_pmi *pmi, struct client *client, const char
     if (pmi->first_abort < 0) pmi->first_abort = (int)(client - pmi->clients);
 }
 
-/* Names are for jobs that meet others, which one host's transports cannot do: MPI reports an error, and the job goes on. */
+/*
+ * Published names serve jobs that connect to other jobs. The transports of one host cannot do that. So MPI
+ * reports an error, and the job continues.
+ */
 static void command_publish(struct cli_pmi *pmi, struct client *client, const char *line)
 {
     char command[32];
@@ -253,7 +265,7 @@ static const struct command {
     { "lookup_name", command_publish },
 };
 
-/* A line of MPI_Comm_spawn, which is answered once, after the last of its blocks. Here no process is started. */
+/* A line of MPI_Comm_spawn. The server answers once, after the last block, and starts no process. */
 static void spawn_line(struct client *client, const char *line)
 {
     client->blocks = number_of(line, "totspawns", client->blocks);
@@ -263,7 +275,7 @@ static void spawn_line(struct client *client, const char *line)
     if (client->block >= client->blocks) answer(client, "cmd=spawn_result rc=-1 msg=not_without_hydra\n");
 }
 
-/* One whole line, without its end. */
+/* Carry out one whole line, without its line end. */
 static void obey(struct cli_pmi *pmi, struct client *client, const char *line)
 {
     char command[32];
@@ -287,13 +299,13 @@ static void obey(struct cli_pmi *pmi, struct client *client, const char *line)
     refuse(client, line, strlen(line));
 }
 
-/* All whole lines of what has come; what is left waits for the rest of its line. */
+/* Carry out all whole lines that have come. The rest stays until its line is complete. */
 static void obey_lines(struct cli_pmi *pmi, struct client *client)
 {
     char *line = client->line, *end;
     while (client->fd >= 0 && (end = memchr(line, '\n', client->used - (size_t)(line - client->line)))) {
         *end = '\0';
-        if (strlen(line) != (size_t)(end - line)) refuse(client, line, (size_t)(end - line)); /* a zero byte */
+        if (strlen(line) != (size_t)(end - line)) refuse(client, line, (size_t)(end - line)); /* the line holds a zero byte */
         else obey(pmi, client, line);
         line = end + 1;
     }
@@ -330,7 +342,7 @@ yoke_status cli_pmi_new(int n_ranks, struct cli_pmi **pmi_out)
     pmi->n_slots = 64;
     for (int r = 0; r < n_ranks; r++) pmi->clients[r].fd = -1;
     pmi->pairs = calloc(pmi->n_slots, sizeof *pmi->pairs);
-    yokei_text(mapping, sizeof mapping, "(vector,(0,1,%d))", n_ranks); /* from node 0 on, one node, of so many ranks */
+    yokei_text(mapping, sizeof mapping, "(vector,(0,1,%d))", n_ranks); /* from node 0 on, one node with n_ranks ranks */
     if (!pmi->pairs || store(pmi, "PMI_process_mapping", mapping)) {
         cli_pmi_free(pmi);
         return yoke_fail(YOKE_ENOMEM, "no memory for the connections of %d ranks", n_ranks);

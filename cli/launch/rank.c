@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * yoke rank: what MPICH's launcher starts for each rank. It kills all that it started within a millisecond when one of them ends
- * badly, or when a rank aborts inside MPI. So this is a mere holder, which keeps the launcher's PMI descriptor open and waits.
- * Its child is the agent (agent.c), in a process group of its own, where the launcher does not reach it. Where yoke run starts
- * the ranks itself there is no holder (spawn.c).
+ * yoke rank: the program that MPICH's launcher starts for each rank. The launcher kills all processes that it
+ * started, within a millisecond, when one of them ends badly or when a rank aborts inside MPI. So this
+ * process is only a holder. It keeps the launcher's PMI descriptor open and waits. Its child is the agent
+ * (agent.c), which starts the rank and watches it. The agent is in a process group of its own, so the
+ * launcher does not kill it. If yoke run starts the ranks itself, there is no holder (spawn.c).
  */
 #include <dirent.h>
 #include <errno.h>
@@ -25,7 +26,9 @@
 #include "cli/launch/shared_memory.h"
 #include "core/base/base.h"
 
-/* Whether the launcher is the one that Yoke's MPI understands; an Open MPI launcher starts ranks that cannot meet. */
+/*
+ * Whether Yoke's MPI understands the launcher. Ranks that Open MPI's launcher starts cannot find each other.
+ */
 static bool launched_well(struct cli_agent *agent, char *why, size_t bytes)
 {
     int expected = cli_agent_variable("YOKE_EXPECT_SIZE", 0);
@@ -43,7 +46,7 @@ static bool launched_well(struct cli_agent *agent, char *why, size_t bytes)
     return false;
 }
 
-/* pidfd of the supervisor when it runs on this host. YOKE_SUPERVISOR is "pid start-time host's-id". */
+/* pidfd of the supervisor, if it runs on this host. YOKE_SUPERVISOR is "pid start-time host's-id". */
 static yoke_status find_supervisor(int *fd_out)
 {
     const char *text = getenv("YOKE_SUPERVISOR");
@@ -55,7 +58,7 @@ static yoke_status find_supervisor(int *fd_out)
         return yoke_fail(YOKE_EINVAL, "yoke rank is started by yoke run and is of no use by itself");
     if (host != yokei_host_id()) return YOKE_OK;
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (fd < 0 && errno != ESRCH) return YOKE_OK; /* an old kernel: the launcher's end is noticed instead */
+    if (fd < 0 && errno != ESRCH) return YOKE_OK; /* on an old kernel; the agent then notices the launcher's end instead */
     if (fd < 0 || !yokei_process_state(pid, &now) || now != start) {
         if (fd >= 0) close(fd);
         return yoke_fail(YOKE_EDEAD, "yoke run has ended");
@@ -64,12 +67,16 @@ static yoke_status find_supervisor(int *fd_out)
     return YOKE_OK;
 }
 
-/* Start the agent, and wait for its end: what the launcher started ends in order whatever happens to the rank. */
+/*
+ * Start the agent, and wait for its end. So the process that the launcher started ends normally, whatever
+ * happens to the rank.
+ */
 static yoke_status hold(struct cli_agent *agent, char **words)
 {
     int fds[2];
     if (pipe2(fds, O_CLOEXEC)) return yoke_fail(YOKE_EINTERNAL, "pipe: %s", strerror(errno));
-    agent->proxy = (int)syscall(SYS_pidfd_open, getppid(), 0); /* -1 on an old kernel: then only the holder's end tells */
+    /* -1 on an old kernel; then only the holder's end tells that the launcher is gone */
+    agent->proxy = (int)syscall(SYS_pidfd_open, getppid(), 0);
     fflush(NULL);
     const pid_t pid = fork();
     if (pid < 0) return yoke_fail(YOKE_ENOMEM, "no process for the agent: %s", strerror(errno));
@@ -84,16 +91,17 @@ static yoke_status hold(struct cli_agent *agent, char **words)
     close(fds[0]);
     int code = 0;
     while (waitpid(pid, &code, 0) < 0 && errno == EINTR) {}
-    if (WIFSIGNALED(code)) { /* nobody else can do it where yoke run is on another host */
+    if (WIFSIGNALED(code)) { /* if yoke run is on another host, only this process can record it */
         cli_agent_lost(agent);
         cli_shared_folder_drop(agent->local_size);
     }
-    return YOKE_OK; /* the other end of the pipe closes with us */
+    return YOKE_OK; /* the other end of the pipe closes when this process ends */
 }
 
 /*
- * The launcher's sockets, which all that it starts inherit: the one on which it listens, and those between its own processes. Whoever
- * holds them keeps its port open when it is gone. Files and pipes stay: they may be the user's.
+ * Close the launcher's sockets, which every process that it starts inherits. They are the socket on which the
+ * launcher listens, and the sockets between its own processes. A process that holds them keeps the port open
+ * after the launcher's end. Files and pipes stay open, because they may be the user's.
  */
 static void close_sockets(void)
 {
@@ -119,7 +127,7 @@ yoke_status cli_rank(const struct cli_context *context)
     YOKE_TRY(find_supervisor(&agent.supervisor));
     if (!launched_well(&agent, why, sizeof why)) {
         cli_refuse(agent.folder, why);
-        return YOKE_OK; /* said by yoke run, once */
+        return YOKE_OK; /* yoke run prints the text, once */
     }
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, NULL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * yoke run: start a verb on several ranks. It calls nothing of MPI: it makes the run directory, starts one agent per rank (spawn.c), or has
- * MPICH's mpiexec do that (hydra.c), and watches the ranks' records (supervise.c).
+ * yoke run: start a verb on several ranks. This process never calls MPI. It makes the run directory. It
+ * starts one agent per rank (spawn.c), or lets MPICH's mpiexec do that (hydra.c). An agent is the process
+ * that starts one rank and watches it. Then yoke run watches the ranks' records (supervise.c).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +22,10 @@
 #include "cli/launch/shared_memory.h"
 #include "core/base/base.h"
 
-/* The verb that the words begin with; *words_out its length. Programs of the user's (with a slash) have none. */
+/*
+ * The verb with which the words begin. *words_out is the number of words in its name. A program of the user's
+ * (with a slash) has no verb.
+ */
 static yoke_status find_verb(const struct cli_context *context, const struct cli_verb **verb_out, int *words_out)
 {
     char both[160];
@@ -43,8 +47,10 @@ static yoke_status find_verb(const struct cli_context *context, const struct cli
                      nearest ? " (did you mean '" : "", nearest ? nearest : "", nearest ? "'?)" : "", first);
 }
 
-/* Read the verb's options here first: an error then is said before anything starts, and once. `folder` gets the verb's own
- * --run-dir, "" without one: the job's records belong there too. */
+/*
+ * Read the verb's options here first, so that an error is printed once and before anything starts. `folder`
+ * is set to the verb's own --run-dir, or to "". The job's records belong into that folder too.
+ */
 static yoke_status check_verb(const struct cli_context *context, const struct cli_verb **verb_out, int *help_out, char *folder,
                               size_t folder_bytes)
 {
@@ -64,7 +70,7 @@ static yoke_status check_verb(const struct cli_context *context, const struct cl
     yoke_status status = cli_options_resolve((*verb_out)->bit, context->n_words - n + 1, context->words + n - 1, &options, &n_words, &words);
     context->words[n - 1] = saved;
     if (status) return status;
-    *help_out = cli_flag(options, "help-all") ? 2 : cli_flag(options, "help"); /* 2: all of it */
+    *help_out = cli_flag(options, "help-all") ? 2 : cli_flag(options, "help"); /* 2: with all options */
     if (cli_option_find((*verb_out)->bit, "run-dir") && cli_text(options, "run-dir"))
         yokei_text(folder, folder_bytes, "%s", cli_text(options, "run-dir"));
     cli_options_free(options);
@@ -72,7 +78,10 @@ static yoke_status check_verb(const struct cli_context *context, const struct cl
     return YOKE_OK;
 }
 
-/* Where the run writes: the named folder, a dated one under runs/ for training, else a temporary one. */
+/*
+ * The lock on the folder to which the run writes. The folder is the named one, a dated one under runs/ for
+ * training, or else a temporary one.
+ */
 static struct cli_hold run_dir;
 
 static yoke_status make_folder(const struct cli_context *context, const struct cli_verb *verb, const char *verbs_own, struct cli_job *job)
@@ -80,7 +89,7 @@ static yoke_status make_folder(const struct cli_context *context, const struct c
     const char *given = cli_text(context->options, "run-dir"), *hosts = cli_text(context->options, "hosts");
     char path[2048];
     if (!given && verbs_own[0]) given = verbs_own;
-    bool dated = (verb && verb->bit == CLI_TRAIN) || hosts; /* /tmp is not shared between hosts */
+    bool dated = (verb && verb->bit == CLI_TRAIN) || hosts; /* because /tmp is not shared between hosts */
     if (given) {
         yokei_text(path, sizeof path, "%s", given);
         YOKE_TRY(yokei_make_folder(path));
@@ -103,14 +112,15 @@ static yoke_status make_folder(const struct cli_context *context, const struct c
     }
     char *whole = realpath(path, NULL);
     if (!whole) return yoke_fail(YOKE_EIO, "%s: %s", path, strerror(errno));
-    const yoke_status held = cli_hold(whole, "job", "run directory", "--run-dir", &run_dir); /* before anything in it is touched */
+    /* before anything in the folder is touched */
+    const yoke_status held = cli_hold(whole, "job", "run directory", "--run-dir", &run_dir);
     if (held) {
         free(whole);
         return held;
     }
     yokei_text(job->folder, sizeof job->folder, "%s", whole);
     free(whole);
-    cli_job_dir_clean(job->folder, job->n_ranks, true); /* what an earlier run that was killed left in a named folder */
+    cli_job_dir_clean(job->folder, job->n_ranks, true); /* files that an earlier, killed run left in a named folder */
     return YOKE_OK;
 }
 
@@ -150,7 +160,10 @@ static void set_environment(const struct cli_context *context, const struct cli_
     else unsetenv("YOKE_DEVICES");
 }
 
-/* Block what the launcher would take for itself: it kills its ranks at once on SIGTERM, which a scheduler sends to all. */
+/*
+ * Block the signals that the launcher would act on. It kills its ranks at once on SIGTERM, which a scheduler
+ * sends to all processes.
+ */
 static void block_signals(void)
 {
     sigset_t set;
@@ -160,8 +173,9 @@ static void block_signals(void)
 }
 
 /*
- * Which launcher: "" for ourselves, else mpiexec's name. Where ranks go to several hosts mpiexec starts them: --hosts, a file of hosts, or a
- * scheduler's list, which it reads by itself.
+ * Choose the launcher: "" for yoke run itself, else mpiexec's name. If ranks go to several hosts, mpiexec
+ * starts them. The hosts come from --hosts, from a file of hosts, or from a scheduler's list, which mpiexec
+ * reads by itself.
  */
 static yoke_status choose_launcher(const struct cli_context *context, const char **launcher_out)
 {
@@ -187,7 +201,10 @@ static bool any_record(const struct cli_job *job)
     return false;
 }
 
-/* The records stay where somebody may look for them: after a failure, and in a folder that was named or is dated. */
+/*
+ * Clean the run directory. The records stay where a user may look for them: after a failure, and in a folder
+ * that was named or is dated.
+ */
 static void clean(struct cli_job *job, bool drop_records)
 {
     for (int r = 0; r < job->n_ranks && job->ranks; r++) {
@@ -210,12 +227,14 @@ void cli_forget_outer_job(void)
     char name[64] = "", path[4200];
     if (rank) yokei_flight_name(atoi(rank), name, sizeof name);
     const bool inside = getenv("YOKE_SUPERVISOR") && rank;
-    for (const char *const *n = (const char *const[]){ "PMI_RANK", "PMI_SIZE", "PMI_FD", NULL }; *n; n++) unsetenv(*n); /* we are no rank: our errors are printed */
+    /* this process is not a rank, so it prints its errors */
+    for (const char *const *n = (const char *const[]){ "PMI_RANK", "PMI_SIZE", "PMI_FD", NULL }; *n; n++) unsetenv(*n);
     if (!inside) return;
     unsetenv("YOKE_DEVICES");
     if (place && strstr(place, "/yoke-job-")) unsetenv("UCX_POSIX_DIR");
     yokei_text(path, sizeof path, "%s/%s", folder ? folder : "", name);
-    if (folder && !access(path, F_OK)) unsetenv("YOKE_RUN_DIR"); /* that job's own, and not one that was set for us */
+    /* the variable is that job's own, and was not set for this job */
+    if (folder && !access(path, F_OK)) unsetenv("YOKE_RUN_DIR");
 }
 
 yoke_status cli_run(const struct cli_context *context)
@@ -241,13 +260,13 @@ yoke_status cli_run(const struct cli_context *context)
     job.ends = epoll_create1(EPOLL_CLOEXEC);
     YOKE_TRY_GOTO(*launcher ? cli_hydra_start(context, launcher, &job) : cli_spawn_start(context, &job), out);
     cli_supervise(&job);
-    if (*launcher) cli_hydra_end(&job); /* what mpiexec said last belongs to the verdict */
+    if (*launcher) cli_hydra_end(&job); /* the last words of mpiexec belong to the verdict */
     status = cli_verdict(&job);
     as_asked = job.interrupted && status && status != YOKE_EPREEMPTED && cli_ended_as_asked(&job);
 out:
     if (*launcher) cli_hydra_end(&job);
     else cli_spawn_end(&job);
-    /* Errors that were found before anything ran leave no records worth keeping. */
+    /* An error that was found before anything ran leaves no records worth keeping. */
     clean(&job, !any_record(&job) || job.refused[0] || (job.temporary && (!status || job.interrupted)));
     if (as_asked) {
         cli_note("yoke: stopped by %s", job.interrupted == SIGINT ? "SIGINT" : "SIGTERM");
@@ -255,7 +274,7 @@ out:
         sigset_t set;
         sigemptyset(&set);
         sigaddset(&set, job.interrupted);
-        raise(job.interrupted); /* so that a shell sees how it ended */
+        raise(job.interrupted); /* so that a shell sees which signal ended the command */
         sigprocmask(SIG_UNBLOCK, &set, NULL);
     }
     return status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What MPI leaves in shared memory: see shared_memory.h. */
+/* The shared memory that MPI leaves behind; see shared_memory.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -28,10 +28,11 @@
 bool cli_shared_folder_choose(int ranks_on_host, char *path_out, size_t path_bytes, char *note_out, size_t note_bytes)
 {
     const char *words[] = { getenv("YOKE_SUPERVISOR"), getenv("YOKE_RUN_DIR") }, *place = getenv("UCX_POSIX_DIR");
-    uint64_t hash = 0xcbf29ce484222325ull; /* FNV-1a: one name on all processes of a job on this host, and of no other job */
+    /* FNV-1a; all processes of a job on this host get the same name, and no other job does */
+    uint64_t hash = 0xcbf29ce484222325ull;
     *note_out = path_out[0] = '\0';
     if (place && *place) return false;
-    /* Where there is too little to start, yoke_mpi_start says so. */
+    /* If there is too little room to start, yoke_mpi_start reports it. */
     if (yokei_make_room(ranks_on_host, note_out, note_bytes)) *note_out = '\0';
     if (!(place = getenv("UCX_POSIX_DIR"))) place = PLACE;
     for (size_t i = 0; i < YOKE_COUNT(words); i++)
@@ -40,7 +41,10 @@ bool cli_shared_folder_choose(int ranks_on_host, char *path_out, size_t path_byt
     return true;
 }
 
-/* Whether this descriptor is still what lies there, and ours: whoever was last may have removed it since we opened it. */
+/*
+ * Whether this descriptor is still the folder at `path`, and belongs to this user. The last process may have
+ * removed the folder since it was opened.
+ */
 static bool is_there(int fd, const char *path)
 {
     struct stat mine, there;
@@ -67,7 +71,10 @@ int cli_shared_folder_open(char *path)
     return -1;
 }
 
-/* A link in the folder is called by the number of the file that it names: another file of that name is not ours. */
+/*
+ * Remove the file that a link in the folder names. The link's own name is the file's inode number, so another
+ * file of the same name is not removed.
+ */
 static void remove_named(int folder, const char *link)
 {
     char target[300];
@@ -136,10 +143,13 @@ static void keep_file(const char *folder, const char *file)
     struct stat st;
     if (!folder[0] || lstat(file, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid()) return;
     yokei_text(link, sizeof link, "%s/%llu", folder, (unsigned long long)st.st_ino);
-    (void)!symlink(file, link); /* it may be there */
+    (void)!symlink(file, link); /* the link may exist already */
 }
 
-/* In a line of a memory map, or as the target of a descriptor's link: one file at most. */
+/*
+ * Keep the file that a line of a memory map, or the target of a descriptor's link, names. There is at most
+ * one.
+ */
 static void keep_if_named(const char *folder, const char *text)
 {
     char file[128];
@@ -181,7 +191,7 @@ void cli_shared_segments_drop(pid_t pid)
     }
 }
 
-/* ---- who uses a file ---- */
+/* ---- the processes that use a file ---- */
 
 static bool holds(const char *pid, const char *path)
 {
@@ -208,7 +218,7 @@ static bool holds(const char *pid, const char *path)
 bool cli_shared_memory_in_use(const char *path)
 {
     DIR *dir = opendir("/proc");
-    bool found = !dir; /* who cannot look must not remove */
+    bool found = !dir; /* a process that cannot look must not remove */
     for (struct dirent *e; dir && !found && (e = readdir(dir));)
         if (e->d_name[0] >= '1' && e->d_name[0] <= '9') found = holds(e->d_name, path);
     if (dir) closedir(dir);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What MPI leaves in shared memory when a rank is killed while it starts, and who removes it. UCX and MPICH make files in
- * /dev/shm and unlink them at once, or when all ranks have them mapped; between the two a killed rank leaves its file behind.
+ * The files that MPI leaves in shared memory when a rank is killed while it starts, and their removal. UCX
+ * and MPICH make files in /dev/shm. They unlink the files at once, or when all ranks have mapped them. A rank
+ * that is killed between these two points leaves its file behind.
  *
- * Nothing is removed for what it is called. UCX makes its files in a folder of the job's own, /dev/shm/yoke-job-… . Everybody who uses
- * that folder holds a lock on it (flock), so who gets it alone is the last, and removes it. MPICH's files lie in /dev/shm itself: those that
- * a rank of the job is seen to have mapped are kept in the folder as links. A segment of System V tells which process made it.
+ * No file is removed because of its name. UCX makes its files in a folder that belongs to the job alone,
+ * /dev/shm/yoke-job-… . Every process that uses this folder holds a shared lock on it (flock). A process that
+ * gets the exclusive lock is the last one, and removes the folder. MPICH's files lie in /dev/shm itself. If a
+ * rank of the job is seen to have mapped one of them, a link to that file is kept in the folder. A System V
+ * segment tells which process made it.
  */
 #ifndef CLI_LAUNCH_SHARED_MEMORY_H
 #define CLI_LAUNCH_SHARED_MEMORY_H
@@ -14,28 +17,42 @@
 #include <yoke/base.h>
 
 /**
- * Choose the folder of the job that YOKE_SUPERVISOR and YOKE_RUN_DIR tell of: in /dev/shm, or where there is more room. False: the user has
- * chosen (UCX_POSIX_DIR). `note_out` says where /dev/shm has too little room for so many ranks, else it is "".
+ * Choose the folder of the job that YOKE_SUPERVISOR and YOKE_RUN_DIR identify. The folder is in /dev/shm, or
+ * in a place with more room. False: the user has chosen the place (UCX_POSIX_DIR). `note_out` says if
+ * /dev/shm has too little room for so many ranks; else it is "".
  */
 bool cli_shared_folder_choose(int ranks_on_host, char *path_out, size_t path_bytes, char *note_out, size_t note_bytes);
 /**
- * Make it, unless somebody has, lock it, and have UCX use it (UCX_POSIX_DIR). A descriptor that closes on exec; -1 where it cannot be made:
- * then nothing is lost but the clean-up, and `path` becomes "".
+ * Make the folder, unless another process has made it. Lock it, and set UCX_POSIX_DIR so that UCX uses it.
+ * Returns a descriptor that closes on exec. Returns -1 and sets `path` to "" if the folder cannot be made.
+ * Then only the clean-up is missing.
  */
 int cli_shared_folder_open(char *path);
-/** Give the folder back; the last one to do so removes it, and what it holds and names. fd -1 is allowed. */
+/**
+ * Release the folder. The last process to do so removes the folder, the files in it, and the files that its
+ * links name. fd -1 is allowed.
+ */
 void cli_shared_folder_close(int fd, const char *path);
-/** The same where an agent was killed that could not: nothing happens where there is none, or others still use it. */
+/**
+ * The same for an agent that was killed and could not do it. Does nothing if there is no folder, or if other
+ * processes use it.
+ */
 void cli_shared_folder_drop(int ranks_on_host);
-/** Remove folders beside `path` whose jobs were killed with all their processes: those of this user on which nobody has a lock. */
+/**
+ * Remove folders beside `path` whose jobs were killed with all their processes. These are the folders of this
+ * user that no process has locked.
+ */
 void cli_shared_folders_collect(const char *path);
 
-/** Keep the names of MPICH's files that this process, a rank of the job, has mapped or open. */
+/** Keep the names of MPICH's files that process `pid`, a rank of the job, has mapped or open. */
 void cli_shared_files_keep_of(const char *folder, pid_t pid);
-/** Remove System V segments that this process, which has ended, had made for itself alone and nobody is attached to. */
+/**
+ * Remove the System V segments that process `pid`, which has ended, had made with IPC_PRIVATE, and to which
+ * no process is attached.
+ */
 void cli_shared_segments_drop(pid_t pid);
 
-/** Whether any process that can be seen has this file open or mapped. */
+/** Whether any process that this process can see has the file open or mapped. */
 bool cli_shared_memory_in_use(const char *path);
 
 #endif

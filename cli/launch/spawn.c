@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A job on this host that yoke run starts itself: one agent per rank (agent.c), each a child in a process group of its own, and a pair of
- * sockets for PMI-1 between yoke run and each rank. Ranks write to yoke run's own stdout and stderr. When yoke run is gone, however
- * that came, the kernel closes its end of a pipe, the lifeline: then the agents end their ranks.
+ * A job on this host that yoke run starts itself. Each rank has an agent (agent.c), the process that starts
+ * the rank and watches it. The agent is a child of yoke run in a process group of its own. Each rank also has
+ * a socket pair for PMI-1 between it and yoke run. Ranks write to yoke run's own stdout and stderr. When yoke
+ * run ends in any way, the kernel closes its end of a pipe, the lifeline. The agents then end their ranks.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +22,7 @@
 #include "cli/launch/shared_memory.h"
 #include "core/base/base.h"
 
-/* What another launcher above us left in the environment. */
+/* Remove the variables that an outer launcher left in the environment. */
 static void forget_launchers(void)
 {
     static const char *const names[] = { "PMI_PORT", "PMI_ID", "PMI_SPAWNED", "PMI_KVS", "PMI_DOMAIN", "PMI_UNIVERSE_SIZE",
@@ -36,7 +37,7 @@ static void set_number(const char *name, int value)
     setenv(name, text, 1);
 }
 
-/* In the child: what MPICH and the libraries of the rank look for. */
+/* In the child: set the variables that MPICH and the rank's libraries read. */
 static void tell_rank(const struct cli_agent *agent)
 {
     set_number("PMI_FD", agent->pmi_fd);
@@ -47,7 +48,10 @@ static void tell_rank(const struct cli_agent *agent)
     setenv("GFORTRAN_UNBUFFERED_PRECONNECTED", "y", 0);
 }
 
-/* Three descriptors per rank: its connection, and the ends of agent and rank. The ranks get the old limit back. */
+/*
+ * Raise the limit of open files to three per rank: the connection, and pidfds for the ends of the agent and
+ * the rank. The ranks get the old limit back.
+ */
 static yoke_status make_descriptors(struct cli_job *job)
 {
     const rlim_t need = 3 * (rlim_t)job->n_ranks + 24;
@@ -59,7 +63,7 @@ static yoke_status make_descriptors(struct cli_job *job)
     return setrlimit(RLIMIT_NOFILE, &more) ? yoke_fail(YOKE_EINTERNAL, "setrlimit: %s", strerror(errno)) : YOKE_OK;
 }
 
-/* In the child: be the agent, with nothing of yoke run's own but the read end of its lifeline. */
+/* In the child: be the agent. Of yoke run's own descriptors only the read end of the lifeline stays open. */
 static void become_agent(const struct cli_context *context, struct cli_job *job, int r, const int lifeline[2], int rank_fd)
 {
     struct cli_agent agent = { .folder = job->folder, .rank = r, .size = job->n_ranks, .local_rank = r, .local_size = job->n_ranks,
@@ -102,7 +106,10 @@ static yoke_status start_agents(const struct cli_context *context, struct cli_jo
 {
     int lifeline[2];
     YOKE_TRY(make_descriptors(job));
-    /* Before the connections, so that it has the lower number and closes before them when we are killed. */
+    /*
+     * Make the pipe before the connections. It then has the lower number, so it closes before them when yoke
+     * run is killed.
+     */
     if (pipe2(lifeline, O_CLOEXEC)) return yoke_fail(YOKE_EINTERNAL, "pipe: %s", strerror(errno));
     job->lifeline = lifeline[1];
     yoke_status status;
@@ -123,7 +130,7 @@ yoke_status cli_spawn_start(const struct cli_context *context, struct cli_job *j
     job->shared = cli_shared_folder_open(job->shared_path);
     fflush(NULL);
     const yoke_status status = start_agents(context, job);
-    if (status && job->pmi) cli_dismiss(job); /* those that were started */
+    if (status && job->pmi) cli_dismiss(job); /* ends the agents that were started */
     return status;
 }
 

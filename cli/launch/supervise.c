@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The loop of yoke run. It reads the ranks' records, passes signals on, gives the others time to end by their own
- * verdicts after a rank failed, ends those that do not, and lets the agents leave when all ranks have ended.
+ * The loop of yoke run, the supervisor ("we"). It reads the ranks' records and passes signals on. After a
+ * rank failed it gives the other ranks time to end by their own verdicts, and ends the ranks that do not. It
+ * lets the agents exit when all ranks have ended.
  */
 #include "cli/launch/supervise.h"
 
@@ -23,19 +24,22 @@
 #include "core/base/times.h"
 
 #define TICK_MS 20
-#define SILENT_SECONDS 2      /* more than its peers give the host of a rank, so that they speak first */
-#define FAR_SECONDS 0.1       /* between two looks at the record of a rank of another host */
-#define BLIND_SECONDS 0.1     /* after a failure, for a rank that cannot notice that another failed */
-#define OUTSIDER_SECONDS 1    /* for one that has not begun a collective, and may be about to notice it */
-#define ABORT_SECONDS 2       /* for all, after a rank called MPI_Abort */
-#define STOPPED_SECONDS 1.2   /* for a stopped rank that others wait for inside MPI; a collective's own verdict comes after 1 s */
-#define TOLD_SECONDS 0.3      /* after which a death is said, if the job runs on */
-#define HALT_SECONDS 1.5      /* and that a rank is stopped */
-#define AWAY_SECONDS 0.2      /* without a look: it was perhaps yoke run that was stopped, with its ranks */
+#define SILENT_SECONDS 2      /* more silence than a far rank's peers allow, so that they report first */
+#define FAR_SECONDS 0.1       /* between two reads of the record of a rank on another host */
+#define BLIND_SECONDS 0.1     /* time after a failure, for a rank that cannot notice that another rank failed */
+#define OUTSIDER_SECONDS 1    /* the same for a rank that has not begun a collective, and may be about to notice it */
+#define ABORT_SECONDS 2       /* time for all ranks after a rank called MPI_Abort */
+#define STOPPED_SECONDS 1.2   /* for a stopped rank that others wait for inside MPI; a collective reports it after 1 s */
+#define TOLD_SECONDS 0.3      /* time after which a rank's death is printed, if the job still runs */
+#define HALT_SECONDS 1.5      /* time after which it is printed that a rank is stopped */
+#define AWAY_SECONDS 0.2      /* time without a look, after which yoke run itself was perhaps stopped, with its ranks */
 #define LEAVE_SECONDS 5
 #define STALL_SECONDS 10      /* unless YOKE_STALL_MS says otherwise, as for the ranks */
 
-/* Agents take signals for a reason to look, and no more. One that was stopped goes on: it could neither obey nor tell of its rank. */
+/*
+ * Wake an agent. For agents a signal is only a reason to look at their orders. A stopped agent is continued,
+ * because it could neither obey nor report on its rank.
+ */
 static void wake_agent(const struct cli_rank_watch *rank)
 {
     if (!rank->child) return;
@@ -50,7 +54,10 @@ static void order(struct cli_job *job, enum cli_command command, int argument)
     for (int r = 0; r < job->n_ranks; r++) wake_agent(&job->ranks[r]);
 }
 
-/* What does not leave by itself: mpiexec with all that it started, or our agents, with which their ranks end. */
+/*
+ * End the processes that do not exit by themselves: mpiexec with all processes that it started, or our
+ * agents, with which their ranks end.
+ */
 static void end_launcher(struct cli_job *job)
 {
     if (job->launcher && !job->launcher_ended) kill(-job->launcher, SIGKILL);
@@ -66,7 +73,10 @@ bool cli_rank_failed(const struct cli_rank_watch *rank)
 
 bool cli_rank_went_on(const struct cli_rank_watch *rank) { return rank->record && atomic_load(&rank->record->n_shrinks); }
 
-/* Ranks went on without those that had failed, were stopped, stuck or late: these are no failures of the job any more. True: some are new. */
+/*
+ * If ranks continued without ranks that had failed, were stopped, stuck or late, then the latter are no
+ * longer failures of the job. True: there are new ones.
+ */
 static bool forgive(struct cli_job *job)
 {
     bool any = false;
@@ -80,7 +90,10 @@ static bool forgive(struct cli_job *job)
     return any;
 }
 
-/* The first rank that called MPI_Abort, unless the others went on without it; -1: none, or mpiexec is the launcher and knows. */
+/*
+ * The first rank that called MPI_Abort, unless the others continued without it. -1: there is none, or mpiexec
+ * is the launcher and knows.
+ */
 static int aborted_rank(const struct cli_job *job)
 {
     const int r = job->pmi ? cli_pmi_first_abort(job->pmi) : -1;
@@ -95,7 +108,7 @@ static bool any_failed(const struct cli_job *job)
     return false;
 }
 
-/* Have the end of a process of this host wake us; its descriptor, -1 where there is none. */
+/* Wake us when a process of this host ends. Returns its descriptor; -1: the process does not exist. */
 static int wait_for_end(const struct cli_job *job, int pid)
 {
     const int fd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -153,7 +166,7 @@ static void look_at_record(struct cli_job *job, int r)
     }
     if (verdict.state != YOKEI_AGENT_STOPPED) rank->stopped_at = 0;
     else if (!rank->stopped_at) rank->stopped_at = yokei_now();
-    if (!rank->stopped) rank->verdict = verdict; /* how it was stopped matters, not that it was ended then */
+    if (!rank->stopped) rank->verdict = verdict; /* what counts is how the rank was stopped, not that it was ended then */
 }
 
 static void look(struct cli_job *job)
@@ -169,7 +182,10 @@ static void look(struct cli_job *job)
     if (!job->refused[0]) cli_refused(job->folder, job->refused, sizeof job->refused);
 }
 
-/* A rank that ended as if all were well, and for which others wait inside MPI: it did not start MPI, or did not end it. */
+/*
+ * Look for a rank that ended with success while others wait for it inside MPI. It did not start MPI, or did
+ * not end MPI.
+ */
 static void look_for_deserter(struct cli_job *job)
 {
     for (int r = 0; r < job->n_ranks && job->pmi && job->deserter < 0; r++) {
@@ -178,7 +194,7 @@ static void look_for_deserter(struct cli_job *job)
     }
 }
 
-/* Collect the agents of ours that have ended; how many are left. */
+/* Wait for those of our agents that have ended. Returns how many are left. */
 static int reap_agents(struct cli_job *job)
 {
     int n = 0;
@@ -199,13 +215,14 @@ static void look_at_launcher(struct cli_job *job)
 }
 
 /*
- * Whether SIGHUP was ignored when the process began, as under nohup: then it means nothing. UCX puts a handler in its place before main, so we
- * look before any library's start. The kernel's struct begins with the handler. Sanitizers are not there yet either.
+ * Whether SIGHUP was ignored when the process began, as under nohup. Then SIGHUP means nothing. UCX installs
+ * a handler before main, so we look before any library starts. The kernel's struct begins with the handler.
+ * Sanitizers are not initialised yet either.
  */
 static uintptr_t hangup_handler[16];
 __attribute__((no_sanitize("address", "undefined", "thread"))) static void look_at_hangups(void)
 {
-    syscall(SYS_rt_sigaction, SIGHUP, NULL, hangup_handler, (size_t)8); /* bytes of the kernel's signal set */
+    syscall(SYS_rt_sigaction, SIGHUP, NULL, hangup_handler, (size_t)8); /* size of the kernel's signal set in bytes */
 }
 __attribute__((section(".preinit_array"), used)) static void (*const look_first)(void) = look_at_hangups;
 
@@ -222,7 +239,10 @@ static void take_signals(struct cli_job *job, int signals)
             order(job, CLI_COMMAND_KILL, -1);
             continue;
         }
-        /* A closed terminal and a scheduler's early notice mean what SIGTERM means; MPICH uses SIGUSR1 itself. */
+        /*
+         * SIGHUP from a closed terminal and a scheduler's early notice mean the same as SIGTERM. MPICH uses
+         * SIGUSR1 itself.
+         */
         if (signal != SIGINT) signal = SIGTERM;
         else if (cli_on_terminal()) cli_note("yoke: asking the ranks to stop; once more to end them at once");
         job->interrupted = signal;
@@ -237,20 +257,29 @@ static void kill_rank(struct cli_job *job, int r)
     order(job, CLI_COMMAND_KILL, r);
 }
 
-/* A rank that has not begun a collective: it may wait inside MPI, where nothing tells it that another failed. */
+/*
+ * Whether a rank has not begun a collective. It may wait inside MPI, where nothing tells it that another rank
+ * failed.
+ */
 static bool is_outsider(const struct cli_rank_watch *rank)
 {
     return !rank->record || atomic_load(&rank->record->state) == YOKEI_RANK_UNBORN || !atomic_load(&rank->record->n_operations);
 }
 
-/* Inside MPI's start or end, or before it, where nothing of ours looks after the others. */
+/*
+ * Whether a rank is inside MPI's start or end, or before it. None of Yoke's code watches the other ranks
+ * there.
+ */
 static bool is_blind(const struct cli_rank_watch *rank)
 {
     const uint32_t state = rank->record ? atomic_load(&rank->record->state) : YOKEI_RANK_UNBORN;
     return state == YOKEI_RANK_UNBORN || state == YOKEI_RANK_STARTING || (state == YOKEI_RANK_LEFT && atomic_load(&rank->record->at_launcher));
 }
 
-/* A rank that called MPI_Abort does nothing more, and waits for its end, which is its own doing. */
+/*
+ * End the ranks that called MPI_Abort. Each of them does nothing more and waits until it is ended. This end
+ * is its own doing.
+ */
 static void end_aborted(struct cli_job *job)
 {
     int code;
@@ -262,7 +291,10 @@ static void end_aborted(struct cli_job *job)
     }
 }
 
-/* Where we are the launcher: after the first failure, who waits inside MPI for those that come no more, and all after MPI_Abort. */
+/*
+ * For a job that we launch ourselves. After the first failure, end the ranks that wait inside MPI for ranks
+ * that no longer come. After MPI_Abort, end all ranks.
+ */
 static void end_waiting(struct cli_job *job, double since_failure)
 {
     for (int r = 0; r < job->n_ranks && job->pmi; r++) {
@@ -272,7 +304,10 @@ static void end_waiting(struct cli_job *job, double since_failure)
     }
 }
 
-/* The same of a rank that is stopped, as soon as another waits for it inside MPI. Those that were stopped together go on together. */
+/*
+ * End a stopped rank as soon as another rank waits for it inside MPI. Ranks that were stopped together
+ * continue together.
+ */
 static void end_awaited(struct cli_job *job)
 {
     bool waits = false;
@@ -287,7 +322,10 @@ static void end_awaited(struct cli_job *job)
     }
 }
 
-/* After the first failure: who cannot notice it is ended soon, the others when their time is up. */
+/*
+ * After the first failure: end a rank that cannot notice the failure soon, and end the other ranks when their
+ * time is up.
+ */
 static void end_the_rest(struct cli_job *job, double since_failure)
 {
     bool others_run = false;
@@ -304,7 +342,10 @@ static void end_the_rest(struct cli_job *job, double since_failure)
     }
 }
 
-/* A stopped rank is waited for while others run (they may be about to name it); alone, it ends the job. */
+/*
+ * While other ranks run, we wait for a stopped rank, because the others may be about to name it. If only
+ * stopped ranks are left, the job ends.
+ */
 static bool only_stopped_remain(const struct cli_job *job)
 {
     int stopped = 0;
@@ -317,8 +358,9 @@ static bool only_stopped_remain(const struct cli_job *job)
 }
 
 /*
- * A rank that is stopped while others run. Who is in a collective with it, or makes a communicator, says so by itself; who waits for it inside
- * MPI's start or end cannot, so we do. A job that is stopped as a whole is left alone.
+ * End a rank that is stopped while others run. A rank that is in a collective with it, or makes a
+ * communicator with it, reports it by itself. A rank that waits for it inside MPI's start or end cannot
+ * report it, so we act. A job that is stopped as a whole is left alone.
  */
 static void end_stopped(struct cli_job *job, double stall)
 {
@@ -339,7 +381,10 @@ static void end_stopped(struct cli_job *job, double stall)
     }
 }
 
-/* Somebody may wait for the name while the others take their time to end. */
+/*
+ * Print the name of a dead rank early, because the others may take their time to end, and a person may wait
+ * for the name.
+ */
 static void tell_of_the_dead(struct cli_job *job)
 {
     for (int r = 0; r < job->n_ranks; r++) {
@@ -351,7 +396,7 @@ static void tell_of_the_dead(struct cli_job *job)
     }
 }
 
-/* Time in which we did not look does not count for how long a rank is stopped. */
+/* Time in which we did not look does not count as time in which a rank is stopped. */
 static void count_time(struct cli_job *job)
 {
     const double away = job->looked_at > 0 ? yokei_now() - job->looked_at : 0;
@@ -360,7 +405,10 @@ static void count_time(struct cli_job *job)
         if (job->ranks[r].stopped_at) job->ranks[r].stopped_at = yokei_now();
 }
 
-/* Ranks that were left out and run on, stuck or stopped, when all the others have ended: nobody waits for them. */
+/*
+ * End ranks that were left out and still run, stuck or stopped, when all the other ranks have ended. No rank
+ * waits for them.
+ */
 static void end_forgiven(struct cli_job *job)
 {
     for (int r = 0; r < job->n_ranks; r++)
@@ -370,8 +418,9 @@ static void end_forgiven(struct cli_job *job)
 }
 
 /*
- * Watch over the start. Nothing may move for start_seconds: no agent that appears, no rank that comes to MPI or out of it. A rank that
- * prepares something before it starts MPI is no standstill. True: it has taken too long.
+ * Watch the start of the job. True: nothing has changed for start_seconds, that is, no agent appeared, and no
+ * rank began or finished starting MPI. A rank that prepares something before it starts MPI does not count as
+ * a standstill.
  */
 static bool start_stands(struct cli_job *job)
 {
@@ -405,7 +454,7 @@ static bool all_agents_known(const struct cli_job *job)
     return true;
 }
 
-/* The agents leave, then the launcher does; what does not is ended. */
+/* The agents exit first, then the launcher. What does not exit is ended. */
 void cli_dismiss(struct cli_job *job)
 {
     double start = yokei_now();
@@ -421,10 +470,13 @@ void cli_dismiss(struct cli_job *job)
     }
     if (job->launcher && !job->launcher_ended) waitpid(job->launcher, NULL, 0);
     job->launcher_ended = true;
-    look(job); /* ranks that only now were ended */
+    look(job); /* finds the ranks that were ended only now */
 }
 
-/* A rank's end: its place in the order. An agent's: it is lost, unless its rank had ended and the launcher was gone. */
+/*
+ * If a rank ended, note its place in the order. If an agent ended, the agent is lost, unless its rank had
+ * ended and the launcher was gone.
+ */
 static void take_news(struct cli_job *job, int fd)
 {
     for (int r = 0; r < job->n_ranks; r++) {
@@ -439,12 +491,12 @@ static void take_news(struct cli_job *job, int fd)
         look(job);
         if (rank->ended_at >= 0) continue;
         if (job->lost_agent < 0) job->lost_agent = r;
-        /* Where there is no holder: the rank's peers wait for word. */
+        /* There is no holder to record it, and the rank's peers wait for the record. */
         if (rank->child) cli_agent_lost(&(struct cli_agent){ .folder = job->folder, .rank = r, .pmi_fd = -1 });
     }
 }
 
-/* What a rank says to its launcher, where we are that; false: the event is of another kind. */
+/* Answer what a rank sends to its launcher, if we are the launcher. False: the event is of another kind. */
 static bool answer_rank(struct cli_job *job, int fd)
 {
     int r = 0;
@@ -460,9 +512,9 @@ static bool answer_rank(struct cli_job *job, int fd)
 }
 
 /*
- * Sleep until a signal, the end of a rank or an agent of this host, or the next tick. One rank's end may be the end of the
- * others within a millisecond; epoll hands events out in the order in which they came, so the first is the culprit even
- * when its agent and we wake late.
+ * Sleep until a signal, until a rank or an agent of this host ends, or until the next tick. One rank's end
+ * may cause the others' ends within a millisecond. Epoll reports events in the order in which they came, so
+ * the first one is the culprit's, even if its agent and we wake late.
  */
 static void wait_for_news(struct cli_job *job, int signals)
 {
@@ -472,7 +524,7 @@ static void wait_for_news(struct cli_job *job, int signals)
         const double left = until - yokei_now();
         if (epoll_wait(job->ends, &event, 1, left > 0 ? 1 + (int)(left * 1e3) : 0) != 1 || event.data.fd == signals) return;
         if (answer_rank(job, event.data.fd)) {
-            if (left <= 0) return; /* ranks that talk without end must not keep us from looking */
+            if (left <= 0) return; /* ranks that send without end must not keep us from looking */
             continue;
         }
         take_news(job, event.data.fd);

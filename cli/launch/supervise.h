@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** yoke run's watch over a job: what it knows of each rank, the loop, and the verdict at the end. */
+/**
+ * How yoke run, the supervisor, watches a job: its knowledge of each rank, the loop, and the verdict at the
+ * end. "We" is the supervisor's process. A verdict is the record of how a rank ended, or at the end of the
+ * job how the whole job did. An agent is the process that starts one rank and watches it. If mpiexec does not
+ * start the agents, yoke run itself is the launcher.
+ */
 #ifndef CLI_LAUNCH_SUPERVISE_H
 #define CLI_LAUNCH_SUPERVISE_H
 
@@ -10,83 +15,89 @@
 #include "collectives/flight.h"
 
 struct cli_rank_watch {
-    const struct yokei_flight_file *record; /* NULL until the agent made it */
+    const struct yokei_flight_file *record; /* NULL until the agent has made it */
     struct yokei_agent_verdict verdict;
     char host[64];
-    char device[64];   /* "" when the ranks choose */
-    bool here;         /* on our host: its record is mapped, else it is a copy that is read again and again */
-    double read_at;    /* when that was */
-    struct yokei_beats beats; /* of its agent there */
-    pid_t child;       /* its agent, where that is our child and has not been waited for, else 0 */
-    int agent;         /* process id, 0 until known */
-    int agent_fd;      /* pidfd of an agent on this host, else -1 */
-    int rank_fd;       /* and of its rank, while we wait for that */
-    int ended_at;      /* how many ranks had ended before this one when we looked; -1: runs */
-    int nth_end;       /* the kernel told us of its end as of the nth, 0: it did not */
+    char device[64];   /* "" if the ranks choose their devices */
+    bool here;         /* on our host, with its record mapped; else the record is a copy that we read again and again */
+    double read_at;    /* when the copy was read last */
+    struct yokei_beats beats; /* signs of life of the agent on the other host */
+    pid_t child;       /* process id of its agent, if the agent is our child and has not been waited for, else 0 */
+    int agent;         /* process id of its agent, 0 until known */
+    int agent_fd;      /* pidfd of the agent on this host, else -1 */
+    int rank_fd;       /* pidfd of the rank, while we wait for the rank's end */
+    int ended_at;      /* how many ranks had ended before this one when we looked; -1: the rank runs */
+    int nth_end;       /* its place, from 1, among the ends that the kernel told us of; 0: not told */
     bool aborted;      /* it called MPI_Abort, and its agent was told */
-    bool strange;      /* it sent what is no PMI-1, and we said so */
+    bool strange;      /* it sent something that is not PMI-1, and we printed a warning */
     bool killed;       /* ended by us, or by its agent */
-    bool abandoned;    /* by its agent, and not on our word: what the launcher had started beside it was gone */
-    bool stopped;      /* … while it was stopped by verdict.signal */
-    bool forgiven;     /* the others went on without it: yoke_comm_shrink */
-    double awaited_at; /* … and others were seen to wait for it inside MPI, 0: they do not */
-    double stopped_at; /* when we saw that it was stopped, 0: it runs */
+    bool abandoned;    /* ended by its agent without an order of ours, because the launcher's processes on that host were gone */
+    bool stopped;      /* ended while it was stopped by verdict.signal */
+    bool forgiven;     /* the other ranks continued without it (yoke_comm_shrink) */
+    double awaited_at; /* since when it is stopped and other ranks are seen to wait for it inside MPI; 0: they do not wait */
+    double stopped_at; /* when we saw that it was stopped; 0: it is not stopped */
     double ended_when; /* when we saw that it had ended */
-    bool told;         /* cli_tell_of */
+    bool told;         /* cli_tell_of was called for it */
 };
 
 struct cli_job {
     char folder[4096];
-    bool temporary;      /* the folder is ours alone: removed after success */
+    bool temporary;      /* we made the folder for this job alone; it is removed after success */
     int n_ranks;
-    double grace;        /* seconds */
-    double start_seconds; /* in which nothing moves while the job starts, at most */
-    int start_place;      /* how far the start has come, a number that changes with it */
-    double start_since;   /* since when it has been there, 0: not looked at */
+    double grace;        /* seconds that the other ranks get after a failure, to end by themselves */
+    double start_seconds; /* the longest time, in seconds, in which nothing changes while the job starts */
+    int start_place;      /* a number for how far the start has come; it changes when the start proceeds */
+    double start_since;   /* since when start_place is unchanged; 0: not looked at */
     bool start_warned, start_stood;
-    /* Where we are the launcher: spawn.c. */
-    struct cli_pmi *pmi; /* our word with the ranks; NULL: mpiexec is the launcher */
-    int lifeline;        /* ends with us, on which the agents act, -1: none */
+    /* The fields for a job that we launch ourselves (spawn.c). */
+    struct cli_pmi *pmi; /* our PMI-1 server for the ranks; NULL: mpiexec is the launcher */
+    int lifeline;        /* pipe that closes when we end, so that the agents act; -1: none */
     int shared;          /* the job's folder in shared memory, -1: none */
     char shared_path[4096];
-    struct rlimit files; /* of the ranks */
-    int deserter;        /* rank that ended well while others wait for it inside MPI, -1: none */
-    /* Where mpiexec is: hydra.c. */
+    struct rlimit files; /* limit of open files for the ranks */
+    int deserter;        /* rank that ended well while others wait for it inside MPI; -1: none */
+    /* The fields for a job that mpiexec launches (hydra.c). */
     pid_t launcher;
-    pid_t relay;         /* passes the ranks' output on */
-    pid_t error_relay;   /* … and what they and mpiexec write to stderr */
-    bool visited;        /* mpiexec said that it gave up because of a connection that was not of the job */
+    pid_t relay;         /* process that passes on the ranks' output */
+    pid_t error_relay;   /* process that passes on what the ranks and mpiexec write to stderr */
+    bool visited;        /* mpiexec said that it gave up because of a connection from outside the job */
     int n_orders;
     int interrupted;     /* the signal that we passed on, 0: none */
     bool launcher_ended;
-    bool launcher_lost;  /* before we had dismissed it */
-    int launcher_signal; /* that ended the launcher before its time, 0: none */
-    int ends;            /* epoll on the ranks', the agents' and our signals' descriptors, -1: not made */
-    int n_told;          /* ends of ranks that it told of */
-    int lost_agent;      /* rank whose agent was the first to vanish, -1: none */
+    bool launcher_lost;  /* the launcher ended before we had dismissed it */
+    int launcher_signal; /* signal that ended the launcher too early; 0: none */
+    int ends;            /* epoll on the descriptors of the ranks, of the agents and of our signals; -1: not made */
+    int n_told;          /* number of ends of ranks that the kernel told us of */
+    int lost_agent;      /* rank whose agent was the first to vanish; -1: none */
     int n_ended;
-    double looked_at;    /* when the supervisor looked at all ranks last */
+    double looked_at;    /* when we last looked at all ranks */
     char refused[1024];
     struct cli_rank_watch *ranks;
 };
 
-/** An agent that we have started; its connection, if it has one, is listened to from now on. */
+/** Watch an agent that we have started. If it has a connection, we listen to the connection from now on. */
 void cli_watch_agent(struct cli_job *job, int r, pid_t agent);
-/** Have the agents end what still runs, and leave; end those that do not. */
+/** Order the agents to end the ranks that still run, and to exit. End the agents that do not exit. */
 void cli_dismiss(struct cli_job *job);
-/** Watch until every rank has ended and the launcher has left. */
+/** Watch until every rank has ended and the launcher has exited. */
 void cli_supervise(struct cli_job *job);
-/** Who the start of the job waits for, or where: "ranks 2, 3 on host b have not come up". */
+/** Which ranks the start of the job waits for, and where: "ranks 2-3 did not come up (2 of 4 did)". */
 const char *cli_start_text(const struct cli_job *job, char *out, size_t bytes);
-/** Say at once that a rank died or is stopped, and what follows; the error comes when the job has ended. */
+/**
+ * Print at once that a rank died or is stopped, and what follows. The error is printed when the job has
+ * ended.
+ */
 void cli_tell_of(const struct cli_job *job, int r);
-/** What it came to: YOKE_OK, or one error that names the rank at fault. */
+/** The result of the job: YOKE_OK, or one error that names the rank at fault. */
 yoke_status cli_verdict(const struct cli_job *job);
-/** Of a job that was interrupted and failed: whether that is what the signal did. False: a rank failed by itself meanwhile. */
+/**
+ * For a job that was interrupted and failed: whether the signal was the cause. False: a rank failed by itself
+ * meanwhile.
+ */
 bool cli_ended_as_asked(const struct cli_job *job);
-/** Whether the rank ended badly by itself, and the others did not go on without it. */
+/** Whether the rank failed by itself, and the others did not continue without it. */
 bool cli_rank_failed(const struct cli_rank_watch *rank);
-/** Whether the rank went on without others that had failed. */
+/** Whether the rank continued without other ranks that had failed. */
 bool cli_rank_went_on(const struct cli_rank_watch *rank);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a job came to: one error text and one status, from the ranks' records and never from the launcher's code. */
+/*
+ * The result of a job: one error text and one status. They come from the ranks' records, and never from the
+ * launcher's exit code.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +12,10 @@
 #include "cli/launch/supervise.h"
 #include "core/base/base.h"
 
-/* The error that a rank recorded. One that went on without its failed communicator, and ended well, has none. */
+/*
+ * The error that a rank recorded. A rank that continued without its failed communicator, and ended well, has
+ * none.
+ */
 static uint32_t status_of(const struct cli_rank_watch *rank)
 {
     if (!rank->record) return YOKE_OK;
@@ -17,7 +23,7 @@ static uint32_t status_of(const struct cli_rank_watch *rank)
     return failed || (rank->ended_at >= 0 && rank->verdict.exit_code) ? atomic_load(&rank->record->status) : YOKE_OK;
 }
 
-/* "rank 1 (host a, pid 4711, opencl:0)" */
+/* Write a rank's name, such as "rank 1 (host a, pid 4711, opencl:0)". */
 static void name_of(const struct cli_job *job, int r, char *out, size_t bytes)
 {
     const struct cli_rank_watch *rank = &job->ranks[r];
@@ -25,7 +31,7 @@ static void name_of(const struct cli_job *job, int r, char *out, size_t bytes)
                rank->device[0] ? ", " : "", rank->device);
 }
 
-/* "ranks 0, 2-5" of those for which `mark` is true. */
+/* "ranks 0, 2-5": the ranks for which `mark` is true. */
 static void list_of(const bool *mark, int n, char *out, size_t bytes)
 {
     size_t used = 0;
@@ -43,23 +49,29 @@ static void list_of(const bool *mark, int n, char *out, size_t bytes)
     }
 }
 
-/* Whether a rank left with a code before it was in any communicator: as MPI makes a rank do when another dies while it starts. */
+/*
+ * Whether a rank exited with a code before it was in any communicator. MPI makes a rank exit in this way when
+ * another rank dies while it starts.
+ */
 static bool left_at_start(const struct cli_rank_watch *rank)
 {
     return !rank->verdict.signal && (!rank->record || !atomic_load(&rank->record->n_operations));
 }
 
-/* Which of two ranks that ended is likelier to be why the other did. */
+/* Which of two ended ranks is more likely to be the cause of the other one's end. */
 static bool is_earlier(const struct cli_rank_watch *a, const struct cli_rank_watch *b)
 {
-    /* A process with many threads may be gone later than those that its end ended. */
+    /* A process with many threads may be gone later than the ranks whose end it caused. */
     if (left_at_start(a) != left_at_start(b)) return left_at_start(b);
     if (a->nth_end && b->nth_end) return a->nth_end < b->nth_end;
     if (a->ended_at != b->ended_at) return a->ended_at < b->ended_at;
-    return a->verdict.age_ns > b->verdict.age_ns; /* the older word was first, where both clocks are one host's */
+    return a->verdict.age_ns > b->verdict.age_ns; /* the older record came first; both clocks must be one host's */
 }
 
-/* The rank that died first without a word of its own: killed by a signal, or gone with a code but no error. */
+/*
+ * The rank that died first without an error of its own. It was killed by a signal, or exited with a code but
+ * no error.
+ */
 static int first_silent_death(const struct cli_job *job)
 {
     int found = -1;
@@ -71,7 +83,7 @@ static int first_silent_death(const struct cli_job *job)
     return found;
 }
 
-/* A rank that was stopped, and never went on. */
+/* A rank that was stopped and never continued. */
 static int stopped_rank(const struct cli_job *job)
 {
     for (int r = 0; r < job->n_ranks; r++)
@@ -79,10 +91,10 @@ static int stopped_rank(const struct cli_job *job)
     return -1;
 }
 
-/* Errors that only say that another rank failed. */
+/* Whether an error only says that another rank failed. */
 static bool is_consequence(uint32_t status) { return status == YOKE_EDEAD || status == YOKE_EABORTED; }
 
-/* The first rank whose error is a cause; else the first with any error. */
+/* The first rank whose error is a cause. If there is none, the first rank with any error. */
 static int first_error(const struct cli_job *job)
 {
     int found = -1;
@@ -95,7 +107,7 @@ static int first_error(const struct cli_job *job)
         }
         uint32_t best = status_of(&job->ranks[found]);
         bool better = is_consequence(best) && !is_consequence(status);
-        /* Of two timeouts or two causes the earlier one: later ones may be its echo. */
+        /* Of two timeouts, or of two causes, take the earlier one, because later ones may follow from it. */
         if (is_consequence(best) == is_consequence(status) && is_earlier(&job->ranks[r], &job->ranks[found])) better = true;
         if (better) found = r;
     }
@@ -114,7 +126,7 @@ static const char *kept(const struct cli_job *job, char *out, size_t bytes)
     return out;
 }
 
-/* What the others said, when they noticed. */
+/* Write which other ranks noticed the failure. */
 static void noticed(const struct cli_job *job, int culprit, char *out, size_t bytes)
 {
     bool mark[1024] = { false };
@@ -170,7 +182,7 @@ static yoke_status failed(const struct cli_job *job, int r)
     return yoke_fail(status, "%s (%s)%s", rank->record->error, list, runtime ? kept(job, where, sizeof where) : "");
 }
 
-/* The first rank that its agent ended because the launcher was gone. */
+/* The first rank that its agent ended because the launcher was gone; -1: none. */
 static int abandoned_rank(const struct cli_job *job)
 {
     int found = -1;
@@ -179,7 +191,7 @@ static int abandoned_rank(const struct cli_job *job)
     return found;
 }
 
-/* "host1, host2": the hosts of the marked ranks. */
+/* Write the hosts of the marked ranks, such as "host1, host2". */
 static void hosts_of(const struct cli_job *job, const bool *mark, char *out, size_t bytes)
 {
     out[0] = '\0';
@@ -218,7 +230,9 @@ static yoke_status start_stood(const struct cli_job *job)
                      cli_start_text(job, what, sizeof what), job->start_seconds, kept(job, where, sizeof where));
 }
 
-/* The launcher met a stranger at its port, and gave up: the ranks had no part in that. */
+/*
+ * An unknown process connected to the launcher's port, and the launcher gave up. The ranks did not cause it.
+ */
 static yoke_status visited(const struct cli_job *job)
 {
     char where[4200];
@@ -246,7 +260,9 @@ static yoke_status launch_failed(const struct cli_job *job)
                      job->launcher_signal ? ", by signal " : "", job->launcher_signal ? strsignal(job->launcher_signal) : "");
 }
 
-/* The ranks that wait for rank r inside MPI, which it did not start, or has not ended as they do. */
+/*
+ * Name the ranks that wait for rank r inside MPI. Rank r did not start MPI, or has not ended MPI as they do.
+ */
 static yoke_status deserted(const struct cli_job *job, int r)
 {
     bool mark[1024] = { false };
@@ -258,7 +274,7 @@ static yoke_status deserted(const struct cli_job *job, int r)
                      "or none%s", name, cli_pmi_in_mpi(job->pmi, r) ? "without ending MPI" : "outside MPI", list, kept(job, where, sizeof where));
 }
 
-/* Whether ranks went on without others, and all that did to the end ended well; who was lost is said. */
+/* Whether ranks continued without others, and all that continued ended well. Prints which ranks were lost. */
 static bool went_on_well(const struct cli_job *job)
 {
     bool any = false;
@@ -292,7 +308,10 @@ static bool all_ended_well(const struct cli_job *job)
     return job->n_ended == job->n_ranks;
 }
 
-/* Ranks whose own MPI_Finalize did not return are no failures, but their programs did nothing after it. */
+/*
+ * Warn of ranks whose own MPI_Finalize did not return. They are not failures, but their programs did nothing
+ * after it.
+ */
 static void tell_of_finalize(const struct cli_job *job)
 {
     bool mark[1024] = { false };
@@ -313,7 +332,7 @@ yoke_status cli_verdict(const struct cli_job *job)
     if (job->lost_agent < 0 && went_on_well(job)) return YOKE_OK;
     int r = stopped_rank(job);
     int dead = first_silent_death(job);
-    /* Who only left with a code may have left because another was stopped. */
+    /* A rank that only exited with a code may have done so because another rank was stopped. */
     if (dead >= 0 && job->lost_agent < 0 && (r < 0 || job->ranks[dead].verdict.signal)) return died(job, dead);
     if (r >= 0) return died(job, r);
     int error = first_error(job);

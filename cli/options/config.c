@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* YAML files of options. Unknown keys, doubled keys and wrong values are errors with line, column and the nearest name. */
+/*
+ * YAML files of options. An unknown key, a doubled key or a wrong value is an error. The error has line,
+ * column and the nearest name.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +15,7 @@
 struct reader {
     const char *path;
     yaml_document_t *document;
-    struct cli_options *options; /* values of the section at hand are stored here; NULL: only checked */
+    struct cli_options *options; /* receives the values of the present section; NULL: values are only checked */
     uint32_t verb;
 };
 
@@ -27,7 +30,7 @@ static const char *scalar(const yaml_node_t *node)
     return node && node->type == YAML_SCALAR_NODE ? (const char *)node->data.scalar.value : NULL;
 }
 
-/* A sequence of scalars joined by commas; free() it. */
+/* Join a sequence of scalars with commas. The caller frees *out with free(). */
 static yoke_status joined(const struct reader *reader, const yaml_node_t *node, const char *where, const char *key, char **out)
 {
     char *text = NULL;
@@ -104,7 +107,10 @@ static yoke_status doubled_key(const struct reader *reader, const yaml_node_t *m
 
 static yoke_status read_mapping(struct reader *reader, const yaml_node_t *mapping, bool top);
 
-/* A section for one verb: stored when it is ours, checked in any case, so that typing errors in it are found. */
+/*
+ * Read the section of one verb. Its values are stored if the verb is the running one. They are checked in any
+ * case, so that typing errors are found.
+ */
 static yoke_status read_section(struct reader *reader, const struct cli_verb *verb, const yaml_node_t *node)
 {
     struct reader section = *reader;
@@ -135,7 +141,10 @@ static yoke_status read_mapping(struct reader *reader, const yaml_node_t *mappin
         const struct cli_verb *verb = NULL;
         for (const struct cli_verb *v = cli_verb_table; v->name && top; v++)
             if (!strcmp(v->name, key)) verb = v;
-        /* train has an option trace, and there is a verb of that name: a value is the option's, a mapping the verb's. */
+        /*
+         * There is an option `trace` of train and a verb `trace`. A plain value belongs to the option, and a
+         * mapping to the verb.
+         */
         if (verb && (!option || value->type == YAML_MAPPING_NODE)) {
             YOKE_TRY(read_section(reader, verb, value));
             continue;
@@ -180,8 +189,9 @@ static yoke_status read_document(const char *path, yaml_parser_t *parser, struct
 }
 
 /*
- * How deep, and with how many names, a document is nested, before anything is made of it: libyaml's time grows with the square of
- * either. Its events come one by one, so what is too much is refused where it begins.
+ * Check how deep a document is nested, and how many anchors it has, before it is loaded. libyaml's time grows
+ * with the square of either number. libyaml's events come one by one, so a document with too much is refused
+ * where the excess begins.
  */
 static yoke_status check_nesting(const char *path, const void *data, size_t bytes)
 {
@@ -192,7 +202,7 @@ static yoke_status check_nesting(const char *path, const void *data, size_t byte
     int depth = 0, anchors = 0;
     if (!yaml_parser_initialize(&parser)) return yoke_fail(YOKE_ENOMEM, "no memory to read %s", path);
     yaml_parser_set_input_string(&parser, data, bytes);
-    /* What is no YAML is refused by the reader, with the reason. */
+    /* Text that is not YAML is refused later by the reader, with the reason. */
     for (bool is_end = false; !is_end && !status && yaml_parser_parse(&parser, &event); yaml_event_delete(&event)) {
         const bool begins = event.type == YAML_SEQUENCE_START_EVENT || event.type == YAML_MAPPING_START_EVENT;
         is_end = event.type == YAML_STREAM_END_EVENT;

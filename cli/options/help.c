@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --help: an example first, then the options, laid out by argp from the option table. */
+/* --help: an example first, then the options. argp lays the options out from the option table. */
 #include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,10 +30,10 @@ static char *option_help(const struct cli_option *o)
     return text;
 }
 
-/* Headings in the order in which they are shown; what has none comes last. */
+/* The headings in the order in which they are shown. Options without a heading come last. */
 static const char *const groups[] = { CLI_DATA, CLI_MODEL, CLI_STEPS, CLI_LAYOUT, CLI_FILES, CLI_SEEN };
 
-/* Few options need no headings, and are all shown. */
+/* Verbs with fewer options need no headings, and all their options are shown. */
 enum { MANY = 20 };
 
 static int count_options(const struct cli_verb *verb)
@@ -77,7 +77,7 @@ static int options_of(const struct cli_verb *verb, bool all, FILE *to)
     return n_left_out;
 }
 
-/* The first paragraphs of a text, broken at blanks before column 80. */
+/* Print paragraphs of a text, broken at blanks before column 80. */
 static void paragraphs(const char *text, FILE *to)
 {
     int column = 0;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Man pages and shell completion, written from the verb and option tables: by manual_build.c while Yoke is built, or by the command. */
+/*
+ * Man pages and shell completion, written from the tables of verbs and options. manual_build.c writes them
+ * while Yoke is built. The command can write them too.
+ */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +10,10 @@
 #include "cli/cli.h"
 #include "core/base/base.h"
 
-/* Text for roff: backslashes, dashes that must stay dashes, and a dot or quote at the start of a line. */
+/*
+ * Write text for roff. Backslashes, dashes that must stay dashes, and a dot or quote at the start of a line
+ * are escaped.
+ */
 static void roff(const char *text)
 {
     bool start = true;
@@ -141,7 +147,7 @@ static void completion_words(uint32_t verb)
         if (o->verbs & verb) printf(" --%s%s", o->name, o->type == CLI_FLAG ? "" : "=");
 }
 
-/* The first words of verbs, each once; and the verb table's rows that begin with one of two words. */
+/* Whether a verb is the first one in the table that begins with its first word. */
 static bool is_first_of_its_word(const struct cli_verb *verb)
 {
     const size_t n = strcspn(verb->name, " ");

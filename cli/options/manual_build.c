@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes the man pages and the completion while Yoke is built: manual_build [NAME]. The machine that builds runs it, so it is compiled by
- * CC_FOR_BUILD, alone of all of Yoke, and knows nothing of the machine that Yoke is built for: tables, texts and the C library.
+ * Writes the man pages and the completion while Yoke is built: manual_build [NAME]. The machine that builds
+ * runs this program. So CC_FOR_BUILD compiles it, as the only part of Yoke. It uses only tables, texts and
+ * the C library, and knows nothing of the machine that Yoke is built for.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 #define VERSION_TEXT(a, b, c) TEXT_OF(a) "." TEXT_OF(b) "." TEXT_OF(c)
 const char *yoke_version(void) { return VERSION_TEXT(YOKE_VERSION_MAJOR, YOKE_VERSION_MINOR, YOKE_VERSION_PATCH); }
 
-/* The table of the verbs names their functions; none of them is called here. */
+/* The verb table names the verbs' functions. None of them is called here. */
 #define NEVER(verb)                                    \
     yoke_status verb(const struct cli_context *context) \
     {                                                  \

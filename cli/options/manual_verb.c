@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke manual: a page as the build wrote it. */
+/* yoke manual: print a page as the build wrote it. */
 #include "cli/cli.h"
 
 yoke_status cli_manual(const struct cli_context *context)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The option table, and how its rows are found. Types and units are explained in options.h. */
+/* The option table, and the search for its rows. options.h explains types and units. */
 #include "cli/options/options.h"
 
 #include <ctype.h>

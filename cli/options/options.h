@@ -1,21 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The command's options: one table drives command-line options, YOKE_… variables, YAML keys, --help, man pages, shell
- * completion and the hints for misspelt names. A value is taken from: default < file (-c) < variable < option.
+ * The command's options. One table drives the command-line options, the YOKE_… variables, the YAML keys,
+ * --help, the man pages, shell completion and the hints for misspelt names. A value comes from one of four
+ * places: the default, the file (-c), the variable, or the option. A later place in this list wins over an
+ * earlier one.
  *
- * To add an option: one row in the table of cli/options/options.c. Its name is the option (--learning-rate), the YAML key
- * (learning-rate:) and, in capitals, the variable (YOKE_LEARNING_RATE).
- * To add a verb: a bit in enum cli_verb_bit below, a row in cli/options/verbs.c (name, summary, example, function), a file with that
- * function in the room of cli/ that fits, its name in cli/local.mk, and a line in cli/options/manual_build.c and, if the verb needs MPI,
- * in cli/no_mpi.c. The function reads its options with cli_text(),
- * cli_int(), cli_real(), cli_bytes(), cli_flag(): these never fail, since types and ranges were checked before.
+ * To add an option, add one row to the table of cli/options/options.c. The row's name gives the option
+ * (--learning-rate), the YAML key (learning-rate:) and, in capitals, the variable (YOKE_LEARNING_RATE).
  *
- * A YAML file is a mapping of option names; a key that is a verb's name may hold a mapping for that verb alone, so one
- * file can serve `yoke run` and `yoke train`. Sequences are joined by commas.
+ * To add a verb (the word after `yoke`):
+ * - Add a bit to enum cli_verb_bit below.
+ * - Add a row to cli/options/verbs.c with the name, the summary, the example and the function.
+ * - Write a file with that function in the subfolder of cli/ that fits, and name the file in cli/local.mk.
+ * - Add a line to cli/options/manual_build.c and, if the verb needs MPI, to cli/no_mpi.c.
  *
- * One word for each idea: -o/--output is a file, --format how results are written, a list has the singular name of its
- * elements (--dtype f32,bf16), types are f32, bf16 and f16. What earlier versions called otherwise is taken all the same
- * (`old`, `old_choice_of`, fp32 for f32), on the command line, as a key and as a variable, but shown nowhere.
+ * The function reads its options with cli_text(), cli_int(), cli_real(), cli_bytes() and cli_flag(). These
+ * functions never fail, because types and ranges were checked before.
+ *
+ * A YAML file is a mapping of option names. A key that is a verb's name may hold a mapping for that verb
+ * alone, so one file can serve `yoke run` and `yoke train`. The elements of a YAML sequence are joined by
+ * commas.
+ *
+ * Each idea has one word. -o/--output is a file. --format is how results are written. An option that takes a
+ * list has the singular name of the list's elements (--dtype f32,bf16). Types are f32, bf16 and f16. The
+ * command still accepts the names of earlier versions (`old`, `old_choice_of`, fp32 for f32) on the command
+ * line, as a key and as a variable. It shows them nowhere.
  */
 #ifndef CLI_OPTIONS_OPTIONS_H
 #define CLI_OPTIONS_OPTIONS_H
@@ -48,8 +57,8 @@ enum cli_verb_bit {
     CLI_TOKENIZE = 1 << 23,
     CLI_TUNE = 1 << 25,
     CLI_BENCH_KERNELS = 1 << 26,
-    CLI_HIDDEN = CLI_RANK | CLI_MANUAL | CLI_HELLO, /* verbs that are not listed */
-    CLI_LIBRARY = 1 << 30, /* no option: a variable that the libraries read, listed so that typing errors are found */
+    CLI_HIDDEN = CLI_RANK | CLI_MANUAL | CLI_HELLO, /* verbs that help texts do not list */
+    CLI_LIBRARY = 1 << 30, /* not an option: a variable that the libraries read; it is listed so that typing errors are found */
     CLI_EVERY = CLI_LIBRARY - 1,
 };
 
@@ -64,7 +73,10 @@ enum cli_type {
     CLI_LIST,   /* comma-separated texts */
 };
 
-/** Headings of --help, for verbs with many options; none: among the general options. */
+/**
+ * Headings of --help, for verbs with many options. An option without a heading stands among the general
+ * options.
+ */
 #define CLI_DATA "Data"
 #define CLI_MODEL "Model and devices"
 #define CLI_STEPS "Steps"
@@ -74,74 +86,89 @@ enum cli_type {
 
 struct cli_option {
     const char *name;
-    uint32_t verbs;       /* bits of the verbs that have it */
+    uint32_t verbs;       /* bits of the verbs that have the option */
     enum cli_type type;
-    char letter;          /* 'n' for -n too; 0 for none */
-    const char *value;    /* default, as the user would write it; NULL: not set */
-    const char *metavar;  /* "N", "FILE"; NULL: by type */
-    const char *choices;  /* CLI_CHOICE, and each element of a CLI_LIST when not NULL */
-    double least, most;   /* numbers; both 0: no limits */
-    bool no_key;          /* no YAML key and no variable: only means something on the command line */
-    bool rare;            /* only shown by --help-all */
-    const char *group;    /* its heading in --help */
-    const char *old;      /* names that earlier versions gave it, by commas; "-o" is a letter */
-    const char *old_choice_of; /* one of that option's choices, given to this one, is that option's, as in earlier versions */
+    char letter;          /* 'n' if -n is allowed too; 0: no letter */
+    const char *value;    /* default, as the user would write it; NULL: no default */
+    const char *metavar;  /* "N", "FILE"; NULL: derived from the type */
+    const char *choices;  /* allowed values of a CLI_CHOICE; if not NULL, also of each element of a CLI_LIST */
+    double least, most;   /* limits of a number; both 0: no limits */
+    bool no_key;          /* no YAML key and no variable, because the option only means something on the command line */
+    bool rare;            /* shown only by --help-all */
+    const char *group;    /* heading in --help */
+    const char *old;      /* names in earlier versions, separated by commas; "-o" is a letter */
+    /* name of another option; as in earlier versions, a value that is a choice of that option sets it */
+    const char *old_choice_of;
     const char *help;     /* one sentence, without the full stop */
 };
 
-/** The table, ended by a row without a name. */
+/** The table. A row without a name ends it. */
 extern const struct cli_option cli_option_table[];
 
 struct cli_options; /* the resolved values of one verb */
 
 /**
- * Resolve the options of `verb` (a bit) from argv[1..], argv[0] being the verb's full name for messages.
- * Words that are no options are left in *words_out (NULL-terminated, free() it), all words after "--" included.
- * Errors: YOKE_EINVAL (command line, variable), YOKE_ECONFIG (file: with line, column and the nearest name), YOKE_EDATA.
+ * Resolve the options of `verb` (a bit) from argv[1..]. argv[0] is the verb's full name for messages. The
+ * words that are not options, and all words after "--", are left in *words_out (NULL-terminated; the caller
+ * frees it with free()).
+ * Errors: YOKE_EINVAL (command line, variable), YOKE_ECONFIG (file; the text has line, column and the nearest
+ * name), YOKE_EDATA.
  */
 yoke_status cli_options_resolve(uint32_t verb, int argc, char **argv, struct cli_options **options_out, int *n_words_out,
                                 char ***words_out);
 void cli_options_free(struct cli_options *options);
 
-/** The resolved set as one block of bytes, and back: rank 0 resolves, the others receive. free() the block. */
+/**
+ * Pack the resolved options into one block of bytes, and unpack them. Rank 0 resolves the options, and the
+ * other ranks receive the block. The caller frees the block with free().
+ */
 yoke_status cli_options_pack(const struct cli_options *options, void **data_out, size_t *bytes_out);
 yoke_status cli_options_unpack(const void *data, size_t bytes, struct cli_options **options_out);
 
-/** Values. `name` must be an option of the verb (checked: a fault of the program otherwise). */
-const char *cli_text(const struct cli_options *options, const char *name); /* NULL when not set */
-int64_t cli_int(const struct cli_options *options, const char *name);      /* 0 when not set */
+/**
+ * Values. `name` must be an option of the verb. If it is not, the program has a fault, and the function
+ * reports it.
+ */
+const char *cli_text(const struct cli_options *options, const char *name); /* NULL if the option is not set */
+int64_t cli_int(const struct cli_options *options, const char *name);      /* 0 if the option is not set */
 uint64_t cli_bytes(const struct cli_options *options, const char *name);
-double cli_real(const struct cli_options *options, const char *name);      /* also CLI_TIME, in seconds */
+double cli_real(const struct cli_options *options, const char *name);      /* for CLI_TIME too, in seconds */
 bool cli_flag(const struct cli_options *options, const char *name);
-/** Elements of a CLI_LIST: their number; element `index` is copied to `out`. */
+/** The number of elements of a CLI_LIST, and element `index`, which is copied to `out`. */
 int cli_list_count(const struct cli_options *options, const char *name);
 const char *cli_list_item(const struct cli_options *options, const char *name, int index, char *out, size_t bytes);
-/** Whether the user set it, and where: "default", "job.yaml:3:7", "YOKE_BATCH", "command line". */
+/**
+ * Whether the user set the option, and where its value comes from: "default", "job.yaml:3:7", "YOKE_BATCH",
+ * "command line".
+ */
 bool cli_is_set(const struct cli_options *options, const char *name);
 const char *cli_origin(const struct cli_options *options, const char *name);
 
 
-/* ---- shared by the files of options: options.c, config.c, help.c ---- */
-/** By name, or by an old one that no option of the verb has now. */
+/* ---- shared by the files of cli/options: options.c, config.c, help.c ---- */
+/** Find an option by its name. An old name counts too, unless an option of the verb has this name now. */
 const struct cli_option *cli_option_find(uint32_t verb, const char *name);
-/** The same of keys and variables. */
+/** The same for the names of keys and variables. */
 const struct cli_option *cli_option_of_key(uint32_t verb, const char *name);
-/** Whether `name` ("sizes", "-o") is among its old names. */
+/** Whether `name` ("sizes", "-o") is among the option's old names. */
 bool cli_option_was(const struct cli_option *option, const char *name);
-/** Old names one after another, from index 0: false behind the last. */
+/** Copy old name number `index` (from 0) to `out`. Returns false if `index` is behind the last old name. */
 bool cli_option_old(const struct cli_option *option, int index, char *out, size_t bytes);
-/** The option of another verb with that name, for hints; NULL when there is none. */
+/** The option of another verb with that name, for hints. NULL: there is none. */
 const struct cli_option *cli_option_anywhere(const char *name);
-/** Set one option; `origin` names the place in messages, `status` is what a wrong value is there. */
+/**
+ * Set one option. `origin` names the place of the value in messages. `status` is the error for a wrong value
+ * from that place.
+ */
 yoke_status cli_options_set(struct cli_options *options, const struct cli_option *option, const char *value,
                             const char *origin, yoke_status status);
 yoke_status cli_options_new(uint32_t verb, struct cli_options **options_out);
 uint32_t cli_options_verb(const struct cli_options *options);
 /** Read a YAML file into `options`. */
 yoke_status cli_config_read(const char *path, struct cli_options *options);
-/** " (did you mean --batch?)" or "", in a static buffer of the caller's. */
+/** Write " (did you mean --batch?)" or "" to `out`, the caller's buffer, and return it. */
 const char *cli_hint(uint32_t verb, const char *name, const char *prefix, char *out, size_t bytes);
-/** The variable of an option's name: "YOKE_LEARNING_RATE". */
+/** The variable for an option's name, such as "YOKE_LEARNING_RATE". */
 void cli_variable_name(const char *name, char *out, size_t bytes);
 
 #endif

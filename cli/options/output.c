@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the command writes to stderr: notes, warnings, errors, and one line of progress for a person who watches. This is
- * the one place where both streams are kept in order: stdout is written out before anything goes to stderr, so where both
- * go to one file a note stands between lines of a table, never inside one.
+ * What the command writes to stderr: notes, warnings, errors, and one line of progress for a person who
+ * watches. Only this file keeps stdout and stderr in order. It flushes stdout before it writes to stderr. So
+ * if both streams go to one file, a note stands between lines of a table, and never inside one.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -40,7 +40,7 @@ void cli_tell_ranks_of_terminals(void)
     setenv("YOKE_TERMINAL_OUT", cli_out_on_terminal() ? "yes" : "no", 1);
 }
 
-/* Asked before each line, so that a window whose size changes is followed. */
+/* The number of columns is read before each line, because a window may change its size. */
 static int terminal_columns(void)
 {
     struct winsize size = { 0 };
@@ -56,7 +56,10 @@ static int terminal_columns(void)
     return size.ws_col ? size.ws_col : COLUMNS_UNKNOWN;
 }
 
-/* The longest beginning of `text` that takes at most so many columns. UTF-8: bytes that continue a character take none. */
+/*
+ * The longest beginning of `text` that takes at most `columns` columns. In UTF-8, a byte that continues a
+ * character takes no column.
+ */
 static size_t fitting(const char *text, int columns)
 {
     size_t n = 0;
@@ -69,21 +72,21 @@ static size_t fitting(const char *text, int columns)
 
 void cli_order_streams(void)
 {
-    static char buffer[1 << 16]; /* longer than any line of a table; the C library passes over a length without memory */
+    static char buffer[1 << 16]; /* longer than any line of a table; the C library ignores a length without memory */
     struct stat out, err;
     const bool one_file = !fstat(STDOUT_FILENO, &out) && !fstat(STDERR_FILENO, &err) && out.st_dev == err.st_dev && out.st_ino == err.st_ino;
-    /* Among ranks both streams meet again in the launcher. */
+    /* The launcher joins both streams of a rank. */
     if (one_file || getenv("PMI_RANK")) setvbuf(stdout, buffer, _IOLBF, sizeof buffer);
 }
 
 /* ---- the line of progress ---- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static char shown[512];        /* "": no line stands */
+static char shown[512];        /* "": no line is shown */
 static uint64_t shown_ns;
 static bool has_ticker;
 
-/* One write, so that lines of several processes do not mix; \033[K clears what a longer line left. */
+/* One write, so that lines of several processes do not mix. \033[K clears the rest of a longer line. */
 static void draw(const char *text)
 {
     char line[sizeof shown + 64];
@@ -93,7 +96,7 @@ static void draw(const char *text)
     fflush(stderr);
 }
 
-/* What stands for long says for how long, so that nobody takes it for dead. */
+/* A line that is unchanged for long also shows for how long, so that nobody takes the program for dead. */
 static void *tick(void *unused)
 {
     (void)unused;
@@ -111,7 +114,7 @@ static void *tick(void *unused)
     return NULL;
 }
 
-/* A child must not begin with a lock that a thread of its parent holds. */
+/* A child process must not begin with a lock that a thread of its parent holds. */
 static void before_fork(void) { pthread_mutex_lock(&lock); }
 static void after_fork(void) { pthread_mutex_unlock(&lock); }
 
@@ -120,7 +123,7 @@ static void start_ticker(void)
     pthread_t thread;
     sigset_t all, before;
     if (has_ticker) return;
-    sigfillset(&all); /* signals are for the threads that work */
+    sigfillset(&all); /* signals are for the working threads */
     pthread_sigmask(SIG_BLOCK, &all, &before);
     has_ticker = !pthread_create(&thread, NULL, tick, NULL);
     if (has_ticker) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes from elsewhere (names of files, keys, tokens, generated text) in what a terminal can show. A terminal takes control
- * characters for commands: they could rewrite what it shows. They are written \xNN, as is what is no UTF-8.
+ * Text from other sources (names of files, keys, tokens, generated text), converted to text that a terminal
+ * can show. A terminal takes control characters for commands, which could change what it shows. Control
+ * characters are written as \xNN, and so are bytes that are not UTF-8.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,10 @@
 
 #include "cli/cli.h"
 
-/* The code point at `text`, and its length: 0 where the bytes are no UTF-8, -1 where more of them are needed. */
+/*
+ * The code point at `text`, and its length in bytes. Length 0: the bytes are not UTF-8. Length -1: more bytes
+ * are needed.
+ */
 static uint32_t decode(const unsigned char *text, size_t n, int *length_out)
 {
     static const struct { unsigned char mask, lead; uint32_t least; } forms[] = { { 0x80, 0, 0 }, { 0xe0, 0xc0, 0x80 }, { 0xf0, 0xe0, 0x800 }, { 0xf8, 0xf0, 0x10000 } };
@@ -27,7 +31,7 @@ static uint32_t decode(const unsigned char *text, size_t n, int *length_out)
     return *length_out = 0, 0;
 }
 
-/* Controls, and marks that turn the direction of what follows. */
+/* Control characters, and marks that change the writing direction of the text behind them. */
 static bool is_command(uint32_t code)
 {
     if (code == '\n' || code == '\t') return false;
@@ -40,7 +44,7 @@ static void put_escaped(const unsigned char *bytes, size_t n, FILE *to)
     for (size_t i = 0; i < n; i++) fprintf(to, "\\x%02x", bytes[i]);
 }
 
-/* Whole characters of what is held; at the end also what is left of one. */
+/* Write the whole characters among the held bytes. At the end, write the rest of a character too. */
 static void put_whole(struct cli_printer *p, bool last, FILE *to)
 {
     while (p->n) {
@@ -58,7 +62,7 @@ static void put_whole(struct cli_printer *p, bool last, FILE *to)
 void cli_put_printable(struct cli_printer *p, const void *bytes, size_t n, bool last, FILE *to)
 {
     for (size_t i = 0; i < n; i++) {
-        p->held[p->n++] = ((const unsigned char *)bytes)[i]; /* a character has at most 4 bytes, which put_whole() takes */
+        p->held[p->n++] = ((const unsigned char *)bytes)[i]; /* a character has at most 4 bytes, and put_whole() takes it out */
         put_whole(p, false, to);
     }
     if (last) put_whole(p, true, to);
@@ -76,7 +80,7 @@ char *cli_printable(const char *text)
         cli_put_printable(&p, line, n, true, to);
         line += n;
         if (!*line) break;
-        fputs(*++line ? "\n  " : "\n", to); /* indented: a name cannot pass for a message of its own */
+        fputs(*++line ? "\n  " : "\n", to); /* later lines are indented, so that a name cannot look like a message of its own */
     }
     return fclose(to) ? NULL : out;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The resolved values of one verb: default < file < variable < option, each value checked where it comes in. */
+/*
+ * The resolved values of one verb: default < file < variable < option (the right one wins). Each value is
+ * checked where it comes in.
+ */
 #include <argp.h>
 #include <ctype.h>
 #include <errno.h>
@@ -19,7 +22,7 @@ struct value {
 
 struct cli_options {
     uint32_t verb;
-    struct value values[MAX_OPTIONS]; /* by row of the table */
+    struct value values[MAX_OPTIONS]; /* by row of the option table */
 };
 
 static size_t row(const struct cli_option *option) { return (size_t)(option - cli_option_table); }
@@ -28,7 +31,7 @@ uint32_t cli_options_verb(const struct cli_options *options) { return options->v
 
 /* ---- numbers with units ---- */
 
-/* Multiplier of a unit, 0 when there is no such unit for that type. */
+/* The multiplier of a unit. 0: the type has no such unit. */
 static double unit_of(enum cli_type type, const char *unit)
 {
     static const struct { enum cli_type type; const char *name; double factor; } units[] = {
@@ -44,11 +47,12 @@ static double unit_of(enum cli_type type, const char *unit)
     return 0;
 }
 
-/* The number that `text` writes; false when it is none of that type. */
+/* Read a number from `text`. False: it is not a number of that type. */
 static bool number_of(enum cli_type type, const char *text, double *out)
 {
     char *end;
-    if (!isdigit((unsigned char)text[0]) && !strchr("+-.", text[0])) return false; /* strtod also takes inf, nan, blanks */
+    /* strtod also accepts inf, nan and leading blanks */
+    if (!isdigit((unsigned char)text[0]) && !strchr("+-.", text[0])) return false;
     if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X')) return false;
     errno = 0;
     double x = strtod(text, &end);
@@ -78,7 +82,7 @@ static bool is_choice(const char *choices, const char *word, size_t length)
     return false;
 }
 
-/* "; did you mean …?" among "a|b|c". */
+/* Write "; did you mean …?" with a choice from "a|b|c". */
 static void choice_hint(const char *choices, const char *word, char *out, size_t bytes)
 {
     char copy[512], *save = NULL;
@@ -151,7 +155,9 @@ static yoke_status check(const struct cli_option *option, const char *text, cons
 
 static const struct { const char *old, *now; } old_choices[] = { { "fp32", "f32" }, { "fp16", "f16" } };
 
-/* The value in today's words, where the choices have them; free() it. */
+/*
+ * The value with today's names of types, if the option's choices have them. The caller frees it with free().
+ */
 static char *in_todays_words(const struct cli_option *option, const char *value)
 {
     char *text = NULL;
@@ -233,7 +239,7 @@ struct given {
     int n_values;
     char **words;
     int n_words;
-    bool stop_at_word; /* yoke run … VERB …: what follows the first word belongs to VERB */
+    bool stop_at_word; /* yoke run … VERB …: words behind the first word belong to VERB */
 };
 
 static error_t take(int key, char *arg, struct argp_state *state)
@@ -268,7 +274,10 @@ static const struct cli_option *by_letter(uint32_t verb, char letter)
     return NULL;
 }
 
-/* argp cannot name the nearest option, and takes abbreviations, which break when an option is added: look first. */
+/*
+ * Look for unknown options before argp does. argp cannot name the nearest option. It also accepts
+ * abbreviations, which stop working when an option is added.
+ */
 static yoke_status look_for_unknown(uint32_t verb, int argc, char **argv, bool stop_at_word)
 {
     char hint[160];
@@ -306,7 +315,7 @@ static yoke_status look_for_unknown(uint32_t verb, int argc, char **argv, bool s
 
 static yoke_status parse_line(uint32_t verb, int argc, char **argv, struct given *given)
 {
-    /* One row per option, one more per old name, and the end. */
+    /* One row per option, one more per old name, and the row that ends the table. */
     struct argp_option rows[2 * MAX_OPTIONS + 1] = { 0 };
     static _Thread_local char old[MAX_OPTIONS][64];
     int n = 0, n_old = 0;
@@ -320,7 +329,10 @@ static yoke_status parse_line(uint32_t verb, int argc, char **argv, struct given
             if (cli_option_find(verb, old[n_old]) == o && old[n_old][0] != '-') /* no other option has that name now */
                 rows[n++] = (struct argp_option){ old[n_old++], 256 + (int)row(o), arg, flags, NULL, 0 };
     }
-    /* argp uses the key itself as the short option, so letters are spelt out before it sees them. */
+    /*
+     * argp uses the key itself as the short option. So letters are replaced by long names before argp sees
+     * them.
+     */
     char **line = calloc((size_t)argc + 1, sizeof *line), *spelt = NULL;
     size_t used = 0, room = 1;
     for (int i = 0; i < argc; i++) room += strlen(argv[i]) + 64;
@@ -345,14 +357,14 @@ static yoke_status parse_line(uint32_t verb, int argc, char **argv, struct given
             if (argv[i][2]) o = NULL;
         } else if (given->stop_at_word) ended = true;
         if (o && o->type != CLI_FLAG) {
-            i++; /* its value, which may begin with a dash */
+            i++; /* the option's value, which may begin with a dash */
             line[i] = argv[i];
         }
     }
     struct argp parser = { rows, take, NULL, NULL, NULL, NULL, NULL };
     int error = argp_parse(&parser, argc, line, ARGP_NO_EXIT | ARGP_NO_ERRS | ARGP_NO_HELP | ARGP_IN_ORDER, NULL, given);
     if (error) status = yoke_fail(YOKE_EINVAL, "%s: the command line cannot be read: %s", argv[0], strerror(error));
-    /* Values point into argv or into `spelt`; the latter are copied by the caller's set before it is freed. */
+    /* Values point into argv or into `spelt`. cli_options_set copies them before `spelt` is freed. */
     given->words[given->n_words] = NULL;
     for (int i = 0; i < given->n_values && !status; i++) {
         given->values[i].text = strdup(given->values[i].text);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verbs: what each is for, an example, and the function that runs it. */
+/* The verbs: the purpose of each, an example, and the function that runs it. */
 #include <string.h>
 
 #include "cli/cli.h"

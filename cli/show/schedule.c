@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke schedule show, yoke schedule check: pipeline schedules made or read, checked, simulated, and printed. */
+/*
+ * yoke schedule show and yoke schedule check: make or read pipeline schedules, check them, simulate them, and
+ * print them.
+ */
 #include "cli/show/schedule.h"
 
 #include <ctype.h>
@@ -31,7 +34,7 @@ static yoke_status make_room(struct cli_schedule *s, int n_stages)
     return s->buckets && s->recompute ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "yoke schedule: no memory for %d stages", n_stages);
 }
 
-/* A file's text with a zero behind it. */
+/* Read a file's text, with a zero byte behind it. */
 static yoke_status read_text(const char *path, char **text_out)
 {
     void *data;
@@ -54,7 +57,7 @@ static yoke_status read_text(const char *path, char **text_out)
 
 /* ---- a schedule from a file ---- */
 
-/* The shape that the actions have, where the options do not say otherwise. */
+/* The shape that the actions of the file have, unless the options give another. */
 static yoke_status shape_of_file(const struct cli_options *o, struct cli_schedule *s)
 {
     struct yokei_pipeline *shape = &s->shape;
@@ -93,7 +96,7 @@ static yoke_status read_schedule(const struct cli_options *o, const char *path, 
 
 /* ---- a schedule that is made ---- */
 
-/* "none", "full", or "S1,S3". */
+/* Read "none", "full", or "S1,S3". */
 static yoke_status read_recompute(const struct cli_options *o, struct cli_schedule *s)
 {
     const char *text = cli_text(o, "recompute");
@@ -116,7 +119,7 @@ static yoke_status read_recompute(const struct cli_options *o, struct cli_schedu
 static yoke_status make_schedule(const struct cli_options *o, struct cli_schedule *s)
 {
     s->kind = cli_text(o, "kind");
-    while (strcmp(yokei_pipeline_names[s->shape.kind], s->kind)) s->shape.kind++; /* the table of options lists the same names */
+    while (strcmp(yokei_pipeline_names[s->shape.kind], s->kind)) s->shape.kind++; /* the option table lists the same names */
     YOKE_TRY(make_room(s, cli_is_set(o, "stages") ? (int)cli_int(o, "stages") : 4));
     s->shape.n_micro_batches = cli_is_set(o, "microbatches") ? (int)cli_int(o, "microbatches") : 8;
     s->shape.n_chunks = cli_is_set(o, "chunks") ? (int)cli_int(o, "chunks") : s->shape.kind == YOKEI_PIPELINE_INTERLEAVED && s->shape.n_stages > 1 ? 2 : 1;
@@ -131,7 +134,7 @@ static yoke_status make_schedule(const struct cli_options *o, struct cli_schedul
 
 /* ---- costs ---- */
 
-/* Comma-separated numbers that are not negative; how many, or -1. */
+/* Read comma-separated numbers that are not negative. Returns how many there are, or -1. */
 static int numbers(const char *text, double *out, int most)
 {
     int n = 0;
@@ -147,7 +150,7 @@ static int numbers(const char *text, double *out, int most)
     }
 }
 
-/* F,B,W[,HOP[,R]] of one stage. */
+/* Read F,B,W[,HOP[,R]], the costs of one stage. */
 static bool set_costs(struct cli_schedule *s, int stage, const char *text, int most)
 {
     double x[5] = { 0 };
@@ -230,7 +233,7 @@ static yoke_status print(const struct cli_schedule *s, const char *format, FILE 
     return YOKE_OK;
 }
 
-/* Whole or not at all, to a file or to stdout. */
+/* Write to a file, as a whole or not at all, or to stdout. */
 static yoke_status output(const struct cli_schedule *s, const char *format, const char *path)
 {
     char *text = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** yoke schedule: what a drawing, a moment and JSON are made from. */
+/** yoke schedule: the data from which a drawing, the state at one moment, and JSON are made. */
 #ifndef CLI_SHOW_SCHEDULE_H
 #define CLI_SHOW_SCHEDULE_H
 
@@ -7,7 +7,7 @@
 #include "parallel/simulate.h"
 
 struct cli_schedule {
-    const char *kind;             /* or the file's name */
+    const char *kind;             /* kind of the schedule, or the file's name */
     struct yokei_pipeline shape;  /* n_chunks is at least 1 */
     int *buckets;
     bool *recompute;
@@ -16,32 +16,35 @@ struct cli_schedule {
     struct yokei_timeline timeline;
     bool has_moment;
     double moment;
-    const char *moment_text;      /* what was asked, NULL: a time */
+    const char *moment_text;      /* the moment as the user wrote it; NULL: the user gave a time */
     int width;
 };
 
 static inline bool cli_is_work(const struct yokei_action *a) { return a->kind <= YOKEI_ACTION_R; }
 
-/** "F1", in chunks "F1a": as people count, from 1. */
+/** "F1", or "F1a" if stages have several chunks. Numbers in labels count from 1. */
 const char *cli_action_label(const struct cli_schedule *s, const struct yokei_action *a, char *out, size_t bytes);
-/** A time without needless digits. */
+/** Write a time without needless digits. */
 const char *cli_time_text(double time, char *out, size_t bytes);
 
 /* ---- schedule_text.c ---- */
 yoke_status cli_schedule_ascii(const struct cli_schedule *s, FILE *to);
 
 /* ---- schedule_moment.c ---- */
-/** What a stage is at, at s->moment; indices into its actions, -1: none. */
+/**
+ * The state of a stage (a part of the pipeline) at s->moment. The numbers are indices into the stage's
+ * actions; -1: none.
+ */
 struct cli_moment {
-    int finished; /* the last one that was done */
+    int finished; /* the last action that was finished */
     int doing;
-    int next;     /* the next one, when it does nothing */
-    bool starts;  /* `doing` begins just now */
+    int next;     /* the next action, if the stage is idle */
+    bool starts;  /* `doing` begins exactly now */
 };
 void cli_schedule_moment_of(const struct cli_schedule *s, int stage, struct cli_moment *out);
-/** "S3 finished F1" to a time. YOKE_EINVAL says what can be written. */
+/** Convert "S3 finished F1" to a time. The text of YOKE_EINVAL lists what can be written. */
 yoke_status cli_schedule_parse_when(struct cli_schedule *s, const char *text);
-/** A line per stage. */
+/** Print a line for each stage. */
 void cli_schedule_moment_text(const struct cli_schedule *s, FILE *to);
 
 /* ---- schedule_draw.c ---- */

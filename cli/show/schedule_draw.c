@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A schedule as JSON, and as a picture. */
+/* A schedule as JSON, and as a picture (SVG). */
 #include <jansson.h>
 #include <string.h>
 
 #include "cli/show/schedule.h"
 #include "core/base/base.h"
 
-/* ---- JSON; the field names are promised in the manual, and it counts from 0 ---- */
+/* ---- JSON; the manual promises the field names, and numbers count from 0 ---- */
 
 static json_t *action_or_null(const struct yokei_actions *list, int i)
 {
@@ -44,7 +44,7 @@ yoke_status cli_schedule_json(const struct cli_schedule *s, FILE *to)
 {
     json_t *stages = json_array();
     for (int stage = 0; stage < s->shape.n_stages; stage++) json_array_append_new(stages, stage_json(s, stage));
-    json_t *kind = json_string(s->kind); /* NULL where a file's name is no UTF-8 */
+    json_t *kind = json_string(s->kind); /* NULL if a file's name is not UTF-8 */
     json_t *root = json_pack("{s:i, s:o, s:i, s:i, s:i, s:f, s:f, s:f, s:o}", "schema", 1, "kind", kind ? kind : json_null(), "stages", s->shape.n_stages,
                              "chunks", s->shape.n_chunks, "microbatches", s->shape.n_micro_batches, "total", s->timeline.total, "longest_span",
                              s->timeline.longest, "bubble", s->timeline.bubble, "stage", stages);
@@ -56,7 +56,7 @@ yoke_status cli_schedule_json(const struct cli_schedule *s, FILE *to)
     return failed ? yoke_fail(YOKE_EIO, "yoke schedule: the JSON could not be written") : YOKE_OK;
 }
 
-/* ---- SVG that needs nothing else: no style sheet, no font, no script ---- */
+/* ---- SVG that needs no style sheet, no font and no script ---- */
 
 enum { LEFT = 46, TOP = 34, ROW = 26, BAR = 22, WIDE = 1000 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every stage is doing at a moment of a schedule. */
+/* The actions of all stages at one moment of a schedule. */
 #include "cli/show/schedule.h"
 
 #include <ctype.h>
@@ -9,7 +9,7 @@
 
 #include "core/base/base.h"
 
-/* Sums of the same costs in another order differ by so little. */
+/* Sums of the same costs in another order differ by at most this much. */
 static double tolerance(const struct cli_schedule *s) { return 1e-9 * (s->timeline.total + 1); }
 
 void cli_schedule_moment_of(const struct cli_schedule *s, int stage, struct cli_moment *out)
@@ -40,7 +40,7 @@ static yoke_status bad_phrase(const char *text, const char *why)
                      "1, with a letter for the chunk where there are several (F1a)", text, why);
 }
 
-/* "F1", "B12", "W1b": a kind of work, a micro-batch, a chunk. */
+/* Read "F1", "B12" or "W1b": a kind of work, a micro-batch, a chunk. */
 static bool parse_work(const struct cli_schedule *s, const char *word, struct yokei_action *out)
 {
     static const char letters[] = "FBWR"; /* in the order of enum yokei_action_kind */
@@ -80,7 +80,7 @@ yoke_status cli_schedule_parse_when(struct cli_schedule *s, const char *text)
 
 /* ---- answering ---- */
 
-/* Why it has not begun: its input is not there, or (between two) it begins at once. */
+/* Say why the action has not begun: its input is not there, or (between two actions) it begins at once. */
 static void say_wait(const struct cli_schedule *s, int stage, int next, char *out, size_t bytes)
 {
     const struct yokei_action *a = &s->schedule.rank[stage].action[next];

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A schedule as a drawing of letters: a row per stage, time to the right. */
+/*
+ * A schedule drawn with letters. Each stage (a part of the pipeline) has a row, and time goes to the right.
+ */
 #include "cli/show/schedule.h"
 
 #include <math.h>
@@ -10,19 +12,22 @@
 
 enum { MOST_PANELS = 4 };
 
-/* How time becomes columns. */
+/* How time is mapped to columns. */
 struct canvas {
     const struct cli_schedule *s;
     double scale;    /* columns per unit of time */
-    int columns;     /* of the whole */
-    int margin;      /* for "S12 " */
+    int columns;     /* number of columns for the whole time */
+    int margin;      /* number of columns for "S12 " */
     int panel;       /* columns of a panel */
-    bool labelled;   /* "F1", else only letters: capitals for odd micro-batches */
+    bool labelled;   /* work is labelled "F1"; else it is one letter, a capital for odd micro-batches */
 };
 
 static int column(const struct canvas *c, double time) { return (int)floor(time * c->scale + 0.5 + 1e-9); }
 
-/* The scale that gives every piece of work its label and `space` columns; unit_out: the columns of the piece that asks for most. */
+/*
+ * The scale at which each piece of work has room for its label and for `space` columns. *unit_out is the
+ * number of columns of the piece that needs the most.
+ */
 static double scale_for(const struct cli_schedule *s, int space, int *unit_out)
 {
     double scale = 0;
@@ -41,7 +46,7 @@ static double scale_for(const struct cli_schedule *s, int space, int *unit_out)
     return scale;
 }
 
-/* When the last work ends: what comes after it is not drawn. */
+/* The end of the last work. Actions behind it are not drawn. */
 static double end_of_work(const struct cli_schedule *s)
 {
     double end = 0;
@@ -87,7 +92,7 @@ static void fill_row(const struct canvas *c, int stage, char *row)
     }
 }
 
-/* Numbers at round times, at least ten columns apart, whole in their panel. */
+/* Write numbers at round times, at least ten columns apart. No number is cut at the end of its panel. */
 static void fill_ruler(const struct canvas *c, char *row)
 {
     const double least = 10 / c->scale, power = pow(10, floor(log10(least)));

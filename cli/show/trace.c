@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke trace: read the flight records of a run. What they hold may be damaged; nothing of it is trusted. */
+/* yoke trace: read the flight records of a run. A record may be damaged, so its content is not trusted. */
 #include "cli/show/trace.h"
 
 #include <dirent.h>
@@ -26,7 +26,7 @@ static void trace_free(struct cli_trace *t)
 
 /* ---- reading ---- */
 
-/* The highest rank of which the folder has a record, -1: none. */
+/* The highest rank whose record is in the folder; -1: there is none. */
 static yoke_status highest_rank(const char *folder, int *highest_out)
 {
     DIR *dir = opendir(folder);
@@ -62,7 +62,10 @@ static yoke_status read_records(struct cli_trace *t, int n_files)
     return n_read ? YOKE_OK : yoke_fail(YOKE_EDATA, "%s", first);
 }
 
-/* How many ranks the job had: the records' own word where none contradicts, else at least those that have records. */
+/*
+ * The number of ranks in the job. It is the least number that a record states, but large enough for the
+ * highest rank that has a record.
+ */
 static int ranks_of_job(struct yokei_flight_file *const files[], int n_files)
 {
     int n = 0;
@@ -87,7 +90,7 @@ static yoke_status make_room(struct cli_trace *t, int n)
     return yoke_fail(YOKE_ENOMEM, "yoke trace: no memory for %d ranks", n);
 }
 
-/* Room is made twice: for the files first, and for the ranks that they know of. */
+/* Memory is allocated twice: first for the files, then for the ranks that the files know of. */
 static yoke_status load(struct cli_trace *t)
 {
     int highest = -1;
@@ -116,7 +119,10 @@ static yoke_status load(struct cli_trace *t)
 
 /* ---- one time line ---- */
 
-/* Ranks of one host share a clock: they share the offset too, so that their times stay comparable to the nanosecond. */
+/*
+ * Ranks of one host share a clock. They share the offset too, so that their times can be compared to the
+ * nanosecond.
+ */
 static void align_clocks(struct cli_trace *t)
 {
     uint64_t now = UINT64_MAX;
@@ -143,7 +149,7 @@ static void align_clocks(struct cli_trace *t)
 struct part {
     uint32_t comm, sequence;
     int rank;
-    uint64_t start; /* since 1970 */
+    uint64_t start; /* in nanoseconds since 1970 */
 };
 
 static int by_operation(const void *a, const void *b)
@@ -154,12 +160,16 @@ static int by_operation(const void *a, const void *b)
     return (x->start > y->start) - (x->start < y->start);
 }
 
-/* One operation's parts, in the order in which the ranks came: everybody waited for the last. */
+/*
+ * Add up the waiting times of one operation. `parts` are in the order in which the ranks came, and all ranks
+ * waited for the last one.
+ */
 static void share_out(struct cli_trace *t, const struct part *parts, size_t n)
 {
     const struct part *last = &parts[n - 1];
     const struct yokei_flight_comm *comm = yokei_flight_comm_of(t->files[last->rank], last->comm);
-    if (!comm || comm->size < 2 || (size_t)comm->size != n) return; /* some have overwritten it, or not begun */
+    /* some ranks have overwritten their entry, or have not begun */
+    if (!comm || comm->size < 2 || (size_t)comm->size != n) return;
     for (size_t i = 0; i < n; i++) {
         const double waited = (double)(last->start - parts[i].start) * 1e-9;
         t->shares[parts[i].rank].n_operations++;
@@ -236,7 +246,7 @@ void cli_trace_fate_text(const struct cli_trace *t, int r, char *out, size_t byt
     }
 }
 
-/* "ranks 0, 2-5" of the candidates. */
+/* Write the candidates, such as "ranks 0, 2-5". */
 static void list_candidates(const struct cli_trace *t, char *out, size_t bytes)
 {
     yokei_text(out, bytes, "ranks ");
@@ -251,7 +261,7 @@ static void list_candidates(const struct cli_trace *t, char *out, size_t bytes)
     }
 }
 
-/* How many ranks' records say that this one ended first. */
+/* How many ranks' records say that this rank ended first. */
 static int n_witnesses(const struct cli_trace *t, int rank)
 {
     int n = 0;
@@ -320,7 +330,10 @@ void cli_trace_doing(const struct cli_trace *t, int r, char *out, size_t bytes)
     else yokei_text(out, bytes, "outside collectives for %.6f s, after %s", since, name);
 }
 
-/* "the job went on without rank 1 (host a, pid 4711, host), which died by signal 9 (Killed); after that " */
+/*
+ * Write which ranks were lost before the failure, such as "the job went on without rank 1 (host a, pid 4711,
+ * host), which died by signal 9 (Killed); after that ".
+ */
 static void lost_text(const struct cli_trace *t, char *out, size_t bytes)
 {
     int n = 0;
@@ -358,7 +371,7 @@ static yoke_status print(const struct cli_trace *t, const char *format, FILE *to
     return YOKE_OK;
 }
 
-/* To a file whole or not at all. */
+/* Write to a file, as a whole or not at all. */
 static yoke_status print_to(const struct cli_trace *t, const char *format, const char *path)
 {
     char *text = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke trace for programs: JSON of its own, and the trace-event format of Chrome and Perfetto. */
+/* yoke trace for programs: Yoke's own JSON, and the trace-event format of Chrome and Perfetto. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "cli/show/trace.h"
 #include "core/base/base.h"
 
-/* ---- JSON; the field names are promised in the manual ---- */
+/* ---- JSON; the manual promises the field names ---- */
 
 static json_t *rank_or_null(int rank) { return rank >= 0 ? json_integer(rank) : json_null(); }
 static json_t *text_or_null(const char *text) { return text[0] ? json_string(text) : json_null(); }
@@ -92,7 +92,8 @@ yoke_status cli_trace_json(const struct cli_trace *t, FILE *to)
     const int failed = json_dumpf(root, to, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
     fputc('\n', to);
     json_decref(root);
-    return failed && to != stdout ? yoke_fail(YOKE_ENOMEM, "yoke trace: no memory for the JSON") : YOKE_OK; /* main looks at stdout */
+    /* main checks stdout */
+    return failed && to != stdout ? yoke_fail(YOKE_ENOMEM, "yoke trace: no memory for the JSON") : YOKE_OK;
 }
 
 /* ---- trace events: one process per rank, one thread per communicator, times in microseconds ---- */
@@ -109,7 +110,10 @@ static void quote(const char *text, FILE *to)
 
 static double micros(const struct cli_trace *t, int r, uint64_t ns) { return cli_trace_seconds(t, r, ns) * 1e6; }
 
-/* The communicator's number among those of the rank; ranks that are in the same ones show them in the same order. */
+/*
+ * The communicator's number among the communicators of the rank. Ranks that are in the same communicators
+ * show them in the same order.
+ */
 static unsigned thread_of(const struct yokei_flight_file *file, uint32_t comm)
 {
     const uint32_t n = YOKE_MIN(atomic_load(&file->n_comms), YOKEI_FLIGHT_COMMS);
@@ -133,7 +137,10 @@ static void names(const struct cli_trace *t, int r, FILE *to)
     }
 }
 
-/* The end of a send's or a receive's arrow. Both name sender, receiver and the number of the pair's message. */
+/*
+ * Write one end of the arrow from a send to its receive. Both ends name the sender, the receiver and the
+ * number of the message between the two.
+ */
 static void arrow(const struct cli_trace *t, int r, const struct yokei_flight_entry *e, double at, FILE *to)
 {
     const struct yokei_flight_comm *comm = yokei_flight_comm_of(t->files[r], e->comm);
@@ -161,7 +168,7 @@ static void event(const struct cli_trace *t, int r, const struct yokei_flight_en
     if (e->status) fprintf(to, ",\"status\":\"%s\"", yoke_status_name((yoke_status)e->status));
     if (!e->end_ns) fputs(",\"unfinished\":true", to);
     fputs("}}", to);
-    /* A message leaves while its sender is at it, and is there when its receiver is done. */
+    /* A message leaves when its send begins, and has arrived when its receive ends. */
     arrow(t, r, e, e->kind == YOKEI_SEND ? start : start + length, to);
 }
 

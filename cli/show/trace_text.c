@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke trace for people. */
+/* The output of yoke trace for people. */
 #include <stdlib.h>
 #include <string.h>
 #include <yoke/comm.h>
@@ -7,7 +7,10 @@
 #include "cli/show/trace.h"
 #include "core/base/base.h"
 
-/* "rank 0 waits for rank 1, which waits for rank 2": to the end of the chain, or once round a circle. */
+/*
+ * Write "rank 0 waits for rank 1, which waits for rank 2", up to the end of the chain, or once round a
+ * circle.
+ */
 static void chain(const struct cli_trace *t, int from, FILE *to)
 {
     int next = cli_trace_waits_for(t, from);

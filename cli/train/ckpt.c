@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke ckpt: look at checkpoints, check and convert them. */
+/* yoke ckpt: show, check and convert checkpoints. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>

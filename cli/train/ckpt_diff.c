@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke ckpt diff: two checkpoints, or the first step at which two runs' checkpoints part. */
+/* yoke ckpt diff: compare two checkpoints, or find the first step at which two runs' checkpoints differ. */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -10,11 +10,11 @@
 #include "train/checkpoint/checkpoint.h"
 
 struct comparison {
-    char a[4096], b[4096]; /* the checkpoints that are compared */
-    int64_t step;          /* of the first */
-    int64_t first;         /* step at which manifests first differ; -1: none */
-    char metadata[4096];   /* how, there */
-    json_t *tensors;       /* of those that differ */
+    char a[4096], b[4096]; /* paths of the two checkpoints that are compared */
+    int64_t step;          /* step of checkpoint a */
+    int64_t first;         /* first step at which the manifests differ; -1: none */
+    char metadata[4096];   /* how the manifests differ at that step */
+    json_t *tensors;       /* array of the tensors that differ */
     int n_same, n_different, n_problems;
 };
 
@@ -29,7 +29,7 @@ static bool same_tensors(const struct yokei_manifest *a, const struct yokei_mani
     return true;
 }
 
-/* Look at one pair; `part_out`: they differ in tensors or manifests. */
+/* Compare one pair of checkpoints. *part_out: they differ in tensors or manifests. */
 static yoke_status look(struct comparison *c, const char *a, const char *b, bool *part_out)
 {
     struct yokei_manifest x, y;
@@ -54,7 +54,10 @@ static yoke_status look(struct comparison *c, const char *a, const char *b, bool
     return YOKE_OK;
 }
 
-/* Steps that both folders have, in ascending order, up to the first at which they part; then only manifests are looked at. */
+/*
+ * Compare the steps that both folders have, in ascending order, up to the first step at which they differ.
+ * Behind that step only manifests are compared.
+ */
 static yoke_status find_parting(struct comparison *c, const char *a, const char *b)
 {
     struct yokei_checkpoint_entry *x = NULL, *y = NULL;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke parity: every layout of a list against one host rank. */
+/*
+ * yoke parity: compare every layout of a list with one host rank. A layout says how the model and the batch
+ * are divided among ranks.
+ */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -20,13 +23,13 @@ static void show_progress(void *context, const char *text)
     if (c->rank == 0) cli_progress("%s", text);
 }
 
-/* The file's text, once its layouts are known to be in order. */
+/* Read the file's text, and check that its layouts are valid. */
 static yoke_status read_list(const char *path, char **text_out)
 {
     struct yokei_parity_list list = { 0, 0, NULL };
     void *data;
     size_t bytes;
-    yoke_status status = yokei_file_read_as(path, YOKE_ECONFIG, LONGEST_LIST, &data, &bytes); /* with a final 0 */
+    yoke_status status = yokei_file_read_as(path, YOKE_ECONFIG, LONGEST_LIST, &data, &bytes); /* a zero byte follows the data */
     if (status) return yoke_fail_context(status, "--layouts is neither quick nor all, and as a file");
     status = strlen(data) == bytes ? YOKE_OK : yoke_fail(YOKE_ECONFIG, "%s: byte %zu is 0: this is no text", path, strlen(data));
     if (!status) status = yokei_parity_parse(data, path, &list);
@@ -41,7 +44,7 @@ static int64_t n_blocks(const struct yokei_parity_config *c)
     return c->model.llama.size ? c->model.llama.num_hidden_layers : c->model.gpt2.n_layer;
 }
 
-/* Rank 0 reads the file, and the others are told what stands in it. */
+/* Rank 0 reads the file, and sends its text to the other ranks. */
 static yoke_status choose_layouts(const struct cli_context *context, const struct yokei_parity_config *c, struct yokei_parity_list *list)
 {
     const char *name = cli_text(context->options, "layouts");
@@ -152,7 +155,7 @@ static yoke_status show_json(const struct yokei_parity_config *c, const struct y
     return YOKE_OK;
 }
 
-/* The same on all ranks: each has all results. */
+/* The result is the same on all ranks, because each rank has all results. */
 static yoke_status verdict(const struct yokei_parity_list *list, const struct yokei_parity_result *r, int n)
 {
     const struct summary s = sum_up(list, r, n);
@@ -186,7 +189,7 @@ static yoke_status set_up(const struct cli_context *context, struct yokei_parity
     gradients.name = "layouts";
     control.name = "control";
     YOKE_TRY(yoke_comm_create(MPI_COMM_WORLD, c->device, &gradients, &c->comm));
-    YOKE_TRY(yoke_comm_error(c->comm)); /* a rank may have failed in the last steps of making it */
+    YOKE_TRY(yoke_comm_error(c->comm)); /* a rank may have failed in the last steps of the creation */
     return yoke_comm_create(MPI_COMM_WORLD, NULL, &control, &c->control);
 }
 
@@ -213,7 +216,10 @@ yoke_status cli_parity(const struct cli_context *context)
 {
     struct yokei_parity_config c = { 0 };
     yoke_status status = parity(context, &c);
-    /* After an error the other ranks may be gone: nothing that waits for them is called, the process ends anyway. */
+    /*
+     * After an error the other ranks may be gone. So nothing that waits for them is called. The process ends
+     * anyway.
+     */
     if (!status && c.control) status = yoke_comm_destroy(c.control);
     if (!status && c.comm) status = yoke_comm_destroy(c.comm);
     return status ? status : yoke_device_close(c.device);

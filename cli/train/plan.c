@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke plan: a training run of many ranks, laid out without starting them. */
+/* yoke plan: lay out a training run of many ranks without starting the ranks. */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 enum { MOST_DEVICES = 64 };
 
-/* Devices of the ranks in turn; the same name is opened once. */
+/* The devices of the ranks in turn. A device that is named twice is opened once. */
 struct devices {
     int n, n_opened;
     yoke_device *of[MOST_DEVICES], *opened[MOST_DEVICES];
@@ -101,7 +101,10 @@ static yoke_status show_json(const struct yokei_training *t, const struct yokei_
 
 static void print_line(void *context, const char *text) { fprintf(context, "%s\n", text); }
 
-/* From where on ranks do the same work at neighbouring places: as few lines as there are stages, where replicas are alike. */
+/*
+ * Whether two ranks do the same work at neighbouring places. Equal replicas then share a line, so that there
+ * are as few lines as stages.
+ */
 static bool do_the_same(const struct yokei_forecast *f, int a, int b)
 {
     const struct yokei_forecast_rank *x = &f->rank[a], *y = &f->rank[b];

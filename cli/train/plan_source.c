@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke train: where a run's plan comes from: options, a plan's file, or a checkpoint. */
+/* The plan of a run of yoke train. It comes from options, from a plan's file, or from a checkpoint. */
 #include "cli/train/plan_source.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "parallel/balance.h"
 #include "parallel/schedule.h"
 
-/* What a plan fixes: beside --plan these options would contradict it. */
+/* Options that a plan fixes. Beside --plan they would contradict the plan. */
 static const char *const fixed_by_plan[] = {
     "model", "precision", "batch", "micro-batch", "sequence", "shares", "seed", "steps", "budget-seconds", "learning-rate",
     "min-learning-rate", "warmup", "weight-decay", "beta1", "beta2", "clip", "dropout", "loss-scale", "bucket-bytes", "dp", "pp", "tp", "schedule",
@@ -44,12 +44,14 @@ static yoke_status read_model(const struct cli_options *o, struct yokei_plan *p)
     p->model = config.gpt2;
     p->llama = config.llama;
     if (!is_given(o, "dropout")) return YOKE_OK;
-    if (p->llama.size) p->llama.attention_dropout = cli_real(o, "dropout"); /* Llama has no other */
+    if (p->llama.size) p->llama.attention_dropout = cli_real(o, "dropout"); /* Llama has no other dropout */
     else p->model.attn_pdrop = p->model.resid_pdrop = p->model.embd_pdrop = cli_real(o, "dropout");
     return YOKE_OK;
 }
 
-/* Shares as sequences or as ratios: "24,8", "3:1"; one for each of n replicas. */
+/*
+ * Read shares as sequences or as ratios, such as "24,8" or "3:1". There is one share for each of n replicas.
+ */
 static yoke_status read_weights(const char *text, int n_wanted, const char *who, double *weights)
 {
     double sum = 0;
@@ -96,7 +98,7 @@ static yoke_status read_shares(const char *text, const struct yokei_mesh *mesh, 
     return status;
 }
 
-/* "2", or the ranks of each stage: "2,1". */
+/* Read "2", or the number of ranks of each stage: "2,1". */
 static yoke_status read_tensor(const char *text, struct yokei_plan *p)
 {
     int64_t *list;
@@ -114,7 +116,10 @@ static yoke_status read_tensor(const char *text, struct yokei_plan *p)
     return p->tensor <= 100000 ? YOKE_OK : yoke_fail(YOKE_ECONFIG, "--tp %s: at most 100000", text);
 }
 
-/* The user's own schedule. What is wrong with it is said when the stages and micro-batches are known, by all ranks alike. */
+/*
+ * Read the user's own schedule. Its errors are reported later, by all ranks alike, when the stages and
+ * micro-batches are known.
+ */
 static yoke_status read_schedule_file(const struct cli_options *o, struct yokei_plan *p)
 {
     const char *path = cli_is_set(o, "schedule-file") ? cli_text(o, "schedule-file") : NULL;
@@ -127,14 +132,14 @@ static yoke_status read_schedule_file(const struct cli_options *o, struct yokei_
         return yoke_fail(YOKE_ECONFIG, "--schedule %s and --schedule-file %s are both given: leave one out", cli_text(o, "schedule"), path);
     const yoke_status status = yokei_file_read_as(path, YOKE_ECONFIG, 64 << 20, &data, &bytes);
     if (status) return yoke_fail_context(status, "--schedule-file");
-    p->schedule_text = data; /* with a 0 behind it */
+    p->schedule_text = data; /* a zero byte follows the data */
     struct yokei_schedule parsed;
     YOKE_TRY(yokei_schedule_parse(p->schedule_text, path, &parsed));
     yokei_schedule_free(&parsed);
     return YOKE_OK;
 }
 
-/* "auto" and "none" are what nothing means. */
+/* Read a text option. "auto" and "none" mean the same as no value. */
 static yoke_status read_text(const struct cli_options *o, const char *option, char *place, size_t bytes)
 {
     const char *text = cli_is_set(o, option) ? cli_text(o, option) : "";
@@ -160,7 +165,7 @@ static yoke_status read_mesh(const struct cli_context *context, struct yokei_pla
     YOKE_TRY(read_schedule_file(o, p));
     p->chunks = cli_int(o, "chunks");
     p->sequence_parallel = cli_flag(o, "sequence-parallel");
-    yokei_text(p->balance, sizeof p->balance, "equal"); /* what is planned without ranks: nothing can be measured */
+    yokei_text(p->balance, sizeof p->balance, "equal"); /* for planning without ranks, which cannot measure anything */
     yokei_text(p->placement, sizeof p->placement, "rank");
     for (size_t i = 0; i < YOKE_COUNT(texts); i++) YOKE_TRY(read_text(o, texts[i].option, texts[i].place, texts[i].bytes));
     int *widths;
@@ -185,10 +190,10 @@ yoke_status cli_plan_from_options(const struct cli_context *context, struct yoke
     YOKE_TRY(read_model(o, p));
     if (is_path(cli_text(o, "model"))) t->model_file = cli_text(o, "model");
     const int64_t positions = yokei_model_positions(yokei_plan_model(p));
-    /* plan.json says fp32 and fp16, as it always has. */
+    /* plan.json says fp32 and fp16, as in earlier versions. */
     const char *precision = cli_text(o, "precision");
     yokei_text(p->precision, sizeof p->precision, "%s", !strcmp(precision, "f32") ? "fp32" : !strcmp(precision, "f16") ? "fp16" : precision);
-    yokei_text(p->all_reduce, sizeof p->all_reduce, "auto"); /* by size, the same in every run */
+    yokei_text(p->all_reduce, sizeof p->all_reduce, "auto"); /* by size, and the same in every run */
     p->seed = (uint64_t)cli_int(o, "seed");
     p->batch = cli_int(o, "batch");
     p->sequence = cli_int(o, "sequence") ? cli_int(o, "sequence") : positions;
@@ -216,7 +221,7 @@ yoke_status cli_plan_from_options(const struct cli_context *context, struct yoke
     return read_mesh(context, p, t->micro_batch);
 }
 
-/* Options beside something that fixes them; `but` may be given all the same. */
+/* Refuse options that `what` fixes. The options in `but` are allowed. */
 static yoke_status refuse_fixed(const struct cli_context *context, const char *what, const char *const but[])
 {
     for (size_t i = 0; i < YOKE_COUNT(fixed_by_plan); i++) {
@@ -239,7 +244,10 @@ yoke_status cli_plan_from_file(const struct cli_context *context, const char *pa
     return yokei_plan_read(path, &t->plan);
 }
 
-/* Ranks in another layout: what the options say, or replicas. Else the plan's layout, with other shares or micro-batches if they are given. */
+/*
+ * Divide the work anew among the ranks: as the options say, or as replicas. Without such options keep the
+ * plan's layout, with other shares or micro-batches if they are given.
+ */
 static yoke_status lay_out_anew(const struct cli_context *context, struct yokei_training *t)
 {
     static const char *const mesh_options[] = { "dp", "pp", "tp", "schedule", "schedule-file", "chunks", "layers", "recompute", "tensor-shares",
@@ -249,12 +257,12 @@ static yoke_status lay_out_anew(const struct cli_context *context, struct yokei_
     struct yokei_mesh mesh;
     bool anew = p->n_ranks != context->size;
     t->micro_batch = cli_int(o, "micro-batch");
-    if (is_given(o, "zero")) p->zero = cli_int(o, "zero"); /* changes no bits */
-    if (anew) p->comm_shares[0] = p->comm_costs[0] = 0; /* of other ranks */
+    if (is_given(o, "zero")) p->zero = cli_int(o, "zero"); /* changes no bits of the result */
+    if (anew) p->comm_shares[0] = p->comm_costs[0] = 0; /* they belong to other ranks */
     for (size_t i = 0; i < YOKE_COUNT(mesh_options); i++) anew = anew || is_given(o, mesh_options[i]);
     if (anew || is_given(o, "shares")) {
         yokei_plan_forget_ranks(p);
-        p->zero_shares[0] = 0; /* of replicas with other shares */
+        p->zero_shares[0] = 0; /* they belong to replicas with other shares */
     }
     if (anew) {
         YOKE_TRY(read_mesh(context, p, t->micro_batch));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke sample: a folder with a model goes on with a text. */
+/* yoke sample: a model in a folder continues a text. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "train/exchange/model_folder.h"
 #include "train/run/sample.h"
 
-/* What is at work; the same on all ranks but for `prints`. */
+/* The state of the verb. It is the same on all ranks, except `prints`. */
 struct sampler {
     const struct cli_context *context;
     struct yokei_model_folder folder;
@@ -24,7 +24,7 @@ struct sampler {
     int32_t *drawn;
     int64_t n;
     double seconds;
-    bool prints;          /* the text, as it comes */
+    bool prints;          /* whether this rank prints the text as it comes */
     struct cli_printer printer;
 };
 
@@ -42,7 +42,9 @@ static yoke_status show_token(void *context, int32_t token)
     return s->prints && bytes ? write_bytes(s, bytes, n, false) : YOKE_OK;
 }
 
-/* The context is as long as this text gets, and no longer: every token costs a pass over all of it. */
+/*
+ * The context is only as long as the text becomes, because every token costs a pass over the whole context.
+ */
 static yoke_status create_trainer(struct sampler *s)
 {
     const struct cli_options *o = s->context->options;
@@ -76,7 +78,7 @@ static yoke_status open_device(struct sampler *s)
     activations.name = "activations";
     control.name = "control";
     YOKE_TRY(yoke_comm_create(MPI_COMM_WORLD, s->device, &activations, &s->comm));
-    YOKE_TRY(yoke_comm_error(s->comm)); /* a rank may have failed in the last steps of making it */
+    YOKE_TRY(yoke_comm_error(s->comm)); /* a rank may have failed in the last steps of the creation */
     return yoke_comm_create(MPI_COMM_WORLD, NULL, &control, &s->control);
 }
 
@@ -95,7 +97,7 @@ static yoke_status show_json(const struct sampler *s)
         json_array_append_new(json_object_get(root, "tokens"), json_integer(s->drawn[i]));
     }
     fclose(to);
-    json_t *said = json_stringn(text, size); /* the text may hold any bytes; JSON only text */
+    json_t *said = json_stringn(text, size); /* the text may hold any bytes; JSON holds only UTF-8 */
     json_object_set_new(root, "text", said ? said : json_null());
     char *line = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     free(text);
@@ -139,7 +141,10 @@ yoke_status cli_sample(const struct cli_context *context)
 {
     struct sampler s = { .context = context };
     const yoke_status status = run(&s);
-    /* After a fault the other ranks may be gone: nothing that waits for them is called, the process ends anyway. */
+    /*
+     * After a fault the other ranks may be gone. So nothing that waits for them is called. The process ends
+     * anyway.
+     */
     yoke_status end = status;
     if (!end) end = yoke_trainer_destroy(s.trainer);
     if (!end) end = yoke_model_destroy(s.model);

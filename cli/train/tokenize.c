@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke tokenize: text to tokens and back. */
+/* yoke tokenize: convert text to tokens and back. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "train/files/map.h"
 #include "train/text/tokens.h"
 
-/* All of stdin; free() it. */
+/* Read all of stdin. The caller frees *text_out with free(). */
 static yoke_status read_stdin(char **text_out, size_t *bytes_out)
 {
     size_t room = 1 << 16, n = 0;
@@ -33,7 +33,7 @@ static yoke_status read_stdin(char **text_out, size_t *bytes_out)
     return YOKE_OK;
 }
 
-/* Ids as `yoke tokenize` prints them: numbers with spaces, commas or new lines between them. */
+/* Read ids as `yoke tokenize` prints them: numbers with spaces, commas or new lines between them. */
 static yoke_status parse_ids(const char *path, const char *text, size_t bytes, struct yokei_ids *ids)
 {
     static const char between[] = " \t\r\n,[]";
@@ -69,7 +69,7 @@ static yoke_status put_text(const char *to, const char *text, size_t bytes)
 {
     if (to) return yokei_file_write(to, text, bytes);
     cli_put_text(&(struct cli_printer){ .n = 0 }, text, bytes, true);
-    return YOKE_OK; /* main looks whether stdout took it */
+    return YOKE_OK; /* main checks whether stdout was written */
 }
 
 static yoke_status put_ids(const struct cli_options *o, const struct yokei_bpe *bpe, const struct yokei_ids *ids, size_t bytes, double seconds)
@@ -86,7 +86,7 @@ static yoke_status put_ids(const struct cli_options *o, const struct yokei_bpe *
     return YOKE_OK;
 }
 
-/* The text, or the ids that it holds, and the other way round. */
+/* Convert the text to ids, or the ids that it holds to text. */
 static yoke_status convert(const struct cli_options *o, struct yokei_bpe *bpe, const char *path, const char *text, size_t bytes)
 {
     struct yokei_ids ids = { 0 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke train: options to a training run, and what a person sees of it. */
+/* yoke train: from options to a training run, and the output that a person sees. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -46,10 +46,16 @@ static void show_note(void *context, const char *text)
     cli_note("%s", text);
 }
 
-/* What this process writes to, and no other job: the folder of the run, and that of its checkpoints. */
+/*
+ * The locks on the folders to which only this job may write: the run directory and the folder of its
+ * checkpoints.
+ */
 static struct cli_hold run_dir_hold, save_hold;
 
-/* Two jobs would mix their metrics, overwrite each other's plan, and clean up each other's unfinished checkpoints. */
+/*
+ * Lock both folders. Two jobs would mix their metrics, overwrite each other's plan, and remove each other's
+ * unfinished checkpoints.
+ */
 static yoke_status hold_folders(const struct cli_context *context, const struct yokei_training *t, const char *run_dir)
 {
     if (context->rank != 0) return YOKE_OK;
@@ -59,10 +65,10 @@ static yoke_status hold_folders(const struct cli_context *context, const struct 
     return cli_hold(t->save, "save", "folder of checkpoints", "--save", &save_hold);
 }
 
-/* On rank 0. Where `yoke run` has made none, a dated one, which no other job has. */
+/* Called on rank 0. If `yoke run` has made no run directory, choose a dated one, which no other job has. */
 static yoke_status choose_run_dir(const struct cli_context *context, char *dir, size_t bytes)
 {
-    const char *given = cli_text(context->options, "run-dir"); /* the command line, or YOKE_RUN_DIR */
+    const char *given = cli_text(context->options, "run-dir"); /* from the command line, or from YOKE_RUN_DIR */
     char stamp[32];
     time_t now = time(NULL);
     struct tm local;
@@ -81,7 +87,7 @@ static yoke_status choose_run_dir(const struct cli_context *context, char *dir, 
     return YOKE_OK;
 }
 
-/* The rank that will write there need not be rank 0. */
+/* Send the run directory to all ranks, because the rank that writes there need not be rank 0. */
 static yoke_status agree_on_run_dir(const struct cli_context *context, struct yokei_training *t, char *dir, size_t bytes)
 {
     const struct yoke_trainer_config ranks = { .comm = t->comm, .control = t->control };
@@ -95,7 +101,7 @@ static yoke_status agree_on_run_dir(const struct cli_context *context, struct yo
 
 static json_t *number_or_null(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
-/* What the trace says of a step, beside the simulator. */
+/* What the trace says of a step, beside the simulator's prediction. */
 static json_t *trace_json(const struct yokei_training *t, const struct yokei_trace_summary *s)
 {
     if (!s->n_steps) return json_null();
@@ -121,7 +127,7 @@ static json_t *rank_json(const struct yokei_plan_rank *rank)
                      "predicted_seconds", seconds_or_null(rank->predicted_seconds), "measured_seconds", seconds_or_null(rank->measured_seconds));
 }
 
-/* Nats per byte of what the tokens stand for; NaN where that is not known. */
+/* Loss in nats per byte of the text behind the tokens. NaN: the number of bytes is not known. */
 static double loss_per_byte(const struct yokei_training_result *r)
 {
     if (r->bytes) return r->validation_loss;
@@ -151,7 +157,7 @@ static yoke_status show_json(const struct yokei_training *t, const struct yokei_
     json_object_set_new(root, "saved_step", r->saved_step >= 0 ? json_integer((json_int_t)r->saved_step) : json_null());
     json_object_set_new(root, "trace", trace_json(t, &r->trace));
     if (r->sample) {
-        /* The sample may hold any bytes; JSON only text. */
+        /* The sample may hold any bytes. JSON holds only UTF-8. */
         json_t *text = json_stringn(r->sample, r->sample_bytes);
         json_object_set_new(root, "sample", text ? text : json_null());
         json_object_set_new(root, "word_share", json_real(r->word_share));
@@ -165,7 +171,10 @@ static yoke_status show_json(const struct yokei_training *t, const struct yokei_
     return YOKE_OK;
 }
 
-/* What the ranks were given, and how that came out: computing time beside what was predicted and beside the mean of all that work. */
+/*
+ * Show each rank's share of the sequences, and its computing time. The predicted time, and the ratio to the
+ * mean of all ranks that have work, stand beside it.
+ */
 static void show_ranks(const struct yokei_training *t, const struct yokei_training_result *result)
 {
     const struct yokei_plan *p = &t->plan;
@@ -221,7 +230,7 @@ static void show_text(const struct yokei_training *t, const struct yokei_trainin
     printf("run directory    %s\n", t->run_dir);
 }
 
-/* What is measured and shown beside the loss. */
+/* Set what is measured and shown beside the loss. */
 static yoke_status what_is_seen(const struct cli_context *context, struct yokei_training *t)
 {
     const struct cli_options *o = context->options;
@@ -273,7 +282,10 @@ static yoke_status files_and_sample(const struct cli_context *context, struct yo
     return YOKE_OK;
 }
 
-/* YOKE_ALGORITHM chooses where no plan does, and goes into the plan: its replay sums alike. What is no algorithm is refused with the communicator. */
+/*
+ * YOKE_ALGORITHM chooses the algorithm if no plan does. The choice goes into the plan, so that a replay sums
+ * in the same way. An unknown algorithm is refused when the communicator is created.
+ */
 static void note_algorithm(struct yokei_training *t)
 {
     const char *name = getenv("YOKE_ALGORITHM");
@@ -290,12 +302,13 @@ static yoke_status open_communicators(const struct cli_context *context, struct 
     gradients.algorithm = t->plan.all_reduce;
     gradients.chunk_bytes = (size_t)t->plan.chunk_bytes;
     if (t->plan.comm_costs[0]) gradients.costs = control.costs = t->plan.comm_costs;
-    if (t->plan.comm_shares[0]) gradients.shares = control.shares = t->plan.comm_shares; /* else YOKE_SUM_SHARES, else measured */
+    /* else from YOKE_SUM_SHARES, else measured */
+    if (t->plan.comm_shares[0]) gradients.shares = control.shares = t->plan.comm_shares;
     const yoke_status status = yoke_comm_create(MPI_COMM_WORLD, t->device, &gradients, &t->comm);
     if ((status == YOKE_ECONFIG || status == YOKE_EINVAL) && t->plan_path)
         return yoke_fail_context(YOKE_ECONFIG, "%s: all_reduce, chunk_bytes, comm_costs or comm_shares", t->plan_path);
     YOKE_TRY(status);
-    YOKE_TRY(yoke_comm_error(t->comm)); /* a rank may have failed in the last steps of making it */
+    YOKE_TRY(yoke_comm_error(t->comm)); /* a rank may have failed in the last steps of the creation */
     YOKE_TRY(yoke_comm_create(MPI_COMM_WORLD, NULL, &control, &t->control));
     struct yoke_comm_plan explained;
     YOKE_TRY(yoke_comm_explain(t->comm, "all_reduce", 1, YOKE_F32, YOKE_SUM, &explained));
@@ -312,14 +325,18 @@ static void ask_to_stop(int signal)
     stop_asked = 1;
 }
 
-/* With a folder to save to, being asked to stop means: save, then stop. A second SIGINT ends the process at once. */
+/*
+ * If there is a folder to save to, a request to stop means: save, then stop. A second SIGINT ends the process
+ * at once.
+ */
 static void take_signals(const struct cli_context *context, struct yokei_training *t)
 {
     struct sigaction action = { .sa_handler = ask_to_stop, .sa_flags = SA_RESTART };
     if (!t->save) return;
     t->stop = &stop_asked;
     sigaction(SIGTERM, &action, NULL);
-    if (context->size == 1) sigaction(SIGUSR1, &action, NULL); /* among ranks MPICH takes it for itself; yoke run passes it on as SIGTERM */
+    /* among ranks MPICH uses SIGUSR1 itself, and yoke run passes it on as SIGTERM */
+    if (context->size == 1) sigaction(SIGUSR1, &action, NULL);
     action.sa_flags |= (int)SA_RESETHAND;
     sigaction(SIGINT, &action, NULL);
 }
@@ -357,7 +374,10 @@ yoke_status cli_train(const struct cli_context *context)
     yoke_status status = train(context, &t);
     cli_let_go(&save_hold);
     cli_let_go(&run_dir_hold);
-    /* After a fault the other ranks may be gone: nothing that waits for them is called, the process ends anyway. */
+    /*
+     * After a fault the other ranks may be gone. So nothing that waits for them is called. The process ends
+     * anyway.
+     */
     yoke_status end = status == YOKE_EPREEMPTED ? YOKE_OK : status;
     if (!end && t.control) end = yoke_comm_destroy(t.control);
     if (!end && t.comm) end = yoke_comm_destroy(t.comm);

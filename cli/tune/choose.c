@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From measurements to lines of a tuning file. Shapes that the device measures alike (a layer's products forward and
- * backward, say) are one class. Of ops that sum rows up, where another variant gives other bits, the class is not told by how
- * many rows there are: what a rank computes of a batch must not depend on how the batch is cut.
+ * From measurements to lines of a tuning file. Shapes for which the device reports the same size and edge
+ * form one class. A layer's forward and backward products are an example.
+ *
+ * Some operations sum over rows, and another variant gives other bits. The class of these operations does not
+ * depend on the number of rows. The reason is that a rank's result for a batch must not depend on how the
+ * batch is divided.
  */
 #include <math.h>
 #include <string.h>
@@ -18,7 +21,7 @@ const char *tune_verdict_name(enum tune_verdict verdict)
     return names[verdict];
 }
 
-/* The measures by which a size's class is told from others. */
+/* The size and the edge that distinguish a size's class from other classes. */
 static double class_size(const struct tune_matrix *m, int s) { return conform_sizes_of(m->op)->sums ? 0 : m->point[s].size; }
 static double class_edge(const struct tune_matrix *m, int s) { return m->point[s].edge; }
 static bool same_class(const struct tune_matrix *m, int a, int b)
@@ -26,7 +29,10 @@ static bool same_class(const struct tune_matrix *m, int a, int b)
     return class_edge(m, a) == class_edge(m, b) && class_size(m, a) == class_size(m, b);
 }
 
-/* The factor by which variant v is faster over the class of size s; 0: not at all of its sizes, at some too slow, or not for sure. */
+/*
+ * The factor by which variant v is faster over the class of size s. 0: the variant was not measured at all
+ * sizes of the class, was too slow at one of them, or the gain is not certain.
+ */
 static double gain(const struct tune_matrix *m, int s, int v)
 {
     double product = 1, best = 1;
@@ -61,9 +67,9 @@ void tune_choose(struct tune_matrix *m)
 
 /* ---- writing ---- */
 
-/* The classes in ascending order: edge, then size. */
+/* One size of each class, in ascending order of edge, then of size. */
 struct steps {
-    int n, at[CONFORM_MAX_SIZES]; /* a size of each class */
+    int n, at[CONFORM_MAX_SIZES]; /* index of one size of each class */
 };
 
 static struct steps steps_of(const struct tune_matrix *m)
@@ -84,7 +90,7 @@ static struct steps steps_of(const struct tune_matrix *m)
     return steps;
 }
 
-/* Between two measured classes the choice changes in the middle, in the logarithm. */
+/* Between two measured classes the choice changes at the geometric mean. */
 static double between(double below, double above) { return below > 0 ? sqrt(below * above) : above; }
 
 static void comment(const struct tune_matrix *m, int s, FILE *to)
@@ -109,19 +115,22 @@ static void comment(const struct tune_matrix *m, int s, FILE *to)
 int tune_write(const struct tune_matrix *m, FILE *to)
 {
     const struct steps steps = steps_of(m);
-    int n = 0, before = YOKEI_BY_RULE;   /* what holds just below the class, in its edge */
-    int first = YOKEI_BY_RULE;           /* what holds for the least size of the edge below */
-    bool uniform = true;                 /* one choice for all sizes of the edge below */
+    int n = 0, before = YOKEI_BY_RULE;   /* the choice just below the class, at the same edge */
+    int first = YOKEI_BY_RULE;           /* the choice for the least size of the next lower edge */
+    bool uniform = true;                 /* one choice holds for all sizes of the next lower edge */
     for (int s = 0; s < m->n_sizes; s++)
         if (m->point[s].offered) comment(m, s, to);
     for (int i = 0; i < steps.n; i++) {
         const int s = steps.at[i], below = i ? steps.at[i - 1] : -1, chosen = m->chosen[s];
         const bool new_edge = below >= 0 && class_edge(m, below) != class_edge(m, s);
         double edge = 0, size = 0;
-        for (int j = i; j > 0 && edge == 0; j--) /* the next lower edge that was measured */
+        for (int j = i; j > 0 && edge == 0; j--) /* finds the next lower edge that was measured */
             if (class_edge(m, steps.at[j - 1]) != class_edge(m, s)) edge = between(class_edge(m, steps.at[j - 1]), class_edge(m, s));
         if (below >= 0 && !new_edge) size = between(class_size(m, below), class_size(m, s));
-        /* A new edge begins at size 0; nothing need be said where all below it runs alike. */
+        /*
+         * A new edge begins at size 0. No line is needed if all sizes of the next lower edge have the same
+         * choice.
+         */
         const bool silent = new_edge ? uniform && first == chosen : before == chosen;
         if (!silent) {
             char measure[64];

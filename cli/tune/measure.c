@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every variant of an op at every size: a first look, conformance of those that may win, then measurements in turn. */
+/*
+ * Measure every variant of an operation at every size. First each variant is measured briefly. Then the
+ * variants that may win are tested for conformance. Then the remaining variants are measured in turn.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +12,13 @@
 #include "core/tune.h"
 
 /*
- * In a first look a variant that takes so many times as long as the default is out of the race; and one that did so by far is not
- * even looked at at the next greater size: it may take minutes there.
+ * In the first, brief measurement a variant is dropped if it takes more than HOPELESS times as long as the
+ * default. If it takes more than BY_FAR times as long, it is not even measured at the next greater size,
+ * where it may take minutes.
  */
 static const double HOPELESS = 1.5, BY_FAR = 8;
 
-/* One variant of an open problem. */
+/* One variant of a problem that is open. */
 struct runner {
     yoke_device *device;
     yoke_stream *stream;
@@ -30,7 +34,7 @@ static yoke_status run(void *context, int n)
     return yoke_stream_sync(r->stream);
 }
 
-/* Scratch for this variant; *offered_out: whether it takes the call at all. */
+/* Reserve scratch memory for this variant. *offered_out: whether the variant supports the call. */
 static yoke_status ready(struct runner *r, bool *offered_out)
 {
     struct yoke_cost cost;
@@ -40,7 +44,7 @@ static yoke_status ready(struct runner *r, bool *offered_out)
     return status == YOKE_EUNSUPPORTED ? YOKE_OK : status;
 }
 
-/* The best of a few calls, after one that may compile. */
+/* The best time of a few calls, after one call that may compile. */
 static yoke_status look(struct runner *r, double *seconds_out)
 {
     YOKE_TRY(run(r, 1));
@@ -54,7 +58,7 @@ static yoke_status look(struct runner *r, double *seconds_out)
     return YOKE_OK;
 }
 
-/* The built-in rule at this size: which variant it takes, and how long that does. */
+/* Find which variant the built-in rule chooses at this size, and measure it. */
 static yoke_status look_at_default(struct tune_matrix *m, int s, struct runner *r)
 {
     struct tune_point *p = &m->point[s];
@@ -78,12 +82,12 @@ static yoke_status look_at_variant(struct tune_matrix *m, int s, int v, struct r
         return YOKE_OK;
     }
     YOKE_TRY(ready(r, &offered));
-    if (!offered) return YOKE_OK; /* TUNE_ABSENT stands there */
+    if (!offered) return YOKE_OK; /* the verdict is TUNE_ABSENT already */
     const yoke_status status = look(r, &row->seconds);
     if (status == YOKE_ENOMEM) return status;
     row->verdict = !status && row->seconds <= HOPELESS * m->point[s].seconds ? TUNE_KEPT_OUT : TUNE_SLOW;
     if (!status) return YOKE_OK;
-    row->verdict = TUNE_REFUSED; /* offered, and fails to run */
+    row->verdict = TUNE_REFUSED; /* offered, but fails to run */
     yokei_text(row->why, sizeof row->why, "%s: %s", yoke_status_name(status), yoke_last_error());
     return YOKE_OK;
 }
@@ -114,7 +118,7 @@ static void keep_reason(void *context, const struct conform_line *line)
         yokei_text(why, 200, "%s%s%s: %s", line->worst_case, line->worst_output[0] ? ", " : "", line->worst_output, line->reason);
 }
 
-/* Hold a variant that may win somewhere to the reference; where it fails, it is refused at all sizes. */
+/* Compare a variant that may win at some size with the reference. If it fails, it is refused at all sizes. */
 static yoke_status hold(struct tune_matrix *m, int v, yoke_device *device)
 {
     bool may_win = false;
@@ -131,7 +135,7 @@ static yoke_status hold(struct tune_matrix *m, int v, yoke_device *device)
     if (!why[0]) yokei_text(why, sizeof why, "no case of the conformance sweep ran");
     for (int s = 0; s < m->n_sizes; s++) {
         struct tune_row *row = &m->cell[s][v];
-        if (row->verdict == TUNE_ABSENT || row->verdict == TUNE_DEFAULT) continue; /* the default is yoke verify's to judge */
+        if (row->verdict == TUNE_ABSENT || row->verdict == TUNE_DEFAULT) continue; /* yoke verify judges the default */
         row->verdict = TUNE_REFUSED;
         row->seconds = 0;
         yokei_text(row->why, sizeof row->why, "%s", why);
@@ -189,7 +193,10 @@ yoke_status tune_measure(yoke_device *device, yoke_stream *stream, enum yoke_op_
     if (out->n_variants < 2) return YOKE_OK;
     for (int s = 0; s < n_sizes; s++) YOKE_TRY(look_at_size(out, s, device, stream));
     for (int v = 0; v < out->n_variants; v++) YOKE_TRY(hold(out, v, device));
-    /* Twice, on fresh memory, whose place may decide more than the variant: the measurement that says less for it counts. */
+    /*
+     * Measure twice, in newly allocated memory, because the place of the memory may matter more than the
+     * variant. The lower factor counts.
+     */
     for (int pass = 0; pass < 2; pass++)
         for (int s = 0; s < n_sizes; s++) YOKE_TRY(measure_size(out, s, device, stream, seconds / 2));
     return YOKE_OK;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke tune: measure the variants of a device's ops, and write the file by which they are chosen from then on. */
+/*
+ * yoke tune: measure the variants of a device's operations, and write the tuning file that chooses them from
+ * then on.
+ */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,20 +15,23 @@
 #include "core/base/base.h"
 #include "core/tune.h"
 
-/* What one run of the verb carries along. */
+/* The state of one run of the verb. */
 struct tuner {
     const struct cli_context *context;
     yoke_device *device;
     yoke_stream *stream;
     struct kernels_selection selection;
-    char *lines[YOKE_N_OPS][YOKE_N_DTYPES]; /* of the new file; NULL: not measured */
+    char *lines[YOKE_N_OPS][YOKE_N_DTYPES]; /* lines of the new file; NULL: not measured */
     json_t *rows;
     int n_choices, n_refused, n_measured;
-    double seconds; /* for each size of an op and type */
+    double seconds; /* seconds for each size of an operation and type */
     int threads;
 };
 
-/* On a host all variants but gemm's are instruction sets, of which the best is known: to measure them is to look for noise. */
+/*
+ * Whether measuring can find a gain. On a host all variants except gemm's are instruction sets. The best one
+ * of them is known, so a measurement would only find noise.
+ */
 static bool is_worthwhile(const struct tuner *t, enum yoke_op_id op)
 {
     const bool host = !strcmp(yoke_device_info(t->device)->backend, "host");
@@ -62,7 +68,7 @@ static void say_refused(struct tuner *t, const struct tune_matrix *m)
             if (m->cell[s][v].verdict != TUNE_REFUSED) continue;
             cli_warn("%s %s %s: refused, it fails conformance: %s", yokei_op_names[m->op], yoke_dtype_name(m->dtype), m->variants[v], m->cell[s][v].why);
             t->n_refused++;
-            break; /* once per variant */
+            break; /* count the variant once */
         }
 }
 
@@ -109,7 +115,10 @@ static yoke_status tune_all(struct tuner *t)
 
 /* ---- the file ---- */
 
-/* Which op and type a line of a file is about, comments of tune_write's included; false: none, or all types. */
+/*
+ * Which operation and type a line of a file is about. Comments that tune_write wrote count too. False: the
+ * line is about none, or about all types.
+ */
 static bool belongs_to(const char *line, int *op_out, int *dtype_out)
 {
     char op[64], dtype[16];
@@ -121,7 +130,7 @@ static bool belongs_to(const char *line, int *op_out, int *dtype_out)
     return true;
 }
 
-/* Lines of the file as it was, of ops and types that were not measured now. */
+/* Keep the lines of the old file for operations and types that were not measured now. */
 static void keep_lines(struct tuner *t, char *text, bool measured[YOKE_N_OPS][YOKE_N_DTYPES])
 {
     for (char *end, *line = text; line && *line; line = end) {
@@ -214,7 +223,7 @@ static yoke_status tune_device(struct tuner *t)
     yokei_tuning_user_file(t->device, path, sizeof path);
     if (cli_text(o, "output")) yokei_text(path, sizeof path, "%s", cli_text(o, "output"));
     if (!path[0]) return yoke_fail(YOKE_ECONFIG, "tune: neither $XDG_CONFIG_HOME nor $HOME is set: say where to write with -o FILE");
-    YOKE_TRY(compose(t, &unused)); /* --match is refused before anything is measured */
+    YOKE_TRY(compose(t, &unused)); /* so that a wrong --match is refused before anything is measured */
     free(unused);
     YOKE_TRY(yoke_stream_create(t->device, &t->stream));
     status = tune_all(t);
@@ -232,7 +241,7 @@ yoke_status cli_tune(const struct cli_context *context)
     YOKE_TRY(kernels_check_sizes(context->options, &t.selection));
     t.threads = cli_is_set(context->options, "threads") ? (int)cli_int(context->options, "threads") : topology.n_cores;
     cli_with_threads(t.threads);
-    config.tune_file = "off"; /* what is measured is beside the built-in rules */
+    config.tune_file = "off"; /* the variants are compared with the built-in rules */
     YOKE_TRY(yoke_device_open(cli_text(context->options, "device"), &config, &t.device));
     t.rows = json_array();
     yoke_status status = tune_device(&t);
