@@ -144,7 +144,7 @@ INLINE void add_to_keys(const yoke_dtype t, enum tile_start start, int64_t n_key
 }
 
 /*
- * ---- weights of two keys for one vector of queries, rounded to the type; the last key may have no `second`
+ * ---- weights of two keys for a vector of queries, rounded to the type; the last key may have no `second`
  * ----
  */
 
