@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Discovery: one child process per backend. Two vendors' run-time compilers in one process can abort it (each brings an
- * LLVM of its own), and a broken driver may crash or hang: in a child that costs one line in the report.
+ * Discovery of devices. Each backend is probed in a child process of its own. Two vendors' run-time compilers
+ * in one process can abort it, because each brings its own LLVM. A broken driver may also crash or hang. In a
+ * child process, this costs only one line in the report.
  */
 #include "core/base/base.h"
 #include "core/registry.h"
@@ -19,7 +20,7 @@ static const int PROBE_LIMIT_MS = 20000;
 
 static _Noreturn void child(const struct yoke_backend *backend, int fd)
 {
-    /* Drivers print: keep the caller's terminal clean. */
+    /* Drivers print messages. Keep them off the caller's terminal. */
     const int null = open("/dev/null", O_RDWR);
     if (null >= 0) {
         dup2(null, STDOUT_FILENO);
@@ -35,10 +36,13 @@ static _Noreturn void child(const struct yoke_backend *backend, int fd)
         if (put <= 0) _exit(1);
         done += (size_t)put;
     }
-    _exit(0); /* not exit(): the parent's handlers and buffers are not this process's */
+    _exit(0); /* not exit(), because the exit handlers and buffers belong to the parent */
 }
 
-/* Read one whole probe result; false when the child ended or the time was over before. */
+/*
+ * Read one whole probe result. Returns false if the child ended, or the time was over, before the result was
+ * complete.
+ */
 static bool receive(int fd, struct yoke_probe *probe, uint64_t deadline_ns, bool *late)
 {
     size_t done = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host memory, and streams that run at once: what a call issues has ended when it returns. For backends that compute on
- * the calling thread. An event is incomplete only between arm and signal.
+ * Host memory, and eager streams: when a call on such a stream returns, its work has ended. They are for
+ * backends that compute on the calling thread. An event is incomplete only between arm and signal.
  */
 #include "core/backend.h"
 #include "core/base/base.h"
@@ -14,12 +14,15 @@
 
 enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20, MANY_PAGES = 2 * HUGE_PAGE };
 
-/* In front of every allocation, in a cache line of its own, so that a release knows its size. */
+/* The header in front of every allocation, in a cache line of its own. It tells yoke_free the size. */
 struct header {
     size_t bytes;
 };
 
-/* Bytes that this process may still take, page cache included; a control group's limit counts where there is one. */
+/*
+ * The bytes that this process may still take, page cache included. If a control group has a limit, the limit
+ * applies.
+ */
 yoke_status yokei_host_memory(const yoke_device *device, uint64_t *free_out, uint64_t *total_out)
 {
     unsigned long long total = 0, available = 0, most = 0, used = 0;
@@ -54,7 +57,10 @@ static yoke_status host_alloc(yoke_device *device, size_t bytes, void **address_
         return yoke_fail(YOKE_ENOMEM, "device %s: cannot allocate %zu bytes, %llu are available", device->info.spec, bytes,
                          (unsigned long long)available);
     }
-    /* A wish: where it is granted, a step touches hundreds of pages instead of a hundred thousand. */
+    /*
+     * This is only a request. With huge pages, a training step touches hundreds of pages instead of a hundred
+     * thousand.
+     */
     if (is_large) madvise(block, bytes + ALIGNMENT, MADV_HUGEPAGE);
     ((struct header *)block)->bytes = bytes;
     yokei_account(device, (int64_t)bytes);

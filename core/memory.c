@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device memory: addresses, and how many bytes of them live. */
+/* Device memory: allocation, release, and the count of allocated bytes. */
 #include "core/backend.h"
 #include "core/base/base.h"
 
 void yokei_account(yoke_device *device, int64_t bytes)
 {
-    const size_t now = atomic_fetch_add(&device->allocated, (size_t)bytes) + (size_t)bytes; /* wraps for releases */
+    /* the sum wraps around for releases */
+    const size_t now = atomic_fetch_add(&device->allocated, (size_t)bytes) + (size_t)bytes;
     size_t peak = atomic_load(&device->allocated_peak);
     while (now > peak && !atomic_compare_exchange_weak(&device->allocated_peak, &peak, now)) {}
 }
@@ -18,7 +19,7 @@ yoke_status yoke_device_allocated(const yoke_device *device, uint64_t *now_out, 
     return YOKE_OK;
 }
 
-/* A fresh address goes to the caller when it is in the list of what may be freed. */
+/* Enter a new address in the list of addresses that may be freed, then give it to the caller. */
 static yoke_status hand_out(yoke_device *device, const char *call, void *address, size_t bytes, void **address_out)
 {
     const yoke_status status = yokei_live_add(&device->allocations, address, bytes);

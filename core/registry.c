@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One line per backend. A backend that nothing has linked is NULL here: null is in a test alone. */
+/*
+ * The list of backends, one line per backend. A backend that is not linked is NULL here. The backend `null`
+ * is linked in a test only.
+ */
 #include "core/registry.h"
 
 #include <string.h>

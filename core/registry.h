@@ -5,7 +5,7 @@
 
 #include "core/backend.h"
 
-/** The backends in the order in which they are listed; NULL past the last. */
+/** The backends, in the order in which they are listed. NULL past the last one. */
 const struct yoke_backend *yokei_backend_at(int index);
 
 /** The backend called `name` ("opencl"), or NULL. */

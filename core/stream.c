@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams, copies and events: checks, then the backend. */
+/* Streams, copies and events: each call checks its arguments, then calls the backend. */
 #include "core/backend.h"
 #include "core/base/base.h"
 
@@ -44,7 +44,7 @@ yoke_status yoke_stream_destroy(yoke_stream *stream)
     if (!stream) return YOKE_OK;
     YOKE_TRY(yokei_object_leaves("yoke_stream_destroy", "stream", stream));
     yoke_device *device = stream->device;
-    const yoke_status status = yoke_stream_sync(stream); /* reported, and the stream is destroyed all the same */
+    const yoke_status status = yoke_stream_sync(stream); /* the error is reported, but the stream is still destroyed */
     if (stream->scratch) device->backend->memory->free(device, stream->scratch);
     STREAM_OPS(stream)->destroy(stream);
     free(stream);

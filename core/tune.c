@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The chosen variants of a device: who holds them, and the answer to "by which variant does this call run?". */
+/* The chosen variants of a device: their storage, and the choice of the variant for each call. */
 #include "core/tune.h"
 #include "core/base/base.h"
 
@@ -29,7 +29,10 @@ void yokei_tuning_destroy(yoke_device *device)
 
 const struct yokei_tuning_source *yokei_tuning_source(const yoke_device *device) { return &device->tuning->source; }
 
-/* Of two lines that hold for a call, whether `a` counts: the type by name, then the greater edge, then the greater size. */
+/*
+ * Whether line `a` has priority over line `b`, if both apply to a call. A line that names the type has
+ * priority, then the line with the greater edge, then the line with the greater size.
+ */
 static bool is_closer(const struct yokei_choice *a, const struct yokei_choice *b)
 {
     if (!b) return true;

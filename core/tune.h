@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Chosen variants of a device's ops: those of its tuning file, and those that a test forces. docs/TUNING.md has the format.
- * tune.c keeps and answers; tune_file.c reads a file, tune_find.c looks for the one that holds.
+ * The chosen variants of a device's ops. A variant is one of several ways to run an op. It is chosen by the
+ * device's tuning file, or forced by a test. docs/TUNING.md has the format of the file. tune.c keeps the
+ * choices and answers questions about them. tune_file.c reads a file, and tune_find.c looks for the file that
+ * applies.
  */
 #ifndef CORE_TUNE_H
 #define CORE_TUNE_H
@@ -10,22 +12,25 @@
 
 enum { YOKEI_TUNING_VERSION = 1 };
 
-/** One line of a file: from this size (and edge, see yokei_variant_at) on, ops of this type run by that variant. */
+/**
+ * One line of a file. From this size on (and this edge, see yokei_variant_at), ops of this type run by this
+ * variant.
+ */
 struct yokei_choice {
     enum yoke_op_id op;
-    int dtype;      /* -1: any */
+    int dtype;      /* -1: any type */
     double size, edge;
-    int variant;    /* YOKEI_BY_RULE: as without a file */
+    int variant;    /* YOKEI_BY_RULE: the built-in rule chooses, as without a file */
 };
 enum { YOKEI_BY_RULE = -1 };
 
-/** Where a device's choices come from, for `yoke info` and `yoke tune`. */
+/** The origin of a device's choices, for `yoke info` and `yoke tune`. */
 struct yokei_tuning_source {
     enum yokei_tuning_kind { YOKEI_TUNING_RULES, YOKEI_TUNING_GIVEN, YOKEI_TUNING_USER, YOKEI_TUNING_SHIPPED } kind;
-    char file[1024];      /* "" of YOKEI_TUNING_RULES */
-    char made[256];       /* the file's "made" line, or "" */
-    bool other_variants;  /* that line names another list of variants than the device has now */
-    int n_choices, n_skipped; /* lines in use; lines that name a variant which this device lacks */
+    char file[1024];      /* "" if the kind is YOKEI_TUNING_RULES */
+    char made[256];       /* the "made" line of the file, or "" */
+    bool other_variants;  /* the "made" line has another list of variants than the device has now */
+    int n_choices, n_skipped; /* number of lines in use, and number of lines with a variant that this device lacks */
 };
 
 struct yokei_tuning {
@@ -33,41 +38,58 @@ struct yokei_tuning {
     struct yokei_tuning_source source;
     size_t n;
     struct yokei_choice *choices;
-    /* What the op's last call asked for and was answered; for measurements, by one thread. */
+    /*
+     * The size and the edge of the op's last call, and the variant that was chosen for it. For measurements
+     * that use one thread.
+     */
     struct yokei_asked {
         _Atomic double size, edge;
-        atomic_int variant; /* -1: it was not called */
+        atomic_int variant; /* -1: the op was not called */
     } asked[YOKE_N_OPS];
 };
 
 /**
- * Find and read the tuning file of a device that was opened: `file`, else the first of $YOKE_TUNE_FILE that is of its backend,
- * else the user's, else the shipped one that matches the device; "off" for either of the first two: none. Of a file that was
- * named everything that is wrong is an error, YOKE_ECONFIG; else it is a warning and the line, or the file, is left out.
+ * Find and read the tuning file of an opened device. The file is the first of these that applies:
+ * 1. `file`;
+ * 2. the first file of $YOKE_TUNE_FILE that is for the device's backend;
+ * 3. the user's file;
+ * 4. the shipped file that matches the device.
+ * If `file` or $YOKE_TUNE_FILE is "off", no file is read. Any mistake in a file of the first two kinds is an
+ * error, YOKE_ECONFIG. A mistake in the others is a warning, and the line or the file is left out.
  */
 yoke_status yokei_tuning_create(yoke_device *device, const char *file);
 void yokei_tuning_destroy(yoke_device *device);
 
 const struct yokei_tuning_source *yokei_tuning_source(const yoke_device *device);
-/** The variant that the op's last call on this device ran by, its size and edge. "": it was not called, or has no variants. */
+/**
+ * The variant by which the op's last call on this device ran, and the size and edge of that call. "": the op
+ * was not called, or has no variants.
+ */
 const char *yokei_variant_used(const yoke_device *device, enum yoke_op_id op, double *size_out, double *edge_out);
 
 /* ---- tune_file.c ---- */
-/** The variant's index, or -1. */
+/** The index of the variant, or -1. */
 int yokei_variant_named(const yoke_device *device, enum yoke_op_id op, const char *name);
-/** The op's id, or -1. */
+/** The id of the op, or -1. */
 int yokei_op_named(const char *name);
 /**
- * Read `text` (changed on the way) as the file called `name`. Writes tuning->choices and source. With `strict` unknown
- * variants are errors. YOKE_EUNSUPPORTED: made for another backend; YOKE_ENODEV: for another
- * device; YOKE_ECONFIG: anything else that is wrong.
+ * Read `text` as the content of the file `name`. The function changes `text`. Writes tuning->choices and
+ * source. With `strict`, unknown variants are errors.
+ * Errors: YOKE_EUNSUPPORTED (the file is for another backend), YOKE_ENODEV (the file is for another device),
+ *         YOKE_ECONFIG (any other mistake).
  */
 yoke_status yokei_tuning_parse(const yoke_device *device, struct yokei_tuning *tuning, const char *name, char *text, bool strict);
-/** The lines that a file for this very device begins with, or, with `matches` (FIELD=PATTERN, ended by NULL), for all that match. */
+/**
+ * The lines at the beginning of a new tuning file. Without `matches`, the file is for this very device. With
+ * `matches` (FIELD=PATTERN, ended by NULL), the file is for all devices that match.
+ */
 yoke_status yokei_tuning_head(const yoke_device *device, const char *const matches[], char *out, size_t bytes);
 
 /* ---- tune_find.c ---- */
-/** The user's file for a device: $XDG_CONFIG_HOME/yoke/tuning/<backend>-<name>.tune, ~/.config; "" where there is no home. */
+/**
+ * The path of the user's file for a device: $XDG_CONFIG_HOME/yoke/tuning/<backend>-<name>.tune, else the same
+ * under ~/.config. "" if there is no home folder.
+ */
 void yokei_tuning_user_file(const yoke_device *device, char *out, size_t bytes);
 yoke_status yokei_tuning_find(const yoke_device *device, const char *file, struct yokei_tuning *tuning);
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tuning files: text, one choice per line, so that a person can read and compare them:
+ * Tuning files. They are text with one choice per line, so that a person can read and compare them:
  *
  *   yoke-tune 1 <backend> <pattern of the device's name>
  *   match <name|driver|features> <pattern>                 all must match; patterns as of file names: * ? [a-z]
  *   made <Yoke's version> <hash of the variants' names> <driver>
  *   <op> <dtype or *> <least size>[,<least edge>] <variant or default>
  *
- * "size" and "edge" are the op's own measures (yokei_variant_at). Of the lines that hold for a call the one that names the
- * type counts, then the one with the greatest edge, then with the greatest size; "default" is the rule that holds without
- * a file. '#' begins a comment.
+ * yokei_variant_at says what "size" and "edge" are for each op. If several lines apply to a call, a line that
+ * names the type has priority, then the line with the greatest edge, then the line with the greatest size.
+ * "default" is the rule that applies without a file. '#' begins a comment.
  */
 #include "core/tune.h"
 #include "core/base/base.h"
@@ -37,7 +37,7 @@ int yokei_variant_named(const yoke_device *device, enum yoke_op_id op, const cha
     return -1;
 }
 
-/* A hash of the names of all variants of all ops: files carry it. 16 hexadecimal digits. */
+/* A hash of the names of all variants of all ops, as 16 hexadecimal digits. Each file contains it. */
 static void variants_version(const yoke_device *device, char out[17])
 {
     uint64_t hash = 0;
@@ -50,7 +50,7 @@ static void variants_version(const yoke_device *device, char out[17])
     yokei_text(out, 17, "%016llx", (unsigned long long)hash);
 }
 
-/* What a file is read into, and where it stands. */
+/* The state of reading: the tuning that the file is read into, and the position in the file. */
 struct reader {
     const yoke_device *device;
     struct yokei_tuning *tuning;
@@ -151,7 +151,7 @@ static yoke_status parse_choice(const struct reader *r, const char *text)
         if (r->strict)
             return yoke_fail(YOKE_ECONFIG, "%s:%d: device %s has no variant '%s' of %s; run yoke tune again on this device", r->file, r->line,
                              r->device->info.spec, variant, op);
-        t->source.n_skipped++; /* the rule holds from here on, not the line before */
+        t->source.n_skipped++; /* from this size on the built-in rule applies, not the line before */
     }
     struct yokei_choice *grown = realloc(t->choices, (t->n + 1) * sizeof *grown);
     if (!grown) return yoke_fail(YOKE_ENOMEM, "%s: no memory", r->file);
@@ -192,7 +192,7 @@ yoke_status yokei_tuning_parse(const yoke_device *device, struct yokei_tuning *t
 
 /* ---- writing ---- */
 
-/* A name as a pattern that matches it alone. */
+/* Make a pattern that matches this name alone. */
 static void as_pattern(const char *name, char *out, size_t bytes)
 {
     size_t n = 0;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which tuning file holds for a device: one that was named, the user's, the shipped one that matches, or none. */
+/*
+ * Find the tuning file that applies to a device: the named one, the user's, the shipped one that matches, or
+ * none.
+ */
 #include "core/tune.h"
 #include "core/base/base.h"
 
@@ -18,7 +21,7 @@ void yokei_tuning_user_file(const yoke_device *device, char *out, size_t bytes)
     const char *base = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
     char name[2 * sizeof device->info.name];
     size_t n = 0;
-    for (const char *c = device->info.name; *c; c++) /* one dash for whatever no file name should hold */
+    for (const char *c = device->info.name; *c; c++) /* one dash replaces a run of characters that no file name should have */
         if (isalnum((unsigned char)*c) || *c == '.' || *c == '_') name[n++] = *c;
         else if (n && name[n - 1] != '-') name[n++] = '-';
     name[n] = 0;
@@ -27,7 +30,7 @@ void yokei_tuning_user_file(const yoke_device *device, char *out, size_t bytes)
     else if (home && *home) yokei_text(out, bytes, "%s/.config/yoke/tuning/%s-%s.tune", home, device->backend->name, name);
 }
 
-/* The folder of the shipped files: $YOKE_DATA_DIR/tuning, or the build tree's, or the installed one. */
+/* The folder of the shipped files: $YOKE_DATA_DIR/tuning, or that of the build tree, or the installed one. */
 static void shipped_folder(char *out, size_t bytes)
 {
     const char *given = getenv("YOKE_DATA_DIR");
@@ -37,7 +40,7 @@ static void shipped_folder(char *out, size_t bytes)
         return;
     }
     yokei_text(out, bytes, "%s/tuning", YOKE_DATADIR);
-    /* libtool's own folder: this library was built there and is not installed. */
+    /* The path contains libtool's own folder, so this library runs from the build tree and is not installed. */
     if (!dladdr((void *)(uintptr_t)&shipped_folder, &here) || !here.dli_fname) return;
     const char *end = strstr(here.dli_fname, "/.libs/");
     char built[1024] = "";
@@ -66,7 +69,7 @@ static yoke_status read_as(const yoke_device *device, const char *file, enum yok
     return status;
 }
 
-/* A file that nobody named: what is wrong with it is said, and it is as if it were not there. */
+/* Try a file that was not named by the user. Its mistakes are logged, and the file is then ignored. */
 static yoke_status try_file(const yoke_device *device, const char *file, enum yokei_tuning_kind kind, struct yokei_tuning *t)
 {
     const yoke_status status = read_as(device, file, kind, t);
@@ -80,7 +83,7 @@ static yoke_status try_file(const yoke_device *device, const char *file, enum yo
     return YOKE_OK;
 }
 
-/* "a.tune:b.tune": the ranks of a job read one variable and have several kinds of devices. */
+/* A list "a.tune:b.tune". The ranks of a job share this variable and may have several kinds of devices. */
 static yoke_status find_listed(const yoke_device *device, const char *list, struct yokei_tuning *t)
 {
     yoke_status status = YOKE_OK;
@@ -97,7 +100,7 @@ static yoke_status find_listed(const yoke_device *device, const char *list, stru
 
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-/* The shipped files of the device's backend in the order of their names: the first that matches. */
+/* Take the first shipped file of the device's backend that matches, in the order of the file names. */
 static yoke_status find_shipped(const yoke_device *device, struct yokei_tuning *t)
 {
     char folder[1024], *names[MOST_SHIPPED], prefix[40];

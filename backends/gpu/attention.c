@@ -1,19 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Attention on kernel-launching devices: which body, how heads are cut into pieces, and the launches.
+ * Attention on kernel-launching devices: the choice of the body (the algorithm), the division of the heads
+ * into pieces, and the launches.
  *
- * tile: K and V (backward also Q and dO) are packed into f32 panels in scratch, in pieces of as many heads as a bounded
- *       scratch holds; then every team of one lane takes MR queries (or keys) through them.
- * team: a group shares blocks of keys and queries in local memory; it needs no scratch but delta.
- * Each result is written by one team that takes its blocks in order: no atomics, the same bits on every run.
+ *  - tile: K and V (in backward also Q and dO) are packed into f32 panels in scratch. A piece has as many
+ *    heads as a bounded scratch holds. Then every team of one lane takes MR queries (or keys) through the
+ *    panels. (A team is a set of work-items that work together, and a lane is one of them.)
+ *  - team: a group shares blocks of keys and queries in local memory. It needs no scratch except for delta.
+ *
+ * Each result is written by one team, which takes its blocks in order. No atomics are used, so every run
+ * gives the same bits.
  */
 #include "backends/gpu/families.h"
 
 #define MAX_D 256
-/* Bytes of panels of one piece; one pair of heads is taken whatever it needs. */
+/* The bytes of panels of one piece. One pair of heads is always taken, even if it needs more. */
 #define PIECE_BYTES ((int64_t)32 << 20)
 
-/** A way to run attention. Tiles: MR rows, NV vectors of W. Teams: blocks of rows and columns by class of D. */
+/**
+ * A way to run attention. For tiles: MR rows, and NV vectors of W elements. For teams: the blocks of rows and
+ * columns for each class of D.
+ */
 struct body {
     const char *name;
     bool tile, cpu_only;
@@ -27,7 +34,10 @@ static const struct body bodies[] = {
 };
 enum { TILE12X32, TILE6X16, TEAM, TILE4X4 };
 
-/** Blocks of the team body: rows that stay, columns that pass, for heads of up to D. Local memory decides. */
+/**
+ * The blocks of the team body, for heads of up to D: rows that stay, and columns that pass. The size of local
+ * memory decides.
+ */
 static const struct blocks { int D, rows, columns; } blocks[] = { { 64, 32, 32 }, { 128, 16, 16 }, { 256, 8, 16 } };
 #define TEAM_ITEMS 128
 
@@ -38,7 +48,10 @@ static const struct blocks *blocks_for(int64_t D)
     return b;
 }
 
-/* Floats of local memory: rows twice, columns once, two blocks of weights, partial maxima and sums of rows. */
+/*
+ * The floats of local memory: the rows twice, the columns once, two blocks of weights, and partial maxima and
+ * sums of rows.
+ */
 static size_t local_bytes(const struct blocks *b)
 {
     return sizeof(float) * (size_t)((2 * b->rows + b->columns) * (b->D + 1) + 2 * b->rows * (b->columns + 1) + 16 * b->rows);
@@ -53,7 +66,7 @@ static bool offered(const struct body *body, const struct yokei_gpu_device *gpu)
     return gpu->max_group >= TEAM_ITEMS;
 }
 
-/* Bodies that a device lacks keep no gap in its list of variants. */
+/* The list of variants leaves out the bodies that a device lacks. */
 static const struct body *body_at(const yoke_device *device, int index)
 {
     for (size_t i = 0; i < YOKE_COUNT(bodies); i++)
@@ -75,7 +88,7 @@ const char *yokei_gpu_attention_variant(const yoke_device *device, enum yoke_op_
     return body ? body->name : NULL;
 }
 
-/* Which body: by B T H D and T, see yokei_variant_at. */
+/* Choose the body by B T H D and T, see yokei_variant_at. */
 #define CHOOSE(device, op, a) choose(device, YOKE_OP_##op, (a)->dtype, (double)(a)->B * (double)(a)->T * (double)(a)->H * (double)(a)->D, (double)(a)->T)
 static const struct body *choose(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, double size, double T)
 {
@@ -86,7 +99,7 @@ static const struct body *choose(const yoke_device *device, enum yoke_op_id op, 
     else if (offered(&bodies[TEAM], gpu))
         otherwise = TEAM;
     const struct body *body = body_at(device, yokei_variant_at(device, op, dtype, size, T, index_of(device, otherwise)));
-    return body ? body : &bodies[otherwise]; /* a tuning file may name what this device lacks */
+    return body ? body : &bodies[otherwise]; /* a tuning file may name a body that this device lacks */
 }
 
 static struct yokei_gpu_program program_of(const struct body *body, yoke_dtype dtype, const struct blocks *b)
@@ -121,22 +134,25 @@ bool yokei_gpu_attention_catalog(int index, bool is_cpu, int warp, struct yokei_
     return false;
 }
 
-/* ---- what both directions share ---- */
+/* ---- shared by both directions ---- */
 
-/** Sizes of a call, and of the piece of heads that one round of launches works on. */
+/** The sizes of a call, and of the piece of heads that one round of launches works on. */
 struct shape {
     int32_t T, Tp, H, Hkv, D, Dp;
     struct yokei_groups_of_heads groups;
-    int64_t pairs;  /* K/V heads of all samples */
-    int64_t piece;  /* pairs of a round */
+    int64_t pairs;  /* number of K/V heads of all samples; each is called a pair */
+    int64_t piece;  /* number of pairs of one round */
     int64_t panel;  /* floats of one head's rows with D side by side ("along"), rounded up */
-    int64_t across; /* and with T side by side */
-    int64_t floats; /* scratch of a round */
+    int64_t across; /* floats of one head's rows with T side by side */
+    int64_t floats; /* floats of scratch of one round */
 };
 
 static int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
-/* `pair` and `head`: panels (along, across) per K/V head and per query head; vectors [Tp] per query head. */
+/*
+ * `pair_*`: panels (along, across) per K/V head. `head_*`: panels per query head, and vectors [Tp] per query
+ * head.
+ */
 struct need { int pair_along, pair_across, head_along, head_across, head_vectors; };
 
 static struct shape shape_of(const struct body *body, int64_t B, int64_t T, struct yokei_groups_of_heads groups, int64_t Hkv, int64_t D,
@@ -145,7 +161,7 @@ static struct shape shape_of(const struct body *body, int64_t B, int64_t T, stru
     const int64_t NR = body->tile ? (int64_t)body->NV * body->W : 16;
     struct shape s = { .T = (int32_t)T, .Tp = (int32_t)round_up(T, YOKE_MAX(NR, 16)), .H = (int32_t)groups.H, .Hkv = (int32_t)Hkv,
                        .groups = groups, .D = (int32_t)D, .Dp = (int32_t)round_up(D, NR), .pairs = B * Hkv };
-    const int64_t most = YOKE_MIN(groups.group, groups.H); /* query heads of a pair that are here */
+    const int64_t most = YOKE_MIN(groups.group, groups.H); /* query heads of a pair that are in this call */
     s.panel = (int64_t)s.Tp * s.Dp;
     s.across = (int64_t)s.Tp * s.D;
     int64_t floats = need->pair_along * s.panel + need->pair_across * s.across
@@ -156,17 +172,20 @@ static struct shape shape_of(const struct body *body, int64_t B, int64_t T, stru
     return s;
 }
 
-/* The number b * H + h of the first query head of a pair; a piece's heads end where the pair behind it begins. */
+/*
+ * The number b * H + h of the first query head of a pair. The heads of a piece end before the first head of
+ * the next pair.
+ */
 static int64_t first_head_of(const struct shape *s, int64_t pair)
 {
     return pair / s->Hkv * s->H + yokei_first_head(s->groups, pair % s->Hkv);
 }
 
-/* Arguments of dropout, in the order of DROP_PARAMETERS, of `a` of either direction. */
+/* The arguments of dropout, in the order of DROP_PARAMETERS. `a` is of either direction. */
 #define DROP_ARGS(drop, a)                                                                                                  \
     ARG_I((int32_t)(drop).key.k[0]), ARG_I((int32_t)(drop).key.k[1]), ARG_I((int32_t)(drop).threshold), ARG_F((drop).scale), \
         ARG_I((int32_t)(uint32_t)(a)->sample_start), ARG_I((int32_t)(uint32_t)(a)->head_start)
-/* And of heads. */
+/* The arguments of heads. */
 #define HEAD_ARGS(s) ARG_I((s).H), ARG_I((s).Hkv), ARG_I((int32_t)(s).groups.group), ARG_I((int32_t)(s).groups.lead)
 
 static yoke_status check(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, int64_t B, int64_t T, int64_t H,
@@ -183,13 +202,13 @@ static yoke_status check(const yoke_device *device, enum yoke_op_id op, yoke_dty
     return YOKE_OK;
 }
 
-/* Pairs of query and key: half of them under a causal mask. */
+/* The number of pairs of query and key. A causal mask halves it. */
 static double score_count(int64_t B, int64_t T, int64_t H, bool causal)
 {
     return (double)B * (double)H * (double)T * (causal ? ((double)T + 1) / 2 : (double)T);
 }
 
-/** Panels of one tensor for the heads [first, first + n); either target may be NULL. */
+/** Make the panels of one tensor for the heads [first, first + n). Either target may be NULL. */
 static yoke_status pack(yoke_stream *stream, const struct yokei_gpu_program *program, const struct body *body,
                         const struct shape *s, const void *x, int64_t ld, int32_t heads, int64_t first, int64_t n,
                         float *across, float *along)
@@ -293,7 +312,7 @@ static yoke_status gpu_attention_backward_can(const yoke_device *device, const s
     return YOKE_OK;
 }
 
-/** Row sums of dO * O of the heads [first, first + n), and lse, both padded to Tp. */
+/** Compute the row sums of dO * O of the heads [first, first + n), and copy lse. Both are padded to Tp. */
 static yoke_status make_delta(yoke_stream *stream, const struct yokei_gpu_program *program,
                               const struct yoke_attention_backward_args *args, const struct shape *s, int64_t first,
                               int64_t n, float *lse, float *delta)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The bias gradient: column sums in a fixed order. It enters the table of gemm.c. */
+/** The bias gradient: column sums in a fixed order. gemm.c has it in its table. */
 #include "backends/gpu/families.h"
 
 static size_t partial_bytes(const yoke_device *device, const struct yoke_bias_backward_args *args)

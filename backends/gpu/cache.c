@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Program binaries on disk. A file is named by its key, and what it holds for a key is as good as what another process puts there;
- * it is written under a temporary name and renamed, so it is there whole or not at all, and what is damaged nevertheless is
- * discarded by its checksum. The time of a file's last change is that of its last use.
+ * Compiled programs on disk. The name of a file is its key, so it does not matter which process wrote it. A
+ * file is written under a temporary name and then renamed, so it exists whole or not at all. If it is damaged
+ * nevertheless, its checksum shows this, and the file is removed. The modification time of a file is the time
+ * of its last use.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -23,8 +24,8 @@ struct header {
     char magic[8]; /* "YOKEPRG" */
     uint32_t format, header_bytes;
     char key[32];
-    uint64_t bytes, checksum; /* of what follows the header */
-    uint64_t kernels;         /* which of the program's kernels the binary has compiled; see programs.c */
+    uint64_t bytes, checksum; /* bytes and checksum of the data behind the header */
+    uint64_t kernels;         /* set of the program's kernels that the binary has compiled; see programs.c */
 };
 
 static uint64_t hash_string(const char *text, uint64_t seed)
@@ -46,7 +47,7 @@ struct yokei_gpu_cache_key yokei_gpu_cache_key(const yoke_device *device, const 
     return key;
 }
 
-/* The file of an entry: cache_dir/<driver>-<key>.bin; "" when caching is off. */
+/* The path of an entry: cache_dir/<driver>-<key>.bin, or "" if caching is off. */
 static void cache_path(const yoke_device *device, const struct yokei_gpu_cache_key *key, char *path, size_t bytes)
 {
     if (device->cache_dir[0])
@@ -63,7 +64,7 @@ void yokei_gpu_cache_discard(const yoke_device *device, const struct yokei_gpu_c
     if (unlink(path)) yoke_log(YOKE_LOG_WARN, "%s: cannot remove %s", device->info.spec, path);
 }
 
-/** What is wrong with a file's content, NULL when nothing is. */
+/** What is wrong with a file's content, or NULL if nothing is. */
 static const char *damage(const struct header *header, size_t bytes, const struct yokei_gpu_cache_key *key)
 {
     if (bytes < sizeof *header) return "shorter than its header";
@@ -93,7 +94,7 @@ yoke_status yokei_gpu_cache_read(const yoke_device *device, const struct yokei_g
         yokei_gpu_cache_discard(device, key, why);
         return YOKE_ENODEV;
     }
-    utimensat(AT_FDCWD, path, NULL, 0); /* a folder that only others may write ages without us */
+    utimensat(AT_FDCWD, path, NULL, 0); /* this fails without harm if only others may write to the folder */
     *kernels_out = ((struct header *)data)->kernels;
     *bytes_out = bytes - sizeof(struct header);
     memmove(data, (char *)data + sizeof(struct header), *bytes_out);
@@ -109,7 +110,10 @@ struct file {
     struct timespec used;
 };
 
-/* "opencl-<32 hex digits>.bin", also with ".tmp.<process>" behind, which a process leaves that is killed while it writes. */
+/*
+ * Whether a name is "opencl-<32 hex digits>.bin", or this name with ".tmp.<process>" behind it. A process
+ * that is killed while it writes leaves a file with the second kind of name.
+ */
 static bool is_ours(const char *name, bool *temporary_out)
 {
     size_t word = strcspn(name, "-");
@@ -128,7 +132,10 @@ static int by_use(const void *x, const void *y)
     return a->tv_nsec < b->tv_nsec ? -1 : a->tv_nsec > b->tv_nsec;
 }
 
-/* Our files of a folder, but the one called `kept`; how many, and the bytes of all. A temporary file counts as unused when an hour old. */
+/*
+ * List Yoke's files in a folder, except the one called `kept`. Returns their number, and the bytes of all of
+ * them. A temporary file counts as unused if it is an hour old.
+ */
 static int list_files(DIR *folder, const char *kept, struct file **files_out, off_t *total_out)
 {
     struct file *files = NULL;
@@ -143,7 +150,7 @@ static int list_files(DIR *folder, const char *kept, struct file **files_out, of
         if (n == capacity) {
             capacity = YOKE_MAX(64, 2 * capacity);
             struct file *more = realloc(files, (size_t)capacity * sizeof *more);
-            if (!more) break; /* the rest is looked at another time */
+            if (!more) break; /* the rest is handled another time */
             files = more;
         }
         yokei_text(files[n].name, sizeof files[n].name, "%s", entry->d_name);
@@ -154,8 +161,11 @@ static int list_files(DIR *folder, const char *kept, struct file **files_out, of
     return n;
 }
 
-/* Remove what was not used for longest until a tenth of the limit is free again, so that not every write has to. What another
- * process has used or removed since the folder was read is left to it; what it has open it keeps. */
+/*
+ * Remove the files that were not used for the longest time, until a tenth of the limit is free, so that not
+ * every write has to remove files. If another process has used or removed a file since the folder was read,
+ * the file is left alone. A process that has a removed file open keeps its content.
+ */
 static void trim(const yoke_device *device, const char *kept)
 {
     DIR *folder = opendir(device->cache_dir);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Every program that the families can ask for: each family's types by each team variant, and gemm's and attention's own. */
+/**
+ * All programs that the families can use: the types of each family with each team variant, and the programs
+ * of gemm and attention.
+ */
 #include "backends/gpu/families.h"
 
 static const yoke_dtype types[] = { YOKE_F32, YOKE_F16, YOKE_BF16 };
 #define N_TYPES ((int)YOKE_COUNT(types))
 
-/* Which types a family's programs take. */
+/* The types that the programs of a family take. */
 enum typing { SAME, ALL_PAIRS, OPTIM };
 static const struct {
     const char *family;
@@ -15,14 +18,15 @@ static const struct {
     { "cast", ALL_PAIRS }, { "optim", OPTIM },
 };
 
-/** Type pair `index` of a family; false past the last. */
+/** Type pair `index` of a family. Returns false past the last one. */
 static bool type_pair(enum typing typing, int index, struct yokei_gpu_program *program)
 {
     int n = typing == SAME ? N_TYPES : typing == ALL_PAIRS ? N_TYPES * N_TYPES : 2 * N_TYPES - 1;
     if (index >= n) return false;
     int in = index % N_TYPES, out = 0;
     if (typing == ALL_PAIRS) out = index / N_TYPES;
-    if (typing == OPTIM && index >= N_TYPES) { /* adamw: f32 weights with a 16-bit copy; before: grad_norm of a type */
+    /* adamw: f32 weights with a 16-bit copy; the earlier indices are grad_norm of one type */
+    if (typing == OPTIM && index >= N_TYPES) {
         in = 0;
         out = index - N_TYPES + 1;
     }

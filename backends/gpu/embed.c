@@ -38,7 +38,10 @@ static yoke_status gpu_embed_backward_can(const yoke_device *device, const struc
     return YOKE_OK;
 }
 
-/** Teams that share the vocabulary: each scans all tokens, so there are no more than keep the device busy. */
+/**
+ * The number of teams that share the vocabulary. Each team scans all tokens, so there are only as many teams
+ * as keep the device busy.
+ */
 static int64_t token_teams(const yoke_device *device, const struct yoke_embed_backward_args *args)
 {
     const struct yokei_gpu_device *gpu = yokei_gpu(device);

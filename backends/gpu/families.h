@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The op tables that every kernel-launching backend puts into its struct yoke_backend. */
+/** The op tables that every kernel-launching backend uses in its struct yoke_backend. */
 #ifndef BACKENDS_GPU_FAMILIES_H
 #define BACKENDS_GPU_FAMILIES_H
 
@@ -16,16 +16,19 @@ extern const struct yoke_cast_ops yokei_gpu_cast_ops;
 extern const struct yoke_elementwise_ops yokei_gpu_elementwise_ops;
 extern const struct yoke_rope_ops yokei_gpu_rope_ops;
 
-/* The bias gradient stands in bias.c and enters gemm.c's table. */
+/* The gradient of a bias is in bias.c. gemm.c puts it into its table. */
 yoke_status yokei_gpu_bias_backward_can(const yoke_device *device, const struct yoke_bias_backward_args *args,
                                         struct yoke_cost *cost);
 yoke_status yokei_gpu_bias_backward_run(yoke_stream *stream, const struct yoke_bias_backward_args *args);
 
-/* Variants of the families that name their own (gemm.c, attention.c): name of variant `index`, NULL past the last. */
+/* gemm.c and attention.c name their own variants: the name of variant `index`, or NULL past the last one. */
 const char *yokei_gpu_gemm_variant(const yoke_device *device, int index);
 const char *yokei_gpu_attention_variant(const yoke_device *device, enum yoke_op_id op, int index);
 
-/* Their programs, for the catalogue: program `index` for such a device; false past the last. */
+/*
+ * The programs of gemm.c and attention.c for the catalogue: program `index` for this kind of device. Returns
+ * false past the last one.
+ */
 bool yokei_gpu_gemm_catalog(int index, bool is_cpu, int warp, struct yokei_gpu_program *program_out);
 bool yokei_gpu_attention_catalog(int index, bool is_cpu, int warp, struct yokei_gpu_program *program_out);
 

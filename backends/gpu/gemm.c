@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Matrix products on kernel-launching devices: which body, how the product is cut, and the launches.
+ * Matrix products on kernel-launching devices: the choice of the body (the algorithm), the division of the
+ * product, and the launches.
  *
- * tile: both operands are packed into panels in scratch (transposes undone, 16-bit types widened to f32, edges filled with
- *       zeros), then each team of one lane multiplies panels, MR x NR sums in its registers. For devices whose
- *       work-items are loops on a core.
- * block: no scratch and one launch. A group of one lane packs the panels of B that it needs, and strips of A where it cannot
- *       multiply its elements where they lie, into memory of its own. What is packed twice costs less than another launch.
- * team: a group of work-items shares blocks of A and B in local memory, each with TM x TN sums in registers. For GPUs.
+ *  - tile: both operands are packed into panels in scratch. The packing undoes transposes, widens 16-bit
+ *    types to f32, and fills the edges with zeros. Then each team of one lane multiplies panels, with MR x NR
+ *    sums in its registers. For devices on which work-items are loops on a core.
+ *  - block: no scratch and one launch. A group of one lane packs the panels of B that it needs into memory of
+ *    its own. It also packs strips of A if it cannot multiply A's elements in place. Packing something twice
+ *    costs less than another launch.
+ *  - team: the work-items of a group share blocks of A and B in local memory. Each work-item has TM x TN sums
+ *    in registers. For GPUs.
  */
 #include "backends/gpu/families.h"
 
-/** One way to run a product. MR, NV: a tile of MR rows and NV vectors of W, panels: most of a block; else sizes of a team's
- *  block and per item. */
+/**
+ * One way to run a product. MR, NV: a tile has MR rows and NV vectors of W elements. panels: the most panels
+ * of a block. The other fields are the sizes of a team's block, and the sizes per work-item.
+ */
 struct body {
     const char *name;
     bool tile, cpu_only;
@@ -37,7 +42,7 @@ static bool offered(const struct body *body, const struct yokei_gpu_device *gpu)
                           && sizeof(float) * (size_t)(body->BK * (body->BM + body->BN + 8)) <= gpu->local_bytes);
 }
 
-/* Bodies that a device lacks keep no gap in its list of variants. */
+/* The list of variants leaves out the bodies that a device lacks. */
 static const struct body *body_at(const yoke_device *device, int index)
 {
     for (size_t i = 0; i < YOKE_COUNT(bodies); i++)
@@ -58,8 +63,10 @@ const char *yokei_gpu_gemm_variant(const yoke_device *device, int index)
     return body ? body->name : NULL;
 }
 
-/* Measured on PoCL: where packing each panel once beats a launch less. Columns of an f32 A that are 4 KiB apart share few sets of
- * the caches, and a long product has each panel packed often. */
+/*
+ * Whether to pack each panel once, with one more launch. Measured on PoCL. If columns of an f32 A are 4 KiB
+ * apart, they share few sets of the caches. In a long product, each panel would be packed often.
+ */
 static bool pack_once(const struct yoke_gemm_args *args)
 {
     bool columns = args->dtype == YOKE_F32 && args->trans_a && args->lda >= 1024 && args->K > 512;
@@ -73,14 +80,14 @@ static const struct body *choose(const yoke_device *device, const struct yoke_ge
     if (gpu->is_cpu) {
         otherwise = gpu->vector_floats < 16 ? TILE6X16 : pack_once(args) ? TILE12X32 : BLOCK8X32;
     } else {
-        /* A large block reads less; a small one gives every unit something to do. */
+        /* A large block reads less data. A small block gives every compute unit something to do. */
         int64_t blocks = ((args->M + 127) / 128) * ((args->N + 127) / 128) * args->batch;
         if (offered(&bodies[TEAM64], gpu)) otherwise = TEAM64;
         if (offered(&bodies[TEAM128], gpu) && blocks >= 2 * gpu->compute_units) otherwise = TEAM128;
     }
     const int index = index_of(device, otherwise);
     const struct body *body = body_at(device, yokei_variant_at(device, YOKE_OP_gemm, args->dtype, YOKEI_GEMM_SIZE(args), YOKEI_GEMM_EDGE(args), index));
-    return body ? body : &bodies[otherwise]; /* a tuning file may name what this device lacks */
+    return body ? body : &bodies[otherwise]; /* a tuning file may name a body that this device lacks */
 }
 
 static struct yokei_gpu_program program_of(const struct body *body, yoke_dtype dtype, yoke_dtype out_dtype)
@@ -120,17 +127,23 @@ bool yokei_gpu_gemm_catalog(int index, bool is_cpu, int warp, struct yokei_gpu_p
 
 /* ---- how a tiled product is cut so that its panels fit a bounded scratch ---- */
 
-/* What the epilogue does: the kernels' flags, the same values as in gemm.yk. */
+/* The flags of the epilogue, with the same values as in gemm.yk. */
 enum { HAS_BETA = 1, HAS_BIAS = 2, HAS_GELU = 4, HAS_AUX = 8, FIRST = 16, LAST = 32 };
 
-/** Extents of one piece, and the floats of its panels. With several pieces along K, sums wait in `part`. */
+/**
+ * The extents of one piece, and the floats of its panels. If there are several pieces along K, `part` holds
+ * the sums between them.
+ */
 struct cut {
     int64_t Mc, Nc, Kc, batch;
-    int64_t a_floats, b_floats, part_floats; /* a and b of one product */
-    int64_t a_total, b_total;                /* of a launch's products */
+    int64_t a_floats, b_floats, part_floats; /* panels of A and B of one product */
+    int64_t a_total, b_total;                /* panels of all products of a launch */
 };
 
-/* A depth up to which a panel of B stays in a core's second-level cache, and bounds on the panels' bytes. */
+/*
+ * The depth up to which a panel of B stays in a core's second-level cache, and limits on the bytes of the
+ * panels.
+ */
 #define MAX_DEPTH 3072
 #define USUAL_DEPTH 2048
 #define A_BYTES ((int64_t)8 << 20)
@@ -162,7 +175,7 @@ static struct cut cut_product(const struct body *body, const struct yoke_gemm_ar
     return cut;
 }
 
-/** A piece of the product: origin and extents along M, N, K, and the products [batch, batch + n_batch). */
+/** A piece of the product: origin and extents along M, N and K, and the products [batch, batch + n_batch). */
 struct piece {
     int64_t m, n, k, batch;
     int64_t M, N, K, n_batch;
@@ -173,7 +186,7 @@ static const char *at(const void *base, int64_t elements, yoke_dtype dtype)
     return base ? (const char *)base + elements * (int64_t)yoke_dtype_bytes(dtype) : NULL;
 }
 
-/* Where the panels of B lie in the scratch; there is none for K = 0. */
+/* The place of B's panels in the scratch. There is none for K = 0. */
 static float *b_panels(const struct cut *cut, float *scratch)
 {
     return scratch ? scratch + cut->a_total : NULL;
@@ -211,7 +224,10 @@ static yoke_status multiply(yoke_stream *stream, const struct yoke_gemm_args *ar
     struct yokei_gpu_program program = program_of(body, args->dtype, args->out_dtype);
     const int64_t NR = (int64_t)body->NV * body->W;
     int64_t panels_m = (piece->M + body->MR - 1) / body->MR, panels_n = (piece->N + NR - 1) / NR;
-    /* A team keeps a block of A's panels in its core's cache while panels of B stream by; every core gets a few teams. */
+    /*
+     * A team keeps a block of A's panels in its core's cache, while panels of B pass through. Every core gets
+     * a few teams.
+     */
     int64_t wanted = 4 * (int64_t)yokei_gpu(stream->device)->compute_units * program.G;
     int64_t per_team = YOKE_MAX(1, YOKE_MIN(96 / body->MR, panels_m * panels_n * piece->n_batch / wanted));
     int64_t teams = (panels_m + per_team - 1) / per_team * panels_n;
@@ -243,7 +259,7 @@ static yoke_status run_tile(yoke_stream *stream, const struct yoke_gemm_args *ar
             for (piece.m = 0; piece.m < args->M; piece.m += piece.M) {
                 piece.M = YOKE_MIN(cut.Mc, args->M - piece.m);
                 piece.k = 0;
-                do { /* once also for K = 0 */
+                do { /* runs once even if K = 0 */
                     piece.K = YOKE_MIN(cut.Kc, args->K - piece.k);
                     if (piece.K) YOKE_TRY(pack(stream, args, body, &cut, &piece, scratch));
                     YOKE_TRY(multiply(stream, args, body, &cut, &piece, scratch));
@@ -255,20 +271,21 @@ static yoke_status run_tile(yoke_stream *stream, const struct yoke_gemm_args *ar
     return YOKE_OK;
 }
 
-/* What a block keeps, as in gemm.yk: steps of k by panels of B, and vectors of sums where K is cut. */
+/* Sizes of the memory of a block, as in gemm.yk: steps of k by panels of B, and vectors of sums if K is cut. */
 #define PANEL_DEPTH 256
 #define BLOCK_SUMS 1024
 #define STRIP 16
 
-/** How a product is cut into blocks; `in_place`: elements of A are multiplied where they lie. */
+/** The division of a product into blocks. `in_place`: elements of A are multiplied without packing. */
 struct blocks {
     int64_t rows, panels, depth, across, groups;
     bool in_place;
 };
 
 /*
- * f32 elements of A that lie in rows cost nothing to broadcast from there, so blocks are narrow, which leaves many. Others are
- * widened or turned first, a strip for all panels of a block: wide blocks do that less often.
+ * f32 elements of A that lie in rows can be broadcast in place at no cost. So blocks are narrow then, which
+ * gives many blocks. All other elements are widened or transposed first, one strip for all panels of a block.
+ * Wide blocks do this less often.
  */
 static struct blocks cut_blocks(const yoke_device *device, const struct body *body, const struct yoke_gemm_args *args)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * How a family's file launches a kernel: name the program (a .yk file and its options), the kernel, the groups, the
- * arguments. The program is compiled, or taken from the cache, at its first use on a device.
+ * How the file of a family launches a kernel. It names the program (a .yk file and its options), the kernel,
+ * the number of groups, and the arguments. At the first use on a device, the program is compiled or loaded
+ * from the cache.
  *
  *   const struct yokei_gpu_program program = { .family = "norm", .dtype = args->dtype, .L = 1, .W = 16, .G = 1 };
  *   return yokei_gpu_launch(stream, &program, "layernorm_forward", groups, 1, 1,
@@ -12,7 +13,10 @@
 
 #include "backends/gpu/driver.h"
 
-/** An option of a program's own (a tile size): becomes "#define name value". The name must be a string constant. */
+/**
+ * An additional option of a program, such as a tile size. It becomes "#define name value". The name must be a
+ * string constant.
+ */
 struct yokei_gpu_define {
     const char *name;
     int value;
@@ -20,18 +24,22 @@ struct yokei_gpu_define {
 #define YOKEI_GPU_MAX_DEFINES 10
 
 /**
- * A program: which text, compiled how. Becomes YK_DTYPE, YK_OUT_DTYPE, YK_L, YK_W, YK_G, the defines, and from the device
- * YK_CPU, YK_WARP, YK_OFFSETS.
+ * A program: its text, and the options with which it is compiled. The fields become YK_DTYPE, YK_OUT_DTYPE,
+ * YK_L, YK_W, YK_G and the defines. The device decides YK_CPU, YK_WARP and YK_OFFSETS.
  */
 struct yokei_gpu_program {
-    const char *family;     /* name of the .yk file, as in texts.h */
-    yoke_dtype dtype;       /* yk_t */
-    yoke_dtype out_dtype;   /* yk_u; YOKE_F32 where a program has no second type */
-    int L, W, G;            /* lanes of a team, vector width, teams of a group: a group has G * L work-items */
-    struct yokei_gpu_define defines[YOKEI_GPU_MAX_DEFINES]; /* ends at the first NULL name */
+    const char *family;     /* the name of the .yk file, as in texts.h */
+    yoke_dtype dtype;       /* the type yk_t in the text */
+    yoke_dtype out_dtype;   /* the type yk_u in the text; YOKE_F32 if the program has no second type */
+    /*
+     * lanes of a team (work-items that share a row), vector width, and teams per group: a group has G * L
+     * work-items
+     */
+    int L, W, G;
+    struct yokei_gpu_define defines[YOKEI_GPU_MAX_DEFINES]; /* the array ends at the first NULL name */
 };
 
-/** Arguments, in the order of the kernel's parameters. */
+/** The arguments of a kernel, in the order of its parameters. */
 #define ARG_P(x) { YOKEI_GPU_POINTER, { .pointer = (x) } }
 #define ARG_I(x) { YOKEI_GPU_4_BYTES, { .i32 = (x) } }  /* int      */
 #define ARG_F(x) { YOKEI_GPU_4_BYTES, { .f32 = (x) } }  /* float    */
@@ -40,58 +48,74 @@ struct yokei_gpu_program {
     (const struct yokei_gpu_arg[]){ __VA_ARGS__ }, \
         (int)(sizeof((const struct yokei_gpu_arg[]){ __VA_ARGS__ }) / sizeof(struct yokei_gpu_arg))
 
-/** Launch x * y * z groups of program->G * program->L work-items. A grid with a zero launches nothing. */
+/** Launch x * y * z groups of program->G * program->L work-items. If x, y or z is 0, nothing is launched. */
 yoke_status yokei_gpu_launch(yoke_stream *stream, const struct yokei_gpu_program *program, const char *kernel, int64_t x,
                              int64_t y, int64_t z, const struct yokei_gpu_arg *args, int n_args);
 
-/** Compile a program without running it (warm-up, tests). */
+/** Compile a program without running it, for warm-up and tests. */
 yoke_status yokei_gpu_prepare(yoke_device *device, const struct yokei_gpu_program *program);
 
-/** The three strings for a language; free with yokei_gpu_source_free. YOKE_EINTERNAL for a family that has no text. */
+/**
+ * Make the three strings of a program for a language. The caller frees them with yokei_gpu_source_free.
+ * YOKE_EINTERNAL if the family has no text.
+ */
 yoke_status yokei_gpu_source_make(const struct yokei_gpu_program *program, enum yokei_gpu_language language, bool is_cpu,
                                   int warp, bool offsets, struct yokei_gpu_source *source_out);
 void yokei_gpu_source_free(struct yokei_gpu_source *source);
 
-/* ---- row teams: the variants "l1w16", "l1w1", "l32w1", "l64w1" that all families but gemm and attention have ---- */
+/* ---- row teams: the variants "l1w16", "l1w1", "l32w1", "l64w1" of all families but gemm and attention ---- */
 
-/** The variant to run `op` with (forced, tuned, or by kind of device), as the program of `family` and `dtype`. */
+/**
+ * Choose the variant for `op` (forced, tuned, or by the kind of device), and return it as a program of
+ * `family` and `dtype`.
+ */
 struct yokei_gpu_program yokei_gpu_team_program(const yoke_device *device, enum yoke_op_id op, const char *family,
                                                 yoke_dtype dtype, yoke_dtype out_dtype, double size);
 
-/** L, W and G of team variant `index` on such a device; false past the last. */
+/** Set L, W and G for team variant `index` on this kind of device. Returns false past the last variant. */
 bool yokei_gpu_team_variant(int index, bool is_cpu, int warp, struct yokei_gpu_program *program);
 
-/** How N rows (or pieces) are spread: team t works on rows [t * per_team, (t + 1) * per_team) that are < N. */
+/**
+ * How N rows (or pieces) are divided among teams. Team t works on the rows [t * per_team, (t + 1) * per_team)
+ * that are below N.
+ */
 struct yokei_gpu_rows {
     int64_t per_team;
-    int64_t teams;  /* with at least one row each */
-    int64_t groups; /* to launch: ceil(teams / G) */
+    int64_t teams;  /* number of teams with at least one row each */
+    int64_t groups; /* number of groups to launch: ceil(teams / G) */
 };
-/** Spread N rows over the device: on a CPU a few teams per core, elsewhere a team per row. `row_bytes` is what one moves. */
+/**
+ * Divide N rows among teams: a few teams per core on a CPU, and one team per row elsewhere. `row_bytes` is
+ * the number of bytes that one row moves.
+ */
 struct yokei_gpu_rows yokei_gpu_rows(const yoke_device *device, const struct yokei_gpu_program *program, int64_t N,
                                      int64_t row_bytes);
-/** Spread n elements; per_team is a multiple of L * W. */
+/** Divide n elements among teams; per_team is a multiple of L * W. */
 struct yokei_gpu_rows yokei_gpu_span(const yoke_device *device, const struct yokei_gpu_program *program, int64_t n,
                                      int64_t element_bytes);
 
-/** Rows spread for sums over rows: few teams, because each leaves a row of sums in scratch; at most partial_teams. */
+/**
+ * Divide rows among teams for sums over rows. There are few teams, at most yokei_gpu_partial_teams, because
+ * each team leaves a row of sums in scratch.
+ */
 struct yokei_gpu_rows yokei_gpu_partial_rows(const yoke_device *device, const struct yokei_gpu_program *program, int64_t N);
 int64_t yokei_gpu_partial_teams(const yoke_device *device, int64_t N);
 
 /**
- * Ops that do the same to each of n elements: `can`, for `flops` per element and so many arrays read or written; and `run`: the
- * op's own kernel of `family` with the arguments and, after them, n and per_team. At most 8 arguments.
+ * For ops that do the same to each of n elements. yokei_gpu_map_can is the op's `can`, for `flops` operations
+ * per element and `arrays` arrays that are read or written. yokei_gpu_map_run launches the kernel of `family`
+ * that has the op's name. The kernel gets the arguments (at most 8), then n and per_team.
  */
 yoke_status yokei_gpu_map_can(enum yoke_op_id op, yoke_dtype dtype, int64_t n, double flops, double arrays, struct yoke_cost *cost);
 yoke_status yokei_gpu_map_run(yoke_stream *stream, enum yoke_op_id op, const char *family, yoke_dtype dtype, int64_t n,
                               const struct yokei_gpu_arg *args, int n_args);
 
-/** YOKE_EUNSUPPORTED unless dtype is f32, f16 or bf16. `op` names the op in the text. */
+/** YOKE_EUNSUPPORTED unless dtype is f32, f16 or bf16. The error text names `op`. */
 yoke_status yokei_gpu_check_dtype(enum yoke_op_id op, yoke_dtype dtype);
 
-/* ---- catalog.c: every program that the families can ask for, for tests that compile them all ---- */
+/* ---- catalog.c: all programs that the families can use; tests compile all of them ---- */
 
-/** Program `index` of the catalogue for a device of this kind; false past the last. */
+/** Program `index` of the catalogue for this kind of device. Returns false past the last one. */
 bool yokei_gpu_catalog(int index, bool is_cpu, int warp, struct yokei_gpu_program *program_out);
 
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Normalisation on kernel-launching devices: RMSNorm is LayerNorm without mean and beta, by the same kernels. */
+/**
+ * Normalisation on kernel-launching devices. RMSNorm is LayerNorm without mean and beta, and uses the same
+ * kernels.
+ */
 #include "backends/gpu/families.h"
 
 #define FUNCTIONS(op) YOKE_OP_FUNCTIONS(gpu, op)
@@ -52,7 +55,7 @@ static yoke_status gpu_rmsnorm_forward_run(yoke_stream *stream, const struct yok
     return forward(stream, YOKE_OP_rmsnorm_forward, &like);
 }
 
-/** The teams' sums for dgamma and dbeta. */
+/** The bytes of the teams' sums for dgamma and dbeta. */
 static size_t partial_bytes(const yoke_device *device, int64_t N, int64_t C, int sums)
 {
     return (size_t)yokei_gpu_partial_teams(device, N) * (size_t)sums * (size_t)C * sizeof(float);

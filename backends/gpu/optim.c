@@ -39,7 +39,7 @@ static yoke_status gpu_adamw_run(yoke_stream *stream, const struct yoke_adamw_ar
                                            ARG_F(correct2), ARG_L(args->n), ARG_L(rows.per_team)));
 }
 
-/* Additions of one lane in a block; the same as in optim.yk. */
+/* The number of additions of one lane in a block; the same as in optim.yk. */
 #define DEPTH 32
 
 static int64_t blocks_of(int64_t n, int64_t block)
@@ -47,7 +47,10 @@ static int64_t blocks_of(int64_t n, int64_t block)
     return (n + block - 1) / block;
 }
 
-/** Pairs of the first level and of the second, which the later levels use in turn. */
+/**
+ * The bytes of the (sum, count) pairs of the first and the second level. The later levels use the two areas
+ * in turn.
+ */
 static size_t norm_bytes(int64_t n, int L, int W)
 {
     int64_t first = blocks_of(n, (int64_t)DEPTH * L * W), second = blocks_of(first, (int64_t)DEPTH * L);
@@ -58,7 +61,7 @@ static yoke_status gpu_grad_norm_can(const yoke_device *device, const struct yok
 {
     (void)device;
     YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_grad_norm, args->dtype));
-    cost->scratch_bytes = args->block ? 0 : norm_bytes(args->n, 1, 1); /* the narrowest team needs most */
+    cost->scratch_bytes = args->block ? 0 : norm_bytes(args->n, 1, 1); /* the narrowest team needs the most scratch */
     cost->flops = 3.0 * (double)args->n;
     cost->bytes = (double)args->n * (double)yoke_dtype_bytes(args->dtype) + 8.0;
     return YOKE_OK;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The compiled programs of a device: built or loaded at first use, kept until the device closes. */
+/**
+ * The compiled programs of a device. A program is built or loaded at its first use, and kept until the device
+ * closes.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +11,7 @@
 struct kernel {
     struct kernel *next;
     void *handle;
-    uint64_t bit; /* in the set of an entry's launched kernels */
+    uint64_t bit; /* bit in the set of launched kernels of its entry */
     char name[48];
 };
 
@@ -17,8 +20,9 @@ struct entry {
     struct yokei_gpu_program program;
     bool offsets;
     pthread_mutex_t lock; /* held while the program is built, and while a kernel's arguments are set and launched */
-    void *handle;         /* NULL until built */
-    uint64_t launched, cached; /* sets of kernels: those launched here, and those that the file in the cache has compiled */
+    void *handle;         /* NULL until the program is built */
+    /* sets of kernels: those that this device launched, and those that the binary in the cache has compiled */
+    uint64_t launched, cached;
     struct yokei_gpu_cache_key key;
     struct kernel *kernels;
 };
@@ -26,7 +30,7 @@ struct entry {
 #define N_BUCKETS 127
 
 struct yokei_gpu_programs {
-    pthread_mutex_t lock; /* of the table and the counts */
+    pthread_mutex_t lock; /* protects the table and the counts */
     struct entry *buckets[N_BUCKETS];
     struct yokei_gpu_counts counts;
 };
@@ -40,7 +44,7 @@ yoke_status yokei_gpu_programs_create(yoke_device *device)
     return YOKE_OK;
 }
 
-/** Put a program into the cache. The entry's lock is held, or nobody else is there. */
+/** Put a program into the cache. The entry's lock is held, or no other thread uses the entry. */
 static void save(yoke_device *device, struct entry *entry, uint64_t kernels)
 {
     void *binary = NULL;
@@ -121,7 +125,10 @@ static unsigned bucket_of(const struct yokei_gpu_program *program, bool offsets)
     return h % N_BUCKETS;
 }
 
-/** The entry of a program, built or not; a new one is put in front of its bucket. NULL without host memory. */
+/**
+ * Find the entry of a program, built or not. A new entry is put in front of its bucket. NULL if there is no
+ * host memory.
+ */
 static struct entry *find_entry(yoke_device *device, const struct yokei_gpu_program *program, bool offsets)
 {
     struct yokei_gpu_programs *programs = yokei_gpu(device)->programs;
@@ -140,7 +147,7 @@ static struct entry *find_entry(yoke_device *device, const struct yokei_gpu_prog
     return entry;
 }
 
-/** From the cache on disk, or else compiled and put there. The entry's lock is held. */
+/** Load a program from the cache on disk, or else compile it and put it there. The entry's lock is held. */
 static yoke_status build(yoke_device *device, struct entry *entry)
 {
     const struct yokei_gpu_device *gpu = yokei_gpu(device);
@@ -175,8 +182,11 @@ static yoke_status build(yoke_device *device, struct entry *entry)
     return status;
 }
 
-/* `large`: PoCL compiles a kernel once for grids below 2^16 and once for others. A set of bits by hash may take a new kernel for one
- * that is there; then that one is compiled again in each process. */
+/*
+ * The bit of a kernel. `large`: PoCL compiles a kernel once for grids below 2^16 and once for larger ones.
+ * The bit comes from a hash, so a new kernel may have the bit of another one. The new kernel is then compiled
+ * again in each process.
+ */
 static uint64_t bit_of(const struct kernel *kernel, bool large)
 {
     return large ? kernel->bit << 1 | kernel->bit >> 63 : kernel->bit;

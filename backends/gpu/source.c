@@ -7,7 +7,7 @@
 #include "backends/gpu/launch.h"
 #include "backends/gpu/texts.h"
 
-/* The text of kernels/<family>.yk, NULL when there is none. */
+/* The text of kernels/<family>.yk, or NULL if there is none. */
 static const char *text_of(const char *family)
 {
 #define TEXT(name) { #name, yokei_yk_kernels_##name },
@@ -23,7 +23,10 @@ static int dtype_number(yoke_dtype dtype)
     return dtype == YOKE_F32 ? 0 : dtype == YOKE_F16 ? 1 : 2;
 }
 
-/* The "#define" lines of a program for a device with these properties; what the compile tests use too. */
+/*
+ * The "#define" lines of a program for a device with these properties. The compile tests use this function
+ * too.
+ */
 static void program_options(const struct yokei_gpu_program *program, bool is_cpu, int warp, bool offsets, char *text,
                        size_t bytes)
 {
@@ -38,7 +41,7 @@ static void program_options(const struct yokei_gpu_program *program, bool is_cpu
 
 #define LINE(path) "#line 1 \"backends/gpu/" path "\"\n"
 
-/** NULL-terminated list of pieces, concatenated. */
+/** Concatenate the pieces of a NULL-terminated list. */
 static char *concatenate(const char *const pieces[])
 {
     size_t bytes = 1;
@@ -67,7 +70,7 @@ static char *make_prelude(enum yokei_gpu_language language)
     return concatenate(language == YOKEI_GPU_OPENCL ? opencl : language == YOKEI_GPU_CUDA ? cuda : hip);
 }
 
-/* The family's file, and those of its bodies. */
+/* The text of the family's file, and of the files of its bodies. */
 static char *make_text(const char *family)
 {
     static const char *const bodies[] = { "", "_tile", "_team" };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Row teams: their variants, and how rows and elements are spread over them. */
+/** Row teams: their variants, and the division of rows and elements among teams. */
 #include <string.h>
 
 #include "backends/gpu/families.h"
@@ -22,15 +22,15 @@ const char *yokei_gpu_variant_name(const yoke_device *device, enum yoke_op_id op
         return yokei_gpu_attention_variant(device, op, index);
     default:
         if (index < 0 || index >= (int)YOKE_COUNT(team_variants) || team_variants[index].L > yokei_gpu(device)->max_group) return NULL;
-        return team_variants[index].name; /* in ascending L: what a device cannot group stands at the end */
+        return team_variants[index].name; /* in ascending L, so the teams that are too large for a device come last */
     }
 }
 
-/* Teams of a group for L lanes on a device of this kind. */
+/* The number of teams of L lanes in a group, on this kind of device. */
 static int teams_per_group(bool is_cpu, int warp, int L)
 {
     if (L == 1) return is_cpu ? 1 : 64;
-    return L <= warp ? YOKE_MAX(1, 128 / L) : 1; /* in local memory all teams of a group would have to sum together */
+    return L <= warp ? YOKE_MAX(1, 128 / L) : 1; /* in local memory, all teams of a group would have to sum together */
 }
 
 bool yokei_gpu_team_variant(int index, bool is_cpu, int warp, struct yokei_gpu_program *program)
@@ -54,7 +54,7 @@ struct yokei_gpu_program yokei_gpu_team_program(const yoke_device *device, enum 
     return program;
 }
 
-/** Least bytes that are worth a work-item of a CPU: below, starting it costs more than it works. */
+/** The least bytes that are worth a work-item of a CPU. With fewer bytes, its start costs more than its work. */
 #define CPU_TEAM_BYTES 16384
 
 static struct yokei_gpu_rows spread(const struct yokei_gpu_program *program, int64_t N, int64_t per_team)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Host: activations. Maths, types and bounds: include/yoke/ops/act.h */
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("schedule-insns") /* chains of 20 dependent operations: several elements' must be woven into each other */
+/* chains of 20 dependent operations; the compiler must interleave those of several elements */
+#pragma GCC optimize("schedule-insns")
 #endif
 #include "backends/host/kernels.h"
 #include "backends/host/normal.h"
@@ -96,7 +97,7 @@ static yoke_status host_gelu_backward_run(yoke_stream *stream, const struct yoke
     return YOKE_OK;
 }
 
-/* ---- GELU by the normal distribution ---- */
+/* ---- GELU in its exact form (erf) ---- */
 /** x Phi(x) = max(x, 0) - |x| Phi(-|x|). */
 INLINE vf gelu_erf(vf x)
 {
@@ -162,7 +163,7 @@ static yoke_status host_gelu_erf_backward_run(yoke_stream *stream, const struct 
 
 /* ---- SwiGLU ---- */
 struct sigmoid {
-    vf s, rest; /* s and 1 - s: the smaller is exp(-|x|) / (1 + exp(-|x|)), so that nothing cancels */
+    vf s, rest; /* s and 1 - s. The smaller one is exp(-|x|) / (1 + exp(-|x|)), so nothing cancels. */
 };
 
 INLINE struct sigmoid sigmoid_of(vf x)
@@ -215,7 +216,8 @@ INLINE void swiglu_backward_rows(const yoke_dtype t, const struct yoke_swiglu_ba
         void *dgate = at_mut(t, a->dgate, row * a->lddgate), *dup = at_mut(t, a->dup, row * a->lddup);
         int64_t f = 0;
         for (; f + 2 * VL <= a->F; f += 2 * VL) {
-            vprefetch_pair(t, gate, f + a->ldgate, false); /* five streams in pieces of a row are too many for the CPU to foresee */
+            /* five streams in pieces of a row are too many for the CPU's own prefetch */
+            vprefetch_pair(t, gate, f + a->ldgate, false);
             vprefetch_pair(t, up, f + a->ldup, false);
             vprefetch_pair(t, dy, f + a->lddy, false);
             const struct pair g = vload_pair(t, gate, f), u = vload_pair(t, up, f), d = vload_pair(t, dy, f);

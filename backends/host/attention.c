@@ -2,9 +2,10 @@
 /*
  * Host: attention, forward. Maths, types and bounds: include/yoke/ops/attention.h
  *
- * A unit is a chunk of CHUNK_BLOCKS blocks of queries of one (b, h). The thread that takes it transposes these queries once, then goes
- * through the keys and values block by block, each brought into the form of its product once for the whole chunk; running maxima, sums
- * and outputs stay in the cache.
+ * A unit is a chunk of CHUNK_BLOCKS blocks of queries of one (b, h). The thread that takes the unit
+ * transposes these queries once. Then it goes through the keys and values block by block. Each block is
+ * converted to the layout of its product once for the whole chunk. Running maxima, sums and outputs stay in
+ * the cache.
  */
 #include "backends/host/attention.h"
 
@@ -24,15 +25,18 @@ struct forward {
     size_t thread_floats;
 };
 
-/* One thread's buffers; operands as in attention_blocks.h. */
+/*
+ * The buffers of one thread. The layouts of the operands (left, across, along, by pair) are described in
+ * attention_blocks.h.
+ */
 struct buffers {
-    float *qt;     /* queries across, CHUNK_BLOCKS times */
-    float *o;      /* [CHUNK_QUERIES][Dp]: unnormalised outputs */
-    float *k, *v;  /* left and along, KEYS rows */
+    float *qt;     /* queries across, CHUNK_BLOCKS blocks */
+    float *o;      /* [CHUNK_QUERIES][Dp]: outputs before normalisation */
+    float *k, *v;  /* k left and v along, KEYS rows each */
     float *s;      /* [KEYS][QUERIES]: scores */
-    float *p;      /* P by pairs; of f32 the same as s */
-    float *max, *sum, *factor; /* [CHUNK_QUERIES] each, max in powers of 2; factor [QUERIES] */
-    float *wide;   /* KEYS rows of [Dp]: values as f32, where the rare way needs them */
+    float *p;      /* P by pairs; the same buffer as s in f32 */
+    float *max, *sum, *factor; /* [CHUNK_QUERIES] each, max as an exponent of 2; factor [QUERIES] */
+    float *wide;   /* KEYS rows of [Dp]: values as f32, for blocks with masked operands that are not finite */
     bool v_special;
     struct drop drop;
 };
@@ -59,9 +63,12 @@ static struct buffers place_buffers(yoke_dtype dtype, float *p, int64_t D, int64
     return b;
 }
 
-enum { GROUP = 2 }; /* vectors of queries that go through the softmax side by side */
+enum { GROUP = 2 }; /* number of vectors of queries that go through the softmax side by side */
 
-/* Greatest scores of a group's columns s [n_keys][QUERIES]; with `masked` those of keys behind the query become -infinity. */
+/*
+ * The greatest scores of the columns of a group (GROUP vectors of queries), s [n_keys][QUERIES]. With
+ * `masked`, the scores of keys behind the query become -infinity.
+ */
 INLINE void greatest(float *s, int64_t n_keys, bool masked, int64_t j0, int64_t t0, vf most[GROUP])
 {
     for (int g = 0; g < GROUP; g++) most[g] = vset(-INFINITY);
@@ -72,11 +79,11 @@ INLINE void greatest(float *s, int64_t n_keys, bool masked, int64_t j0, int64_t 
                 x = vselect(vless_i(query_numbers(t0, g), vset_i((int32_t)(j0 + j))), vset(-INFINITY), x);
                 vstore(YOKE_F32, s, j * QUERIES + g * VL, x);
             }
-            most[g] = vatleast(most[g], x); /* a NaN is passed over here; it comes back through the sum */
+            most[g] = vatleast(most[g], x); /* a NaN is ignored here; it comes back through the sum */
         }
 }
 
-/* Two keys' P of a group, stored, and added to l. */
+/* Compute the P of two keys for a group, store it, and add it to l. */
 INLINE void exponentials(const yoke_dtype t, const float *s, float *p, int64_t j, float c, const vf base[GROUP], vf l[GROUP][2], const bool has_second)
 {
     for (int g = 0; g < GROUP; g++) {
@@ -90,8 +97,8 @@ INLINE void exponentials(const yoke_dtype t, const float *s, float *p, int64_t j
 }
 
 /*
- * A group's scores to P, rounded and by pairs, or with `raw` as they are in the place of the scores; max and sum are carried on, factor =
- * exp(old max - new max). All pointers are to the group's first column.
+ * Turn a group's scores into P, rounded and by pairs. With `raw`, P is not rounded and replaces the scores.
+ * max and sum are updated, and factor = exp(old max - new max). All pointers are to the group's first column.
  */
 INLINE void softmax_group(const yoke_dtype t, const bool raw, float *s, float *p, int64_t n_keys, float c, bool masked, int64_t j0, int64_t t0,
                           float *max, float *sum, float *factor)
@@ -103,7 +110,8 @@ INLINE void softmax_group(const yoke_dtype t, const bool raw, float *s, float *p
         greatest(s, n_keys, false, j0, t0, base);
     for (int g = 0; g < GROUP; g++) {
         const vf old = vload(YOKE_F32, max, g * VL), m = vatleast(old, base[g] * c);
-        base[g] = vselect(vless(vset(-INFINITY), m), m, vset(0)); /* all masked so far: exp(-inf - -inf) would be NaN */
+        /* all keys so far are masked, and exp(-inf - -inf) would be NaN */
+        base[g] = vselect(vless(vset(-INFINITY), m), m, vset(0));
         const vf keep = vexp2(old - base[g]);
         l[g][0] = vload(YOKE_F32, sum, g * VL) * keep, l[g][1] = (vf){ 0 };
         vstore(YOKE_F32, max, g * VL, m);
@@ -115,7 +123,7 @@ INLINE void softmax_group(const yoke_dtype t, const bool raw, float *s, float *p
     for (int g = 0; g < GROUP; g++) vstore(YOKE_F32, sum, g * VL, l[g][0] + l[g][1]);
 }
 
-/* Raw P of a group without the pairs that are dropped out, rounded and by pairs. */
+/* Drop pairs out of the raw P of a group, and store the result rounded and by pairs. */
 INLINE void drop_group(const yoke_dtype t, const struct drop *d, float *s, float *p, int64_t n_keys, int64_t j0, int64_t t0)
 {
     for (int g = 0; g < GROUP; g++)
@@ -135,7 +143,7 @@ INLINE void drop_group(const yoke_dtype t, const struct drop *d, float *s, float
         }
 }
 
-/* One part of a block of queries against one block of keys. */
+/* Process one part of a block of queries with one block of keys. */
 INLINE void attend_part(const yoke_dtype t, const struct forward *f, const struct buffers *b, int64_t block, struct part part, int64_t t0, int64_t j0)
 {
     const int64_t D = f->a->D, Dp = f->Dp, first = block * QUERIES + part.first;
@@ -180,7 +188,7 @@ INLINE void store_outputs(const yoke_dtype t, const struct forward *f, const str
     }
 }
 
-/* What a chunk begins with: queries across, and no keys seen. */
+/* Begin a chunk: bring its queries into the layout `across`, with no keys seen yet. */
 INLINE void begin_chunk(const yoke_dtype t, const struct forward *f, struct buffers *b, int64_t batch, int64_t head, int64_t t0, int64_t n)
 {
     const struct yoke_attention_forward_args *a = f->a;
@@ -193,7 +201,7 @@ INLINE void begin_chunk(const yoke_dtype t, const struct forward *f, struct buff
                     b->qt + i * QUERIES * a->D);
 }
 
-/* A block of keys and values. `edge`: the mask may run through it. */
+/* Load a block of keys and values. `edge`: the mask may run through the block. */
 INLINE void load_keys(const yoke_dtype t, const struct forward *f, struct buffers *b, int64_t row, int64_t kv_head, int64_t n_keys, bool edge)
 {
     const struct yoke_attention_forward_args *a = f->a;
@@ -230,7 +238,8 @@ static void forward_unit(const void *context, int64_t unit, int thread)
     const struct forward *f = context;
     const struct yoke_attention_forward_args *a = f->a;
     struct buffers b = place_buffers(a->dtype, f->scratch + (size_t)thread * f->thread_floats, a->D, f->Dp);
-    const int64_t heads = a->B * a->H, chunk = f->n_chunks - 1 - unit / heads; /* the last chunks see the most keys */
+    /* the last chunks come first, because they see the most keys */
+    const int64_t heads = a->B * a->H, chunk = f->n_chunks - 1 - unit / heads;
     HOST_BY_TYPE(a->dtype, forward_chunk, f, unit % heads / a->H, unit % a->H, chunk * CHUNK_QUERIES, &b);
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What attention's two directions share: scores to exponents, the parts of a block, dropout, and products that leave masked terms out.
+ * The code that the two directions of attention share: exponents from scores, the parts of a block, dropout,
+ * and products that leave masked terms out.
  *
- * Scores are held transposed, S^T [keys][queries]: a vector's lanes are queries, so that the softmax's maximum and sum
- * over keys need no work across lanes, and all products read their left operand where it lies (see attention_blocks.h).
+ * Scores are held transposed, S^T [keys][queries], so the lanes of a vector are queries. The softmax's
+ * maximum and sum over keys then need no work across lanes. All products read their left operand in place
+ * (see attention_blocks.h).
  */
 #ifndef BACKENDS_HOST_ATTENTION_H
 #define BACKENDS_HOST_ATTENTION_H
@@ -15,10 +17,10 @@
 
 enum { MOST_D = 1024 };
 
-/** Channels padded to whole vectors. */
+/** The number of channels, rounded up to whole vectors. */
 static inline int64_t attention_padded(int64_t D) { return host_round_up(D, VL); }
 
-/** The lanes that are infinite or NaN, and whether there are any. */
+/** vspecial: the lanes that are infinite or NaN. any_lane: whether a mask has any lane set. */
 INLINE vmask vspecial(vf x)
 {
 #ifdef HOST_AVX512
@@ -39,8 +41,8 @@ INLINE bool any_lane(vmask m)
 }
 
 /**
- * Exponentials are powers of 2: exp(scale s - m) = 2^(c s - m'), c = scale log2(e) rounded, m' = m log2(e). c is above 0: where scale is
- * not, scores change their sign first.
+ * Exponentials are computed as powers of 2: exp(scale s - m) = 2^(c s - m'), c = scale log2(e) rounded, m' =
+ * m log2(e). c is above 0. If scale is negative, the scores change their sign first.
  */
 INLINE float exponent_factor(float scale) { return (float)(fabs((double)scale) * 1.44269504088896340736); }
 INLINE void negate(float *s, int64_t n_keys, int64_t columns)
@@ -50,8 +52,9 @@ INLINE void negate(float *s, int64_t n_keys, int64_t columns)
 }
 
 /**
- * The parts of a block that are computed by themselves: `count` queries from `first` on with `n_keys` keys. A block on the mask's edge
- * has one for each half of its queries, as the first half sees no key of the second; any other block is one part.
+ * A part of a block that is computed by itself: `count` queries from `first` on, with `n_keys` keys. A block
+ * on the mask's edge has one part for each half of its queries, because the first half sees no key of the
+ * second. Any other block is one part.
  */
 struct part {
     int64_t first, count, n_keys;
@@ -63,32 +66,38 @@ INLINE struct part part_of(bool edge, int64_t n_queries, int64_t n_keys, int64_t
     return (struct part){ first, YOKE_MIN(count, HALF), YOKE_MIN(n_keys, first + HALF) };
 }
 
-/** A row of f32 times a factor, rounded. */
+/** Store a row of f32 times a factor, rounded. */
 INLINE void store_row(const yoke_dtype t, const float *x, float factor, int64_t D, void *to)
 {
     const vf f = vset(factor);
     VECTOR_LOOP(d, n, 0, D, vstore_n(t, to, d, n, vload(YOKE_F32, x, d) * f););
 }
 
-/** Lanes' query numbers of vector v of the block that begins at query t0. */
+/** The query number of each lane of vector v of the block that begins at query t0. */
 INLINE vi query_numbers(int64_t t0, int v)
 {
     return vlanes() + (int32_t)(t0 + v * VL);
 }
 
-/** Which pairs of one head are dropped out. */
+/** Decides which (query, key) pairs of one head are dropped out. */
 struct drop {
     struct yokei_dropout by;
     int64_t sample, head;
 };
 
-/** The words of the pairs of queries [t0 + v VL, …) with keys i, i + 16, i + 32 and i + 48 from j0 on, which is a multiple of 64. */
+/**
+ * The random words of pairs, for the queries [t0 + v VL, …) with the keys j0 + i, j0 + i + 16, j0 + i + 32
+ * and j0 + i + 48. j0 is a multiple of 64.
+ */
 INLINE void pair_words(const struct drop *d, int64_t j0, int i, int64_t t0, int v, vu words[4])
 {
     vphilox(d->by.key, vset_u((uint32_t)(j0 / 4 + i)), (vu)query_numbers(t0, v), vset_u((uint32_t)d->sample), vset_u((uint32_t)d->head), words);
 }
 
-/** Whether any of so many words of an operand is, or holds a bf16 that is, infinite or NaN: then 0 times it is not 0. */
+/**
+ * Whether any of the first `words` words of an operand is infinite or NaN, or holds a bf16 that is. 0 times
+ * the operand is then not always 0.
+ */
 INLINE bool has_special(const yoke_dtype t, const float *x, int64_t words)
 {
     vmask special = { 0 };
@@ -101,12 +110,13 @@ INLINE bool has_special(const yoke_dtype t, const float *x, int64_t words)
 }
 
 /**
- * C[i, :] += A(i, p) B[p, :] over the pairs that causality allows; for diagonal blocks in which a masked operand is not
- * finite, where product() would turn its zero weight into NaN. A pair is (query t, key j), allowed when j <= t.
+ * C[i, :] += A(i, p) B[p, :] over the pairs that causality allows. It is for diagonal blocks in which a
+ * masked operand is not finite: there product() would turn its zero weight into NaN. A pair is (query t, key
+ * j), and is allowed if j <= t.
  */
 struct masked {
-    bool rows_are_queries; /* i counts queries and p keys; otherwise the other way round */
-    int64_t i0, p0;        /* the numbers of the first ones */
+    bool rows_are_queries; /* true: i counts queries and p counts keys; false: the other way round */
+    int64_t i0, p0;        /* numbers of the first query and the first key */
 };
 
 static inline void masked_product(struct masked mask, int64_t m, int64_t n, int64_t k, const float *a, int64_t ra, int64_t ca,
@@ -127,7 +137,7 @@ yoke_status HOST_NAME(host_attention_backward_can)(const yoke_device *device, co
                                                    struct yoke_cost *cost);
 yoke_status HOST_NAME(host_attention_backward_run)(yoke_stream *stream, const struct yoke_attention_backward_args *a);
 
-/** Both directions' check of type and channels. */
+/** The check of type and channels for both directions. */
 static inline yoke_status attention_check(enum yoke_op_id op, yoke_dtype dtype, int64_t T, int64_t D)
 {
     YOKE_TRY(host_check_type(op, "dtype", dtype));

@@ -2,11 +2,14 @@
 /*
  * Host: attention, backward. Maths, types and bounds: include/yoke/ops/attention.h
  *
- * A unit is a chunk of the keys of one (b, key/value head): its dk and dv are sums over all query heads of the group, in order, and over
- * the blocks of queries, the last first. For each block of queries it recomputes P from lse against the chunk's blocks of keys,
- * and adds to the queries' dq, which so is a sum over the chunks in order. One thread takes the chunks of a head one after the other;
- * where there are too few heads for the threads they take a chunk each, and wait for one another's part of dq (see wait_for).
- * The order of every sum is the same either way.
+ * A unit is a chunk of the keys of one (b, key/value head). Its dk and dv are sums over all query heads of
+ * the group, in order, and over the blocks of queries, the last block first. For each block of queries, the
+ * unit recomputes P from lse against the blocks of keys of the chunk. It also adds to the queries' dq, so dq
+ * is a sum over the chunks in order.
+ *
+ * One thread takes the chunks of a head one after the other. If there are too few heads for the threads, each
+ * thread takes a chunk, and the threads wait for each other's part of dq (see wait_for). The order of every
+ * sum is the same in both cases.
  */
 #include "backends/host/attention.h"
 
@@ -18,29 +21,32 @@ enum { CHUNK_BLOCKS = 4, CHUNK_KEYS = CHUNK_BLOCKS * KEYS };
 struct backward {
     const struct yoke_attention_backward_args *a;
     struct yokei_groups_of_heads groups;
-    int64_t Dp, Tq;              /* channels; T padded to whole blocks of queries */
-    int64_t n_chunks, n_blocks;  /* of keys; of queries */
-    int64_t group;               /* most query heads of a key/value head */
+    int64_t Dp, Tq;              /* Dp: channels, padded to whole vectors; Tq: T, padded to whole blocks of queries */
+    int64_t n_chunks, n_blocks;  /* number of chunks of keys, and of blocks of queries */
+    int64_t group;               /* most query heads of one key/value head */
     size_t thread_floats, slot_floats;
-    int n_threads, n_slots;      /* slots: key/value heads in work at a time, where threads share heads, else threads */
-    bool by_chunks;              /* threads share heads */
+    /* slots: number of key/value heads in work at a time if threads share heads, else the number of threads */
+    int n_threads, n_slots;
+    bool by_chunks;              /* true: threads share heads */
     float *threads, *slots;
-    atomic_llong *done;          /* [n_slots][n_chunks]: how far a chunk is, in steps; see wait_for */
-    atomic_llong *next;          /* unit */
+    atomic_llong *done;          /* [n_slots][n_chunks]: number of steps that a chunk has done; see wait_for */
+    atomic_llong *next;          /* number of the next unit */
 };
 
-/* One thread's buffers; operands and weights as in attention_blocks.h. */
+/* The buffers of one thread. attention_blocks.h describes the layouts of operands and weights. */
 struct buffers {
-    float *k, *k_along, *v;           /* the chunk's, left, and keys along too */
+    float *k, *k_along, *v;           /* keys and values of the chunk: k and v left, k_along along */
     float *dk, *dv;                   /* [CHUNK_KEYS][Dp] */
-    float *qt, *d_ot, *q, *d_o;       /* a block of queries, across and along */
+    float *qt, *d_ot, *q, *d_o;       /* a block of queries: qt and d_ot across, q and d_o along */
     float *s, *dp;                    /* [KEYS][QUERIES] */
-    float *p, *ds, *ds_by_pair;       /* P and dS by key, dS by pair; of f32 s and dp */
-    float *wide;                      /* three times 64 rows of [Dp]: operands as f32, where the rare way needs them */
-    bool special;                     /* a score or slope of the block is not finite: so may be an operand */
-    struct drop drop;                 /* of the query head in hand */
-    /* of the slot: one for each query head of the group */
-    float *dq;                        /* [Tq][Dp]; with a single chunk one block */
+    float *p, *ds, *ds_by_pair;       /* P and dS by key, dS by pair; in f32 the same buffers as s and dp */
+    /* three times 64 rows of [Dp]: operands as f32, for blocks with masked operands that are not finite */
+    float *wide;
+    /* a score or a slope (element of dP) of the block is not finite, so an operand may be too */
+    bool special;
+    struct drop drop;                 /* dropout of the current query head */
+    /* The data of a slot, one for each query head of the group. */
+    float *dq;                        /* [Tq][Dp]; one block if there is a single chunk */
     float *lse, *correction, *delta;  /* [Tq] */
 };
 
@@ -59,7 +65,7 @@ static struct backward describe(const yoke_device *device, const struct yoke_att
     return w;
 }
 
-/* The scratch: threads' buffers, slots, counters on lines of their own. */
+/* The bytes of scratch: the threads' buffers, the slots, and the counters, each on cache lines of its own. */
 static size_t scratch_bytes(const struct backward *w)
 {
     return ((size_t)w->n_threads * w->thread_floats + (size_t)w->n_slots * w->slot_floats) * sizeof(float) +
@@ -107,8 +113,8 @@ static struct buffers place_buffers(const struct backward *w, int thread, int64_
 /* ---- P and dS ---- */
 
 /*
- * What one vector of queries has for all keys of a block. P = 2^(c s - lse) correction: lse in powers of 2 takes more than an f32, and
- * the correction, near 1, is the rest.
+ * The values of one vector of queries for all keys of a block. P = 2^(c s - lse) correction. lse as an
+ * exponent of 2 needs more precision than an f32 has, and the correction, which is near 1, holds the rest.
  */
 struct queries {
     vf lse, correction, delta;
@@ -116,7 +122,10 @@ struct queries {
     float c;
 };
 
-/* One key against a vector of queries: a score and a slope to P and dS. drop NULL: none is dropped out. */
+/*
+ * Turn the score and the slope of one key, against a vector of queries, into P and dS. If drop is NULL, no
+ * pair is dropped out.
+ */
 INLINE void gradient_pair(vf s, vf slope, const struct queries *q, bool masked, int64_t key, const struct drop *drop, vu word, vf *p_out, vf *ds_out)
 {
     vf p = vexp2(vfma(s, vset(q->c), -q->lse)) * q->correction;
@@ -131,14 +140,14 @@ INLINE void gradient_pair(vf s, vf slope, const struct queries *q, bool masked, 
     *p_out = p, *ds_out = ds;
 }
 
-/* P and dS of two keys, rounded, for the products. */
+/* Store P and dS of two keys, rounded, for the products. */
 INLINE void store_gradients(const yoke_dtype t, const struct buffers *b, int64_t j, int64_t column, const vf p[2], const vf ds[2], bool has_second)
 {
     store_by_key(t, b->p, j, column, p[0], p[1], has_second);
     store_both_ways(t, b->ds, b->ds_by_pair, j, column, ds[0], ds[1], has_second);
 }
 
-/* Keys j and, where n is 2, j + 1 against a vector of queries. */
+/* Process key j, and key j + 1 if n is 2, against a vector of queries. */
 INLINE void gradient_keys(const yoke_dtype t, const struct buffers *b, int64_t column, int64_t j, const int n, const struct queries *q, bool masked,
                           int64_t j0, vmask *special)
 {
@@ -152,7 +161,10 @@ INLINE void gradient_keys(const yoke_dtype t, const struct buffers *b, int64_t c
     store_gradients(t, b, j, column, p, ds, n == 2);
 }
 
-/* One vector of queries against a block of keys: columns of s and dp to P and dS. Returns where something was not finite, if `masked`. */
+/*
+ * Process one vector of queries against a block of keys: columns of s and dp become P and dS. With `masked`,
+ * returns the lanes in which a value was not finite.
+ */
 INLINE vmask gradient_vector(const yoke_dtype t, const struct buffers *b, int64_t column, int64_t n_keys, const struct queries *q, bool masked, int64_t j0)
 {
     vmask special = { 0 };
@@ -162,7 +174,10 @@ INLINE vmask gradient_vector(const yoke_dtype t, const struct buffers *b, int64_
     return special;
 }
 
-/* The same with dropout: first in place, as one draw serves four keys that lie apart, then two by two. */
+/*
+ * As gradient_vector, with dropout. The first pass works in place, because one draw serves four keys that are
+ * not neighbours. The second pass takes two keys at a time.
+ */
 INLINE vmask gradient_vector_dropped(const yoke_dtype t, const struct buffers *b, int64_t column, int64_t n_keys, const struct queries *q, bool masked,
                                   int64_t j0, int64_t query)
 {
@@ -191,14 +206,17 @@ INLINE vmask gradient_vector_dropped(const yoke_dtype t, const struct buffers *b
     return special;
 }
 
-/* A block of queries of one head: where it begins, how many there are, and its vectors of lse, correction and delta. */
+/*
+ * A block of queries of one head: its begin, its number of queries, and its vectors of lse, correction and
+ * delta.
+ */
 struct block {
-    int64_t t0, n, head; /* of the group */
+    int64_t t0, n, head; /* head: index in the group */
     const float *lse, *correction, *delta;
     float *dq;
 };
 
-/* Scores and slopes of one part of a block, then P and dS. */
+/* Compute the scores and slopes of one part of a block, then P and dS. */
 INLINE void gradient_part(const yoke_dtype t, const struct backward *w, struct buffers *b, const struct block *q, struct part part, int64_t j0,
                           const float *k, const float *v)
 {
@@ -223,14 +241,17 @@ INLINE void gradient_part(const yoke_dtype t, const struct backward *w, struct b
 
 /* ---- products ---- */
 
-/* Rows as the rare way reads them: f32 [64][Dp]. */
+/* Rows as f32 [64][Dp], for differentiate_masked. */
 INLINE const float *rows_as_f32(const yoke_dtype t, const struct backward *w, const void *x, int64_t ld, int64_t row, int64_t head, int64_t n, float *to)
 {
     widen_rows(t, at(t, x, row * ld + head * w->a->D), ld, n, w->a->D, to, w->Dp, w->Dp);
     return to;
 }
 
-/* The rare way: a block on the mask's edge with an operand that is not finite. Sums begin with zeros where `start` says so. */
+/*
+ * The rare case: a block on the mask's edge that has an operand that is not finite. Sums begin with zeros if
+ * `start` says so.
+ */
 static void differentiate_masked(const yoke_dtype t, const struct backward *w, const struct buffers *b, const struct block *q, int64_t batch, int64_t kv_head,
                                  int64_t j0, int64_t n_keys, float *dk, float *dv)
 {
@@ -245,7 +266,10 @@ static void differentiate_masked(const yoke_dtype t, const struct backward *w, c
     masked_product((struct masked){ true, q->t0, j0 }, q->n, Dp, n_keys, ds, 1, QUERIES, keys, Dp, q->dq, Dp);
 }
 
-/* One block of keys of the chunk against one block of queries: adds to dk, dv and dq. fresh: dk and dv are written, not added to. */
+/*
+ * Process one block of keys of the chunk with one block of queries: add to dk, dv and dq. fresh: dk and dv
+ * are overwritten, not added to.
+ */
 INLINE void differentiate(const yoke_dtype t, const struct backward *w, struct buffers *b, const struct block *q, int64_t batch, int64_t kv_head,
                           int64_t j0, bool fresh)
 {
@@ -265,7 +289,8 @@ INLINE void differentiate(const yoke_dtype t, const struct backward *w, struct b
         differentiate_masked(t, w, b, q, batch, kv_head, j0, n_keys, dk, dv);
         return;
     }
-    for (int64_t first = 0; first < n_keys; first += edge ? HALF : KEYS) { /* on the edge no key of the second half has a query of the first */
+    /* on the edge, no key of the second half has a query of the first half */
+    for (int64_t first = 0; first < n_keys; first += edge ? HALF : KEYS) {
         const int64_t n = edge ? YOKE_MIN(n_keys - first, HALF) : n_keys, weights = by_key_words(t, first, first), row = along_words(t, first, Dp);
         add_to_keys(t, keys_start, n, n_queries - first, b->p + weights, b->d_o + row, Dp, dv + first * Dp);
         add_to_keys(t, keys_start, n, n_queries - first, b->ds + weights, b->q + row, Dp, dk + first * Dp);
@@ -279,7 +304,7 @@ INLINE void differentiate(const yoke_dtype t, const struct backward *w, struct b
 
 /* ---- blocks and chunks ---- */
 
-/* delta of n queries: row sums of dO * O, VL rows at a time. */
+/* Compute delta of n queries: the row sums of dO * O, VL rows at a time. */
 INLINE void row_sums(const yoke_dtype t, const struct backward *w, int64_t row, int64_t head, int64_t n, float *delta)
 {
     const struct yoke_attention_backward_args *a = w->a;
@@ -299,7 +324,10 @@ INLINE void row_sums(const yoke_dtype t, const struct backward *w, int64_t row, 
     }
 }
 
-/* What P and dS need of the queries, once for all chunks; of those past T P is 1 and dS 0, and their rows of q and dO are zeros. */
+/*
+ * Load the values of the queries that P and dS need, once for all chunks. For queries past T, P is 1 and dS
+ * is 0, and their rows of q and dO are zeros.
+ */
 INLINE void load_statistics(const yoke_dtype t, const struct backward *w, int64_t batch, int64_t head, const struct block *q, float *lse, float *correction,
                             float *delta)
 {
@@ -314,13 +342,13 @@ INLINE void load_statistics(const yoke_dtype t, const struct backward *w, int64_
     }
 }
 
-/* Rounded rows of a sum times a factor. */
+/* Store rows of a sum times a factor, rounded. */
 INLINE void store_rows(const yoke_dtype t, const float *sum, int64_t Dp, float factor, int64_t n, int64_t D, void *x, int64_t ld)
 {
     for (int64_t i = 0; i < n; i++) store_row(t, sum + i * Dp, factor, D, at_mut(t, x, i * ld));
 }
 
-/* The chunk's keys and values. */
+/* Load the keys and values of the chunk. */
 INLINE void load_chunk(const yoke_dtype t, const struct backward *w, struct buffers *b, int64_t batch, int64_t kv_head, int64_t chunk)
 {
     const struct yoke_attention_backward_args *a = w->a;
@@ -331,7 +359,7 @@ INLINE void load_chunk(const yoke_dtype t, const struct backward *w, struct buff
     pack_left(t, at(t, a->v, row * a->ldv + kv_head * a->D), a->ldv, n, a->D, b->v);
 }
 
-/* A block of queries and their output gradients, both ways; rows past T are zeros. */
+/* Load a block of queries and their output gradients, both across and along. Rows past T are zeros. */
 INLINE void load_queries(const yoke_dtype t, const struct backward *w, struct buffers *b, const struct block *q, int64_t batch, int64_t head)
 {
     const struct yoke_attention_backward_args *a = w->a;
@@ -347,7 +375,10 @@ INLINE void load_queries(const yoke_dtype t, const struct backward *w, struct bu
     pack_across(t, d_o, a->lddo, q->n, a->D, b->d_ot);
 }
 
-/* Scores to dq, dk and dv of one block of queries and one chunk. fresh: the first block that the chunk sees. */
+/*
+ * From scores to dq, dk and dv, for one block of queries and one chunk. fresh: this is the first block of the
+ * chunk.
+ */
 INLINE void backward_block(const yoke_dtype t, const struct backward *w, struct buffers *b, const struct block *q, int64_t batch, int64_t kv_head,
                            int64_t chunk, bool fresh)
 {
@@ -360,10 +391,13 @@ INLINE void backward_block(const yoke_dtype t, const struct backward *w, struct 
 }
 
 /*
- * Threads that share a head: `done` counts a chunk's steps, which are the blocks of queries of all query heads, in one order for all
- * chunks. A chunk does a step when the chunk before it has done it, so that each dq is summed in the order of the chunks. Slots are used
- * again, so counts go on: a head begins with `base`, and its first chunk waits until all chunks of the head before it are at their ends.
- * Units are taken in order and each waits only for earlier ones, which somebody works on.
+ * Wait until *done is at least `count`. It is used if threads share a head.
+ *
+ * `done` counts the steps of a chunk. A step is one block of queries of one query head, and all chunks do the
+ * steps in the same order. A chunk does a step only after the chunk before it has done it, so each dq is
+ * summed in the order of the chunks. Slots are reused, so their counts continue. A head begins with the count
+ * `base`, and its first chunk waits until all chunks of the slot's previous head have ended. Units are taken
+ * in order, and each waits only for earlier ones. A thread works on each of those, so there is no deadlock.
  */
 static void wait_for(const atomic_llong *done, int64_t count)
 {
@@ -371,7 +405,7 @@ static void wait_for(const atomic_llong *done, int64_t count)
         if (spins > 64) sched_yield();
 }
 
-/* done NULL: one thread takes all chunks of the head. */
+/* If done is NULL, one thread takes all chunks of the head. */
 INLINE void backward_chunk(const yoke_dtype t, const struct backward *w, struct buffers *b, int64_t batch, int64_t kv_head, int64_t chunk,
                            atomic_llong *done, int64_t base)
 {
@@ -410,7 +444,7 @@ static void backward_head(const void *context, int64_t head, int thread)
     for (int64_t chunk = 0; chunk < w->n_chunks; chunk++) chunk_of_any_type(w, &b, head, chunk, NULL, 0);
 }
 
-/* One thread's part where threads share heads. */
+/* The work of one thread if threads share heads. */
 static void backward_units(const void *context, int64_t unit, int thread)
 {
     const struct backward *w = context;

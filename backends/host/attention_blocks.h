@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The operands of attention's products, and the products. Those of bf16 are made of pairs where the instruction set has them
- * (tile_bf16.h), all others of f32 (tile.h); the type is a constant, so that each kernel has one of the two.
+ * The operands of attention's products, and the products. bf16 operands are made of pairs if the instruction
+ * set can multiply pairs (tile_bf16.h). All other operands are f32 (tile.h). The type is a constant, so each
+ * kernel contains one of the two.
  *
- * Buffers are counted in words of 32 bits, a float or a pair, and have room for either.
- *   left:   rows that are read element by element, the sum running over channels;     [n][left_words()]
- *   across: transposed, a vector being a channel (or a pair of them) of VL queries;    [D or D / 2][QUERIES]
- *   along:  rows that a sum runs over, a vector being VL channels of a row (or pair);  [n or n / 2][Dp]
- * Of weights (P, dS): `by_key` has a key's side by side, [KEYS][QUERIES] elements; `by_pair` those of two keys, for sums over keys,
- * [KEYS / 2][QUERIES] words. In f32 left and along are the same, and so are the two kinds of weights.
+ * Buffers are counted in words of 32 bits (a float or a pair), and have room for either. There are three
+ * layouts:
+ *   left:   rows that are read element by element; the sum runs over channels            [n][left_words()]
+ *   across: transposed; a vector is one channel (or a pair of channels) of VL queries    [D or D / 2][QUERIES]
+ *   along:  rows that a sum runs over; a vector is VL channels of a row (or a pair)      [n or n / 2][Dp]
+ * Weights (P, dS) have two layouts. In `by_key` the weights of one key are side by side, [KEYS][QUERIES]
+ * elements. In `by_pair` the weights of two keys form pairs, for sums over keys, [KEYS / 2][QUERIES] words.
+ * In f32, left and along are the same, and by_key and by_pair are the same.
  */
 #ifndef BACKENDS_HOST_ATTENTION_BLOCKS_H
 #define BACKENDS_HOST_ATTENTION_BLOCKS_H
@@ -16,9 +19,13 @@
 #include "backends/host/tile_bf16.h"
 
 enum {
-    QUERIES = 64, /* of a block */
-    KEYS = 64,    /* of a block: where the mask's edge runs through a block, both begin at the same position */
-    HALF = 32,    /* queries or keys; blocks on the edge leave out what lies beyond it by halves */
+    QUERIES = 64, /* queries of a block */
+    /*
+     * keys of a block; where the mask's edge runs through a block, its queries and keys begin at the same
+     * position
+     */
+    KEYS = 64,
+    HALF = 32,    /* queries or keys of half a block; a block on the edge leaves out the halves beyond the edge */
 };
 
 #ifdef HOST_BF16
@@ -33,13 +40,16 @@ INLINE bool in_pairs(const yoke_dtype t) { return (void)t, false; }
 #define IN_PAIRS(t, ...) (void)(t);
 #endif
 
-/* Words of a row of left. */
+/* The number of words in a row of left. */
 INLINE int64_t left_words(const yoke_dtype t, int64_t D) { return in_pairs(t) ? host_round_up(D, 2 * VL) / 2 : host_round_up(D, VL); }
-/* Words before row `row`, even, of along; before a key's weight of a column, even, of by_key. */
+/*
+ * The number of words before row `row` of along, and before a key's weight of a column of by_key. `row` and
+ * `column` are even.
+ */
 INLINE int64_t along_words(const yoke_dtype t, int64_t row, int64_t Dp) { return (in_pairs(t) ? row / 2 : row) * Dp; }
 INLINE int64_t by_key_words(const yoke_dtype t, int64_t key, int64_t column) { return (key * QUERIES + column) / (in_pairs(t) ? 2 : 1); }
 
-/* ---- operands: `n` rows of x; what is not written is not read, or was zeroed by the caller ---- */
+/* ---- operands: `n` rows of x; words that are not written are never read, or zeroed by the caller ---- */
 
 #ifdef HOST_BF16
 INLINE void copy_rows(const uint16_t *x, int64_t ld, int64_t n, int64_t D, uint32_t *to)
@@ -73,20 +83,26 @@ INLINE void pack_along(const yoke_dtype t, const void *x, int64_t ld, int64_t n,
     widen_rows(t, x, ld, n, D, to, Dp, Dp);
 }
 
-/* ---- products; each is one function that is not inlined ---- */
+/* ---- products; each is a function that is not inlined ---- */
 #define PRODUCT static __attribute__((noinline, unused)) void
 
-/* S^T [m][columns] of QUERIES = X Y^T: x left, y^T across; m a multiple of TILE_M, columns of VL. */
+/*
+ * S^T [m][columns], with rows of QUERIES, = X Y^T. x is left, yt is across. m is a multiple of TILE_M,
+ * columns a multiple of VL.
+ */
 PRODUCT scores_f32(int64_t m, int64_t columns, int64_t D, const float *x, const float *yt, float *s)
 {
     product(TILE_ZERO, m, columns / VL, D, x, host_round_up(D, VL), 1, yt, QUERIES, s, QUERIES, NULL);
 }
-/* y [m][Dp] = start y + W^T X: by_pair weights of m queries (whole vectors), x along its k keys. */
+/*
+ * y [m][Dp] = start y + W^T X. The weights of m queries (whole vectors) are by_pair, and x is along its k
+ * keys.
+ */
 PRODUCT add_to_queries_f32(enum tile_start start, int64_t m, int64_t k, const float *weights, const float *x, int64_t Dp, float *y, const float *factor)
 {
     product(start, m, Dp / VL, k, weights, 1, QUERIES, x, Dp, y, Dp, factor);
 }
-/* y [m][Dp] = start y + W X: by_key weights of m keys, x along its k queries. */
+/* y [m][Dp] = start y + W X. The weights of m keys are by_key, and x is along its k queries. */
 PRODUCT add_to_keys_f32(enum tile_start start, int64_t m, int64_t k, const float *weights, const float *x, int64_t Dp, float *y)
 {
     product(start, m, Dp / VL, k, weights, QUERIES, 1, x, Dp, y, Dp, NULL);
@@ -127,14 +143,20 @@ INLINE void add_to_keys(const yoke_dtype t, enum tile_start start, int64_t n_key
     add_to_keys_f32(start, host_round_up(n_keys, TILE_M), k, weights, x, Dp, y);
 }
 
-/* ---- weights: two keys' of one vector of queries, rounded to the type; `second` is not there behind the last key ---- */
+/*
+ * ---- weights of two keys for a vector of queries, rounded to the type; the last key may have no `second`
+ * ----
+ */
 
 #ifdef HOST_BF16
-/* Two keys' rounded weights, one behind the other, as pairs; and as two rows of QUERIES elements. */
+/*
+ * pair_up: the rounded weights of two keys, which lie one behind the other, as pairs. store_rows_of: the same
+ * as two rows of QUERIES elements.
+ */
 INLINE vu pair_up(vu both)
 {
     uint16_t turns[32];
-    for (int i = 0; i < 32; i++) turns[i] = (uint16_t)(i / 2 + 16 * (i & 1)); /* folds to a constant */
+    for (int i = 0; i < 32; i++) turns[i] = (uint16_t)(i / 2 + 16 * (i & 1)); /* the compiler folds this to a constant */
     __m512i index;
     memcpy(&index, turns, sizeof index);
     return (vu)_mm512_permutexvar_epi16(index, (__m512i)both);
@@ -160,7 +182,7 @@ INLINE void store_by_key(const yoke_dtype t, float *weights, int64_t key, int64_
     store_by_pair(t, weights, key, column, first, second, has_second);
 }
 
-/* In f32 the two are one, and by_pair is left alone. */
+/* In f32, by_key and by_pair are the same, and by_pair is not written. */
 INLINE void store_both_ways(const yoke_dtype t, float *by_key, float *by_pair, int64_t key, int64_t column, vf first, vf second, bool has_second)
 {
     IN_PAIRS(t, const vu both = round_both(first, second); store_rows_of((uint16_t *)(void *)by_key + key * QUERIES + column, both);
@@ -169,7 +191,7 @@ INLINE void store_both_ways(const yoke_dtype t, float *by_key, float *by_pair, i
     store_by_pair(t, by_key, key, column, first, second, has_second);
 }
 
-/* Weights as f32 [n_keys][QUERIES], for the rare products that must not multiply what is masked. */
+/* The weights as f32 [n_keys][QUERIES], for the rare products that must not multiply masked elements. */
 INLINE const float *widen_by_pair(const yoke_dtype t, const float *weights, int64_t n_keys, float *to)
 {
     if (!in_pairs(t)) return weights;

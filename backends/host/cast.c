@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host: conversion between element types. Contract: include/yoke/ops/cast.h */
+/* Host: conversion between element types. Maths, types and bounds: include/yoke/ops/cast.h */
 #include "backends/host/kernels.h"
 
 #define PROTOTYPES(op) YOKE_OP_FUNCTIONS(host, op)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host: which of the compiled instruction sets this CPU runs. */
+/* Host: find the compiled instruction sets that this CPU can run. */
 #include "backends/host/host.h"
 
 extern const struct host_isa host_isa_generic;
@@ -19,7 +19,7 @@ int host_find_isas(const struct host_isa *isas_out[HOST_MAX_ISAS])
 {
     int n = 0;
 #ifdef __x86_64__
-    /* __builtin_cpu_supports also asks whether the system saves the registers. */
+    /* __builtin_cpu_supports also checks that the system saves the registers. */
     __builtin_cpu_init();
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
     const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host: the backend's op tables. Every op runs by the best instruction set of this CPU unless a tuning file or
- * yoke_variant_force says otherwise; gemm has oneDNN in front of the instruction sets.
+ * Host: the op tables of the backend. Every op runs by the best instruction set of this CPU, unless a tuning
+ * file or yoke_variant_force says otherwise. The variants of gemm are oneDNN, then the instruction sets.
  */
 #include "backends/host/host.h"
 
-/* The measure by which tuning files choose; gemm's stands in backend.h. */
+/* The size by which tuning files choose a variant. That of gemm is in backend.h. */
 #define SIZE_bias_backward(a) ((double)(a)->N * (double)(a)->C)
 #define SIZE_layernorm_forward(a) ((double)(a)->N * (double)(a)->C)
 #define SIZE_layernorm_backward(a) ((double)(a)->N * (double)(a)->C)
@@ -35,7 +35,7 @@
 #define NO_EDGE(a) 0
 #define SEQUENCE(a) ((double)(a)->T)
 
-/* An op without a choice but the instruction set's; `type` is the member that holds its type. */
+/* An op whose variants are the instruction sets only. `type` is the field of the arguments that has its type. */
 #define DISPATCH(family, op, type, edge)                                                                                \
     static yoke_status host_##op##_can(const yoke_device *device, const struct yoke_##op##_args *args, struct yoke_cost *cost) \
     {                                                                                                                   \
@@ -70,15 +70,21 @@ YOKE_ELEMENTWISE_OPS(ELEMENTWISE)
 YOKE_ROPE_OPS(ROPE)
 DISPATCH(gemm, bias_backward, dtype, NO_EDGE)
 
-/* Instruction sets of gemm's variants come after oneDNN, where that is there. */
+/* The index of the first instruction set among the variants of gemm. oneDNN comes before it, if it is there. */
 static int gemm_first_isa(const struct host_device *d) { return d->onednn ? 1 : 0; }
 
 /*
- * Measured beside oneDNN 2.6 (bench/host_gemm, bench/results/gemm-host-shapes.txt) on a CPU of AMD's (Zen 5). There own panels of bf16 by AVX512-BF16
- * are faster or slower by mood of the machine, and as fast in a training step. On a CPU of Intel's with AMX (Sapphire Rapids) own panels of bf16 reach 0.09 to
- * 0.21 of oneDNN's speed, because own panels do not multiply by AMX: oneDNN multiplies bf16 there. CPUs that have neither widen bf16, and
- * oneDNN is faster. In f32 oneDNN multiplies plain matrices without packing them, which own panels of AVX-512 do not reach; but oneDNN slows down
- * where rows of B or C are a multiple of a page apart, where a transposed B has short rows, and where K or M is long. Below AVX-512 oneDNN is asked first.
+ * The built-in rule. The speeds were measured beside oneDNN 2.6 (bench/host_gemm,
+ * bench/results/gemm-host-shapes.txt).
+ *
+ * On an AMD CPU (Zen 5), own panels of bf16 by AVX512-BF16 are faster or slower from one run to the next, and
+ * as fast in a training step. On an Intel CPU with AMX (Sapphire Rapids), own panels of bf16 reach 0.09 to
+ * 0.21 of oneDNN's speed, because own panels do not multiply by AMX. So oneDNN multiplies bf16 there. CPUs
+ * that have neither widen bf16, and oneDNN is faster.
+ *
+ * In f32, oneDNN multiplies plain matrices without packing them, and own panels of AVX-512 do not reach its
+ * speed. But oneDNN slows down if rows of B or C are a multiple of a page apart, if a transposed B has short
+ * rows, and if K or M is long. Below AVX-512, oneDNN is asked first.
  */
 bool yokei_host_own_is_faster(const struct host_isa *best, bool amx, const struct yoke_gemm_args *a)
 {
@@ -89,7 +95,7 @@ bool yokei_host_own_is_faster(const struct host_isa *best, bool amx, const struc
     return best->avx512 && (far_rows || short_rows || a->K > LONG || a->M > LONG);
 }
 
-/* NULL: oneDNN. */
+/* The instruction set for a product. NULL: oneDNN. */
 static const struct host_isa *gemm_choice(const yoke_device *device, const struct yoke_gemm_args *args)
 {
     const struct host_device *d = host_device(device);
@@ -97,7 +103,7 @@ static const struct host_isa *gemm_choice(const yoke_device *device, const struc
     const bool library = d->onednn && !yokei_host_own_is_faster(d->isas[0], host_onednn_amx(d->onednn), args) && host_onednn_offers(device, args);
     int variant = yokei_variant_at(device, YOKE_OP_gemm, args->dtype, YOKEI_GEMM_SIZE(args), YOKEI_GEMM_EDGE(args), library ? 0 : first);
     if (variant < first && !library && !yokei_variant_is_forced(device, YOKE_OP_gemm) && !host_onednn_offers(device, args))
-        variant = first; /* a file chose the library for products like this one */
+        variant = first; /* a tuning file chose the library for products like this one */
     return variant < first ? NULL : d->isas[variant - first];
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Host: elementwise sums and products, dropout. Maths, types and bounds: include/yoke/ops/elementwise.h */
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("schedule-insns") /* Philox is a chain of ten rounds: those of several words are woven into each other */
+#pragma GCC optimize("schedule-insns") /* Philox is a chain of ten rounds; the compiler must interleave those of several words */
 #endif
 #include "backends/host/kernels.h"
 #include "backends/host/random.h"
@@ -63,7 +63,7 @@ static yoke_status host_scale_run(yoke_stream *stream, const struct yoke_scale_a
 }
 
 /* ---- dropout ---- */
-/* Columns [from, to) of a row; words[0] is that of column `from`. */
+/* Process columns [from, to) of a row. words[0] is the random word of column `from`. */
 INLINE void drop_columns(const yoke_dtype t, const struct yokei_dropout *drop, const uint32_t *words, const void *x, const void *residual,
                          void *y, int64_t from, int64_t to)
 {

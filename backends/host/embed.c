@@ -45,15 +45,17 @@ static yoke_status host_embed_forward_run(yoke_stream *stream, const struct yoke
     return YOKE_OK;
 }
 
-/* ---- backward ----
- * A counting sort lists for each token its positions in ascending order; a row of the gradient then belongs to one
- * thread, which adds them in that order. A unit is a range of rows by a range of columns, because tokens of text are
- * far from equally frequent. */
+/*
+ * ---- backward ----
+ * A counting sort lists the positions of each token in ascending order. A row of the gradient then belongs to
+ * one thread, which adds the positions in this order. A unit is a range of rows by a range of columns,
+ * because the frequencies of tokens in a text are very unequal.
+ */
 enum { COLUMNS = 128, TOKENS = 256 };
 
 struct backward {
     const struct yoke_embed_backward_args *a;
-    int64_t *begin;     /* [V + 1]: where a token's positions begin */
+    int64_t *begin;     /* [V + 1]: where the positions of each token begin */
     int64_t *positions; /* [N] */
     int64_t column_units;
 };
@@ -71,7 +73,7 @@ static void sort_tokens(struct backward *b)
         const int64_t token = a->tokens[n] - a->vocab_start;
         if (token >= 0 && token < a->V) b->positions[b->begin[token]++] = n;
     }
-    memmove(b->begin + 1, b->begin, (size_t)a->V * sizeof *b->begin); /* each begin has moved to the next one's */
+    memmove(b->begin + 1, b->begin, (size_t)a->V * sizeof *b->begin); /* each begin has moved to that of the next token */
     b->begin[0] = 0;
 }
 

@@ -2,20 +2,22 @@
 /**
  * Exponentials and reciprocals of vectors.
  *
- * Where the instruction set can look words up in a register (AVX2: 8, AVX-512: 16 of them):
- *   2^y = 2^n T 2^f,  T = 2^(i / S),  n + i / S = y rounded to a multiple of 1 / S, S = 8 or 16,  2^f = 1 + f q(f),  |f| <= 1 / (2 S)
- * with q of degree 2 (absolute error of f q: S = 8: 2.6e-8, S = 16: 1.7e-9). y + MAGIC leaves n S + i in the low bits of the sum.
- * Elsewhere n is y rounded, T = 1, and q has degree 5 (relative error 3.0e-9).
- * The products of y's factors are taken exactly into f, by fma; without it, by a constant in two parts.
- * The bounds below are proven by tests/unit/host_exp over the floats.
+ * Some instruction sets can look words up in a register (AVX2: 8 words, AVX-512: 16 words). There
+ *   2^y = 2^n T 2^f,  T = 2^(i / S),  n + i / S = y rounded to a multiple of 1 / S, S = 8 or 16,
+ *   2^f = 1 + f q(f),  |f| <= 1 / (2 S)
+ * with q of degree 2 (absolute error of f q: S = 8: 2.6e-8, S = 16: 1.7e-9). y + MAGIC has n S + i in the low
+ * bits of the sum. Elsewhere n is y rounded, T = 1, and q has degree 5 (relative error 3.0e-9).
+ *
+ * The products of y's factors are taken exactly into f, by fma. Without fma, a constant in two parts is used.
+ * tests/unit/host_exp proves the bounds below over the floats.
  */
 #ifndef BACKENDS_HOST_EXP_H
 #define BACKENDS_HOST_EXP_H
 
 #include "backends/host/vec.h"
 
-#define LOG2_E 0x1.715476p0f        /* 0.22 u32 below log2(e) */
-#define LOG2_E_REST 0x1.4ae0c0p-26f /* what it lacks */
+#define LOG2_E 0x1.715476p0f        /* less than log2(e) by 0.22 u32 */
+#define LOG2_E_REST 0x1.4ae0c0p-26f /* the rest of log2(e) */
 
 #if defined(HOST_AVX512)
 #define HOST_POWERS 16
@@ -27,7 +29,10 @@
 
 #ifdef HOST_POWERS
 
-/* 2^(i / HOST_POWERS), i the low bits of `steps`; what lies `less` below it, times i, is taken off the words. */
+/*
+ * 2^(i / HOST_POWERS), where i is the low bits of `steps`. `less` times i is subtracted from the bits of the
+ * result.
+ */
 INLINE vf power_of_steps(vi steps, const uint32_t less)
 {
 #ifdef HOST_AVX512
@@ -35,7 +40,7 @@ INLINE vf power_of_steps(vi steps, const uint32_t less)
                                     0x1.6a09e6p0f, 0x1.7a1148p0f, 0x1.8ace54p0f, 0x1.9c4918p0f, 0x1.ae89fap0f, 0x1.c199bep0f, 0x1.d5818ep0f, 0x1.ea4afap0f };
     __m512 table;
     memcpy(&table, powers, sizeof table);
-    table = (__m512)((vu)table - (vu)vlanes() * less); /* folds to constants */
+    table = (__m512)((vu)table - (vu)vlanes() * less); /* the compiler folds this to constants */
     return (vf)_mm512_permutexvar_ps((__m512i)steps, table);
 #else
     static const float powers[] = { 0x1.000000p0f, 0x1.172b84p0f, 0x1.306fe0p0f, 0x1.4bfdaep0f, 0x1.6a09e6p0f, 0x1.8ace54p0f, 0x1.ae89fap0f, 0x1.d5818ep0f };
@@ -46,7 +51,7 @@ INLINE vf power_of_steps(vi steps, const uint32_t less)
 #endif
 }
 
-/* power 2^f, where power is 2^(i / S) or that times a power of two. */
+/* power 2^f, where power is 2^(i / S), or this times a power of two. */
 INLINE vf power_times(vf power, vf f)
 {
 #ifdef HOST_AVX512
@@ -60,13 +65,14 @@ INLINE vf power_times(vf power, vf f)
     return vfma(power, q * f, power);
 }
 
-/* x 2^n, n the steps of y + MAGIC without their fraction, rounded once where the result is subnormal. */
+/* x 2^n, where n is the steps of y + MAGIC without their fraction. A subnormal result is rounded once. */
 INLINE vf scale_steps(vf x, vf y_magic)
 {
 #ifdef HOST_AVX512
-    return (vf)_mm512_scalef_ps((__m512)x, (__m512)(y_magic - MAGIC)); /* takes its floor */
+    return (vf)_mm512_scalef_ps((__m512)x, (__m512)(y_magic - MAGIC)); /* the instruction takes the floor of its argument */
 #else
-    const vi whole = ((vi)y_magic - (vi)vset(MAGIC)) >> 3, half = whole >> 1; /* two steps: 2^n may not be a normal number */
+    /* two steps, because 2^n may not be a normal number */
+    const vi whole = ((vi)y_magic - (vi)vset(MAGIC)) >> 3, half = whole >> 1;
     return x * (vf)((half + 127) << 23) * (vf)((whole - half + 127) << 23);
 #endif
 }
@@ -87,7 +93,7 @@ INLINE vf vexp2_product(vf a, vf b)
  */
 INLINE vf vexp2(vf y)
 {
-    y = vatmost(vatleast(y, vset(-151.0f)), vset(129.0f)); /* beyond: 0 and infinity in f32 */
+    y = vatmost(vatleast(y, vset(-151.0f)), vset(129.0f)); /* beyond this range the result is 0 or infinity in f32 */
     const vf t = y + MAGIC;
     return scale_steps(power_times(power_of_steps((vi)t, 0), y - (t - MAGIC)), t);
 }
@@ -98,7 +104,7 @@ INLINE vf vexp2(vf y)
  */
 INLINE vf vexp(vf x)
 {
-    x = vatmost(vatleast(x, vset(-104.0f)), vset(89.0f)); /* beyond: 0 and infinity in f32 */
+    x = vatmost(vatleast(x, vset(-104.0f)), vset(89.0f)); /* beyond this range the result is 0 or infinity in f32 */
     const vf t = vfma(x, vset(LOG2_E), vset(MAGIC)), f = vfma(x, vset(LOG2_E_REST), vfma(x, vset(LOG2_E), MAGIC - t));
     return scale_steps(power_times(power_of_steps((vi)t, 0), f), t);
 }
@@ -117,21 +123,21 @@ INLINE vf exp2_fraction(vf f)
     return vfma(q, f, vset(1.0f));
 }
 
-/* x 2^n for a whole n in [-252, 252], rounded once where the result is subnormal. */
+/* x 2^n for a whole number n in [-252, 252]. A subnormal result is rounded once. */
 INLINE vf scale_exponent(vf x, vf n)
 {
-    const vi whole = __builtin_convertvector(n, vi), half = whole >> 1; /* two steps: 2^n may not be a normal number */
+    const vi whole = __builtin_convertvector(n, vi), half = whole >> 1; /* two steps, because 2^n may not be a normal number */
     return x * (vf)((half + 127) << 23) * (vf)((whole - half + 127) << 23);
 }
 
-/* To the nearest whole number, |x| < 2^22. */
+/* Round to the nearest whole number, for |x| < 2^22. */
 INLINE vf vrint(vf x)
 {
     const vf magic = vset(0x1.8p23f);
     return (x + magic) - magic;
 }
 
-/* The same; the product is rounded: |a b| u32 more. */
+/* As vexp2_product above, but the product is rounded, which adds |a b| u32 to the error. */
 INLINE vf vexp2_product(vf a, vf b)
 {
     const vf y = a * b, n = vrint(y);
@@ -145,7 +151,7 @@ INLINE vf vexp2(vf y)
     return scale_exponent(exp2_fraction(y - n), n);
 }
 
-/* The same, with ln 2 in two parts, the first times n exact. */
+/* As vexp above, with ln 2 as the sum of two parts. The first part times n is exact. */
 INLINE vf vexp(vf x)
 {
     x = vatmost(vatleast(x, vset(-104.0f)), vset(89.0f));
@@ -155,11 +161,14 @@ INLINE vf vexp(vf x)
 }
 #endif
 
-/* ---- a row of exponentials against one number ----
- * e^(x - r) for a whole row: r is replaced by a number nearby, c / LOG2_E with a whole c, so that x LOG2_E - c loses nothing on its way
- * into f. Whoever owns the row puts what that leaves out into the row's factor, or into the logarithm of its sum. */
+/*
+ * ---- a row of exponentials against one number ----
+ * e^(x - r) is computed for a whole row. r is replaced by a number nearby, c / LOG2_E with a whole number c,
+ * so x LOG2_E - c loses nothing on its way into f. The caller that owns the row puts the difference into the
+ * row's factor, or into the logarithm of its sum.
+ */
 
-/** c for r; |r| at most ROW_MOST. */
+/** The number c for r; |r| is at most ROW_MOST. */
 #define ROW_MOST 65536.0f
 INLINE float row_shift(float r)
 {
@@ -170,7 +179,7 @@ INLINE float row_shift(float r)
 #endif
 }
 
-/** What row_shift made of r: the terms are e^(x - row_reference(c)). */
+/** The reference that row_shift chose for r: the terms are e^(x - row_reference(c)). */
 INLINE double row_reference(float c)
 {
 #ifdef HOST_POWERS
@@ -196,7 +205,10 @@ INLINE vf row_term(vf x, float c)
 #endif
 }
 
-/** The same for sums of terms, where x - r is at most 80: cheaper; what is below 2^-124 may come out as anything in [0, 2^-124]. */
+/**
+ * As row_term, for sums of terms, where x - r is at most 80. It is cheaper. A term below 2^-124 may come out
+ * as any value in [0, 2^-124].
+ */
 INLINE vf row_summand(vf x, float c)
 {
 #ifdef HOST_POWERS
@@ -204,14 +216,14 @@ INLINE vf row_summand(vf x, float c)
     const float shifted = MAGIC - c;
     x = vatleast(x, vset((c - 125) * (1 / LOG2_E)));
     const vf t = vfma(x, vset(LOG2_E), vset(shifted)), f = vfma(x, vset(LOG2_E), shifted - t);
-    /* the steps, shifted: n comes into the exponent, and i below it, where the table lacks it */
+    /* Shifting the steps puts n into the exponent, and i below it, where the table lacks it. */
     return power_times((vf)((vu)power_of_steps((vi)t, 1u << STEP_BITS) + ((vu)t << STEP_BITS)), f);
 #else
     return row_term(x, c);
 #endif
 }
 
-/** 1 / x rounded, or within 1.1 u32 of it; x in [1, 2^125], NaN stays NaN. */
+/** 1 / x, rounded or within 1.1 u32 of it, for x in [1, 2^125]. NaN stays NaN. */
 INLINE vf vreciprocal(vf x)
 {
 #ifdef HOST_AVX512

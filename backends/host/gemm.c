@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host: matrix products by packed panels, and the bias gradient. Maths, types and bounds: include/yoke/ops/gemm.h
+ * Host: matrix products by packed panels, and the bias gradient. Maths, types and bounds:
+ * include/yoke/ops/gemm.h
  *
- * The result is cut into blocks, one thread each. A thread goes through K in chunks: it packs the block's rows of A into
- * strips (they stay in the L2 cache), then for each panel of B packs it and multiplies it by all strips, tile by tile.
- * What follows the product is done to a tile as long as its sums are in the L1 cache; between chunks of K the sums
- * wait in C where that is f32, else in scratch. The words that are multiplied are f32, to which 16-bit types are
- * widened, or pairs of bf16 where the CPU multiplies these (tile_bf16.h).
+ * The result is cut into blocks, and each block is computed by one thread. The thread goes through K in
+ * chunks. It packs the block's rows of A into strips, which stay in the L2 cache. Then it packs each panel of
+ * B and multiplies it by all strips, tile by tile. The epilogue is applied to a tile while its sums are in
+ * the L1 cache. Between chunks of K, the sums are kept in C if C is f32, else in scratch. The multiplied
+ * words are f32, to which 16-bit types are widened. If the CPU multiplies pairs of bf16 (tile_bf16.h), they
+ * are such pairs.
  *
- * Each element's sum runs over K in chunks of a length that follows from K alone, each from zero in the order of K: neither
- * blocks nor threads change a bit.
+ * The sum of each element runs over K in chunks, whose length depends on K alone. Each chunk starts from zero
+ * and runs in the order of K. So neither the blocks nor the threads change a bit.
  */
 #include "backends/host/gemm_tile.h"
 #include "backends/host/kernels.h"
@@ -19,30 +21,31 @@ YOKE_GEMM_OPS(PROTOTYPES)
 #define ENTRY(op) YOKE_OP_ENTRY(host, op)
 const struct yoke_gemm_ops HOST_NAME(host_gemm_ops) = { YOKE_GEMM_OPS(ENTRY) };
 
-/* A's strips of a block fill half of a L2 cache of 1 MiB. */
+/* The strips of A in a block fill half of an L2 cache of 1 MiB. */
 enum { BLOCK_STRIPS = 264 / STRIP_M, BLOCK_M = BLOCK_STRIPS * STRIP_M, BLOCK_N = 32 * PANEL_N };
 enum { TILE_FLOATS = STRIP_M * VL };
 
 struct gemm {
     const struct yoke_gemm_args *a;
-    bool pairs, direct;                         /* words are pairs; A's rows are read where they lie */
-    int64_t words, chunk_k, n_chunks;           /* of K */
+    bool pairs, direct;                         /* pairs: words are pairs of bf16; direct: A's rows are read in place */
+    int64_t words, chunk_k, n_chunks;           /* all along K: number of words, words of a chunk, number of chunks */
     int64_t block_m, block_n, m_blocks, n_blocks;
     int64_t strip_stride;
-    int64_t sums_floats, strips_floats, thread_floats; /* scratch: sums [block_m][block_n] where C cannot hold them, strips, a tile, a panel */
+    /* scratch: sums [block_m][block_n] if C cannot hold them, strips, a tile, a panel */
+    int64_t sums_floats, strips_floats, thread_floats;
     float *scratch;
 };
 
-/* One block, and the chunk of K that it is at. */
+/* One block, and its current chunk of K. */
 struct block {
     const struct gemm *g;
     const struct yoke_gemm_args *a;
     int64_t batch, m0, n0, m, n;
-    int64_t direct_m; /* so many rows of A are not packed */
-    int64_t k0, k;    /* words */
+    int64_t direct_m; /* number of rows of A that are not packed */
+    int64_t k0, k;    /* in words */
     bool first, last;
-    float *strips, *panel, *tile, *sums; /* sums NULL: in C */
-    const char *next;                    /* what the next panel is made of: rows of so many bytes */
+    float *strips, *panel, *tile, *sums; /* sums NULL: the sums are in C */
+    const char *next;                    /* source of the next panel: its rows, and the bytes of a row */
     int64_t next_rows, next_bytes, next_ld;
 };
 
@@ -69,7 +72,7 @@ INLINE void pack_b(const yoke_dtype t, const bool pairs, const struct block *b, 
         pack_panel(t, pairs, at(t, base, k0 * a->ldb + b->n0 + j), a->ldb, n, width, n_elements, b->panel);
 }
 
-/* alpha A B + beta C, + what earlier chunks made; the last one adds the bias and computes GELU. */
+/* alpha A B + beta C, plus the sums of earlier chunks. The last chunk adds the bias and computes GELU. */
 INLINE void finish(const yoke_dtype t, const struct block *b, int64_t i, int64_t rows, int64_t j, int64_t n, int64_t width)
 {
     const struct yoke_gemm_args *a = b->a;
@@ -99,7 +102,7 @@ INLINE void finish(const yoke_dtype t, const struct block *b, int64_t i, int64_t
     }
 }
 
-/* The same where C is the product, or is added to it. */
+/* As finish, if the sums are C itself, or are only added to C. */
 INLINE void finish_plain(const yoke_dtype t, const struct block *b, int64_t i, int64_t rows, int64_t j, int64_t n, int64_t width)
 {
     const struct yoke_gemm_args *a = b->a;
@@ -114,7 +117,7 @@ INLINE void finish_plain(const yoke_dtype t, const struct block *b, int64_t i, i
             VECTOR_LOOP(p, left, 0, n, vstore_n(t, c, p, left, vfma(vset(factor), vload_n(t, c, p, left), vload(YOKE_F32, tile, p))););
 }
 
-/* Whether C is the product, or it plus what is there, and no sums wait in scratch. */
+/* Whether C is the product, or the product plus the old C, and no sums are kept in scratch. */
 INLINE bool is_plain(const struct block *b)
 {
     return b->a->alpha == 1 && !b->sums && !(b->last && b->a->epilogue != YOKE_EPILOGUE_NONE);
@@ -128,7 +131,7 @@ INLINE void finish_tile(const yoke_dtype t, const struct block *b, int64_t i, in
         finish(t, b, i, rows, j, n, width);
 }
 
-/* C's lines come while the tile is multiplied. */
+/* Prefetch C's cache lines while the tile is multiplied. */
 INLINE void fetch_tile(const struct block *b, int64_t i, int64_t rows, int64_t j, int64_t n)
 {
     const struct yoke_gemm_args *a = b->a;
@@ -139,7 +142,7 @@ INLINE void fetch_tile(const struct block *b, int64_t i, int64_t rows, int64_t j
     }
 }
 
-/* Where the next panel, from column j on, comes from. */
+/* Find the source of the next panel, from column j on. */
 INLINE void see_next(const yoke_dtype t, const bool pairs, struct block *b, int64_t j)
 {
     const struct yoke_gemm_args *a = b->a;
@@ -151,7 +154,10 @@ INLINE void see_next(const yoke_dtype t, const bool pairs, struct block *b, int6
     if (n > 0) b->next = at(t, a->b, b->batch * a->stride_b + (a->trans_b ? first * a->ldb + k0 : k0 * a->ldb + first));
 }
 
-/* Its lines come to the L2 cache while this one is multiplied, rows [from, to) of them by one tile. */
+/*
+ * Prefetch rows [from, to) of the next panel's source into the L2 cache. Each tile of this panel prefetches
+ * some of the rows.
+ */
 INLINE void fetch_next(const struct block *b, int64_t from, int64_t to)
 {
     enum { LINE = 64, TO_L2 = 2 };
@@ -162,7 +168,7 @@ INLINE void fetch_next(const struct block *b, int64_t from, int64_t to)
     }
 }
 
-/* One tile's sums: A's rows from i on where they lie, or from a strip of either kind. */
+/* Compute the sums of one tile, with A's rows from i on in place, or from a strip of either layout. */
 INLINE void sum_tile(const bool pairs, const int n_vectors, const enum ending end, const struct block *b, int64_t i, void *out, const int64_t ldo)
 {
     enum { WORD = sizeof(float) };
@@ -180,7 +186,7 @@ INLINE void sum_tile(const bool pairs, const int n_vectors, const enum ending en
         tile_words(pairs, n_vectors, end, b->k, strip + i % STRIP_M * STRIP_LD * WORD, STRIP_LD * WORD, WORD, b->panel, out, ldo);
 }
 
-/* A whole tile that goes from the registers to C; false where it has to go through the L1 cache. */
+/* Store a whole tile from the registers to C. Returns false if the tile must go through the L1 cache. */
 INLINE bool sum_to_c(const bool pairs, const struct block *b, int64_t i, int64_t j)
 {
     const struct yoke_gemm_args *a = b->a;
@@ -211,7 +217,7 @@ INLINE void multiply_tiles(const bool pairs, const int n_vectors, const struct b
     }
 }
 
-/* A panel by all strips. */
+/* Multiply a panel by all strips. */
 INLINE void multiply_panel(const bool pairs, const struct block *b, int64_t j, int64_t n, int64_t n_vectors)
 {
     switch (n_vectors) {
@@ -226,7 +232,7 @@ static __attribute__((noinline)) void panel_of_f32(const struct block *b, int64_
 static __attribute__((noinline)) void panel_of_pairs(const struct block *b, int64_t j, int64_t n, int64_t n_vectors) { multiply_panel(true, b, j, n, n_vectors); }
 #endif
 
-/* Panels of three vectors; of four that are left two and two. */
+/* The number of vectors in the next panel: three, but if four are left, two and two. */
 static int64_t panel_vectors(int64_t left)
 {
     const int64_t n = host_ceil_div(left, VL);
@@ -280,16 +286,19 @@ static void gemm_unit(const void *context, int64_t unit, int thread)
     }
 }
 
-/* What a cut costs, for a word of K: each pair of a strip's and a panel's vectors, and packing, on the busiest thread. */
+/*
+ * The cost of a cut, per word of K, on the busiest thread. It counts the multiplications (a row of A by a
+ * vector of B) and the packing.
+ */
 static int64_t cut_cost(const struct gemm *g, int64_t block_m, int64_t block_n, int n_threads)
 {
-    enum { PACKING = 4 }; /* of a vector, as long as so many multiplications */
+    enum { PACKING = 4 }; /* packing a vector takes as long as this number of multiplications */
     const int64_t units = g->a->batch * host_ceil_div(g->a->M, block_m) * host_ceil_div(g->a->N, block_n);
     const int64_t vectors = host_ceil_div(block_n, VL), rows = host_round_up(block_m, TILE_M);
     return host_ceil_div(units, n_threads) * (rows * vectors + PACKING * (vectors + (g->direct ? 0 : rows / VL)));
 }
 
-/* Blocks that fit the caches, at least one for each thread, and of these the cheapest. */
+/* Of the blocks that fit the caches and give each thread at least one, choose the cheapest. */
 static void choose_blocks(struct gemm *g, int n_threads)
 {
     const struct yoke_gemm_args *a = g->a;
@@ -309,7 +318,10 @@ static void choose_blocks(struct gemm *g, int n_threads)
 static void plan(struct gemm *g, const struct yoke_gemm_args *a, int n_threads)
 {
     *g = (struct gemm){ .a = a, .pairs = BF16_PAIRS && a->dtype == YOKE_BF16 };
-    /* Rows that are a multiple of a page apart would lie in few sets of the caches. An odd K ends with half a pair. */
+    /*
+     * Rows that are a multiple of a page apart share few sets of the caches, so they are packed. An odd K
+     * ends with half a pair, so its rows are packed too.
+     */
     g->direct = !a->trans_a && (a->dtype == YOKE_F32 || (g->pairs && a->K % 2 == 0)) && a->lda * (int64_t)yoke_dtype_bytes(a->dtype) % 4096 != 0;
     g->words = g->pairs ? (a->K + 1) / 2 : a->K;
     g->n_chunks = YOKE_MAX(1, host_ceil_div(g->words, CHUNK_K));
@@ -346,7 +358,11 @@ static yoke_status host_gemm_run(yoke_stream *stream, const struct yoke_gemm_arg
     return YOKE_OK;
 }
 
-/* ---- bias gradient: partial column sums of blocks of rows that depend on N only, then the blocks in order ---- */
+/*
+ * ---- bias gradient ----
+ * Partial column sums of blocks of rows, which depend on N only. Then the sums of the blocks are added in
+ * order.
+ */
 enum { MAX_BLOCKS = 64, LEAST_BLOCK_ROWS = 32 };
 
 static int64_t block_rows(int64_t N) { return YOKE_MAX(LEAST_BLOCK_ROWS, host_ceil_div(N, MAX_BLOCKS)); }
@@ -366,7 +382,7 @@ INLINE void bias_block(const yoke_dtype t, const struct bias *b, int64_t block)
     for (; n + 4 <= to; n += 4) {
         const void *dy = at(t, a->dy, n * ld);
         VECTOR_LOOP(c, m, 0, C, {
-            /* short rows of 16 bits are too little for the CPU to see four streams in */
+            /* short rows of 16 bits are too little for the CPU's own prefetch to see four streams */
             for (int i = 4; i < 8; i++) __builtin_prefetch(at(t, dy, i * ld + c));
             const vf pair = vload_n(t, dy, c, m) + vload_n(t, dy, ld + c, m);
             const vf other = vload_n(t, dy, 2 * ld + c, m) + vload_n(t, dy, 3 * ld + c, m);

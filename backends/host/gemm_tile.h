@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * gemm's register tile over packed panels, of f32 or of pairs of bf16 ("words" of 32 bits), and what follows it.
+ * gemm's register tile over packed panels, and the steps that follow it. The panels hold f32, or pairs of
+ * bf16 ("words" of 32 bits).
  *
- * A comes in strips of STRIP_M rows, B in panels of up to TILE_N vectors. Sums of rows x n_vectors fill the registers:
- * with fewer vectors a tile has more rows, so that a narrow panel loses little. A tile sums one piece of K from zero.
+ * A comes in strips of STRIP_M rows, and B in panels of up to TILE_N vectors. rows x n_vectors sums fill the
+ * registers. With fewer vectors a tile has more rows, so a narrow panel loses little. A tile sums one piece
+ * of K, starting from zero.
  */
 #ifndef BACKENDS_HOST_GEMM_TILE_H
 #define BACKENDS_HOST_GEMM_TILE_H
@@ -12,7 +14,7 @@
 
 enum { STRIP_M = TILE_M * TILE_N, PANEL_N = TILE_N * VL };
 
-/** Rows of a tile of so many vectors; they divide STRIP_M. */
+/** The number of rows of a tile with n_vectors vectors. It divides STRIP_M. */
 INLINE int tile_rows(const int64_t n_vectors) { return n_vectors >= 3 ? TILE_M : n_vectors == 2 ? STRIP_M / 2 : STRIP_M; }
 
 INLINE vf multiply_words(const bool pairs, vf s, const void *a, vf row)
@@ -26,11 +28,13 @@ INLINE vf multiply_words(const bool pairs, vf s, const void *a, vf row)
     return vfma(vset(x), row, s);
 }
 
-/* Where the sums go: to rows of f32 or bf16, or are added to rows of f32. */
+/* The target of the sums: they are stored to rows of f32 or bf16, or added to rows of f32. */
 enum ending { END_F32, END_BF16, END_ADD };
 
-/** out[i, :] = sum over p < k of A(i, p) b[p, :], A(i, p) at a + i ra + p ca bytes; b is rows of n_vectors vectors, out's are ldo
- *  elements apart. */
+/**
+ * out[i, :] = sum over p < k of A(i, p) b[p, :]. A(i, p) is at a + i ra + p ca bytes. b is rows of n_vectors
+ * vectors. The rows of out are ldo elements apart.
+ */
 INLINE void tile_words(const bool pairs, const int n_vectors, const enum ending end, int64_t k, const char *a, const int64_t ra, const int64_t ca,
                        const float *b, void *out, const int64_t ldo)
 {
@@ -58,16 +62,25 @@ INLINE void tile_words(const bool pairs, const int n_vectors, const enum ending 
 }
 
 /* ---- packing ---- */
-/* Strips of A: rows as they are, each STRIP_LD words from the next; or, of a transposed A, [words of K][STRIP_M]. */
+/*
+ * The layout of a strip of A: rows as they are, each STRIP_LD words after the one before; or, for a
+ * transposed A, [words of K][STRIP_M].
+ */
 enum { CHUNK_K = 512, STRIP_LD = CHUNK_K + VL };
 
-/** Words from one strip to the next: never a multiple of 4 KiB, since those of a transposed A are written by turns. */
+/**
+ * The number of words from one strip to the next. It is never a multiple of 4 KiB, because the strips of a
+ * transposed A are written in turn.
+ */
 INLINE int64_t strip_stride(bool transposed, int64_t chunk_k) { return STRIP_M * (transposed ? chunk_k : STRIP_LD) + 2 * VL; }
 
-/* Elements of K in k words from word k0 on. */
+/* The number of elements of K in k words, from word k0 on. */
 INLINE int64_t elements(const bool pairs, int64_t K, int64_t k0, int64_t k) { return pairs ? YOKE_MIN(K - 2 * k0, 2 * k) : k; }
 
-/** Rows of A, [m][k words], into strips; the last strip is filled up with rows of zeros. `a` begins at the first word. */
+/**
+ * Pack the rows of A, [m][k words], into strips. The last strip is filled up with rows of zeros. `a` points
+ * to the first word.
+ */
 INLINE void pack_rows(const yoke_dtype t, const bool pairs, const void *a, int64_t lda, int64_t m, int64_t n_elements, float *strips, int64_t stride)
 {
     for (int64_t i = 0; i < m; i++) {
@@ -87,7 +100,7 @@ INLINE void pack_rows(const yoke_dtype t, const bool pairs, const void *a, int64
     (void)pairs;
 }
 
-/* One word of K of a strip of a transposed A, n of STRIP_M columns. */
+/* Pack one word of K of a strip of a transposed A, with n of its STRIP_M columns. */
 INLINE void pack_word(const yoke_dtype t, const bool pairs, const void *even, const void *odd, int64_t n, float *target)
 {
 #ifdef HOST_BF16
@@ -105,10 +118,10 @@ INLINE void pack_word(const yoke_dtype t, const bool pairs, const void *even, co
     }
 }
 
-/** The same of a transposed A, stored [elements][m]. */
+/** As pack_rows, for a transposed A, which is stored [elements][m]. */
 INLINE void pack_columns(const yoke_dtype t, const bool pairs, const void *a, int64_t lda, int64_t m, int64_t n_elements, float *strips, int64_t stride)
 {
-    enum { TOGETHER = 8 }; /* words of K that go to one strip while their rows are in the cache */
+    enum { TOGETHER = 8 }; /* number of words of K that go to one strip while their rows are in the cache */
     const int64_t step = pairs ? 2 : 1, words = host_ceil_div(n_elements, step);
     for (int64_t p0 = 0; p0 < words; p0 += TOGETHER)
         for (int64_t i = 0; i < m; i += STRIP_M) {
@@ -125,7 +138,7 @@ INLINE void pack_columns(const yoke_dtype t, const bool pairs, const void *a, in
         }
 }
 
-/** n columns of B, [elements][n], into a panel [words][width]; zeros from n to width. */
+/** Pack n columns of B, [elements][n], into a panel [words][width], with zeros from n to width. */
 INLINE void pack_panel(const yoke_dtype t, const bool pairs, const void *b, int64_t ldb, int64_t n, int64_t width, int64_t n_elements, float *panel)
 {
 #ifdef HOST_BF16
@@ -144,7 +157,7 @@ INLINE void pack_panel(const yoke_dtype t, const bool pairs, const void *b, int6
         widen_rows(t, b, ldb, n_elements, n, panel, width, width);
 }
 
-/** The same of a transposed B, stored [n][elements]. */
+/** As pack_panel, for a transposed B, which is stored [n][elements]. */
 INLINE void pack_panel_transposed(const yoke_dtype t, const bool pairs, const void *b, int64_t ldb, int64_t n, int64_t width, int64_t n_elements,
                                   float *panel)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host: the device, this process's share of the CPU. */
+/* Host: the device, which is this process's share of the CPU. */
 #include "backends/host/host.h"
 
 #include <omp.h>
 #include <stdlib.h>
 
-/* `onednn` NULL: absent for `reason`. */
+/* If `onednn` is NULL, the library is absent, and `reason` says why. */
 static yoke_status describe(struct yoke_device_info *info, const struct host_isa *best, const struct host_onednn *onednn,
                             const char *reason)
 {
@@ -45,7 +45,10 @@ static void probe(struct yoke_probe *out)
     host_onednn_close(onednn);
 }
 
-/* As many as OpenMP was set up for, but no more than this process has cores: OMP_NUM_THREADS may say anything. */
+/*
+ * The number of threads that OpenMP is set up for, but at most one per core of this process, because
+ * OMP_NUM_THREADS may have any value.
+ */
 static int default_threads(const struct yoke_device_info *info)
 {
     const int asked = omp_get_max_threads(), cores = YOKE_MAX(1, info->compute_units);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host: the tables of one instruction set. Compiled once per instruction set, as the families are. */
+/*
+ * Host: the op tables of one instruction set. This file is compiled once per instruction set, as the families
+ * are.
+ */
 #include "backends/host/kernels.h"
 
 extern const struct host_isa HOST_NAME(host_isa);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What the files that are compiled once per instruction set share: their tables, and formulas that two families use. */
+/**
+ * The declarations that the files share that are compiled once per instruction set: their op tables, and
+ * formulas that two families use.
+ */
 #ifndef BACKENDS_HOST_KERNELS_H
 #define BACKENDS_HOST_KERNELS_H
 
@@ -20,10 +23,13 @@ extern const struct yoke_rope_ops HOST_NAME(host_rope_ops);
 void HOST_NAME(host_gelu_rows)(yoke_stream *stream, yoke_dtype dtype, int64_t rows, int64_t columns, const void *x, int64_t ldx,
                                void *y, int64_t ldy);
 
-enum { ELEMENT_GRAIN = 4096 }; /* elements; a multiple of every vector length and of a cache line */
+enum { ELEMENT_GRAIN = 4096 }; /* in elements; a multiple of every vector length and of a cache line */
 
-/* GELU: z = 2 k (x + 0.044715 x^3), k = sqrt(2 / pi). With e = exp(-|z|), which is at most 1, nothing overflows or cancels:
- * the smaller of sigma(z), sigma(-z) is e q, the other one q = 1 / (1 + e). Beyond |x| = 12 e is 0 in f32. */
+/*
+ * GELU: z = 2 k (x + 0.044715 x^3), k = sqrt(2 / pi). e = exp(-|z|) is at most 1, so nothing overflows or
+ * cancels. With q = 1 / (1 + e), the smaller of sigma(z) and sigma(-z) is e q, and the other one is q. Beyond
+ * |x| = 12, e is 0 in f32.
+ */
 struct gelu {
     vf a;    /* |x|, at most 12 */
     vf e, q;
@@ -31,7 +37,7 @@ struct gelu {
 INLINE struct gelu gelu_of(vf x)
 {
     const vf a = vatmost(vabs(x), vset(12.0f));
-    const vf e = vexp2_product(a, vfma(a * a, vset(-0.102943240f), vset(-2.30220820f))); /* the factors hold log2(e) too */
+    const vf e = vexp2_product(a, vfma(a * a, vset(-0.102943240f), vset(-2.30220820f))); /* the factors include log2(e) */
     return (struct gelu){ a, e, vreciprocal(e + 1.0f) };
 }
 

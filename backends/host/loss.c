@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Host: fused softmax cross-entropy. Maths, types and bounds: include/yoke/ops/loss.h */
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("schedule-insns") /* chains of 20 dependent operations: several elements' must be woven into each other */
+/* chains of 20 dependent operations; the compiler must interleave those of several elements */
+#pragma GCC optimize("schedule-insns")
 #endif
 #include "backends/host/kernels.h"
 
@@ -21,17 +22,20 @@ INLINE float row_max(const yoke_dtype t, const void *x, int64_t n)
     return vgreatest(vmax(vmax(m[0], m[1]), vmax(m[2], m[3])));
 }
 
-/* The plain way, for rows with infinities, NaN or numbers beyond ROW_MOST. */
+/* The slow method, for rows with infinities, NaN, or numbers beyond ROW_MOST. */
 static __attribute__((noinline)) float unusual_lse(yoke_dtype t, const void *x, int64_t n)
 {
     const float max = row_max(t, x, n);
-    if (!isfinite(max)) return max; /* max - max would be NaN where it is infinite */
+    if (!isfinite(max)) return max; /* max - max would be NaN for an infinite maximum */
     vf sum = { 0 };
     VECTOR_LOOP(i, m, 0, n, sum += vexp(vkeep(vload_n(t, x, i, m) - max, m, -INFINITY)););
     return max + logf(vsum(sum));
 }
 
-/* The terms of a block against c, added up by lanes, and its greatest elements, of numbers only: a NaN is seen in the sum. */
+/*
+ * The terms of a block against c, summed up per lane, and its greatest elements. The greatest elements ignore
+ * NaN, because a NaN shows in the sum.
+ */
 struct block {
     vf sum, max;
 };
@@ -57,9 +61,10 @@ INLINE struct block row_block(const yoke_dtype t, const void *x, int64_t n, floa
 }
 
 /*
- * log sum exp, each logit read once from memory: terms are taken against the maximum of the row's first block, until a block exceeds
- * that by more than HEADROOM, whose maximum then takes its place. So a long row's first block alone is looked through for its
- * maximum before its terms are added. A term e^8 above the reference is off by 2 u32 more than one at it (0.23 |x - r|).
+ * log sum exp, which reads each logit once from memory. Terms are computed relative to the maximum of the
+ * row's first block. If a block exceeds this reference by more than HEADROOM, its maximum becomes the
+ * reference. So only the first block of a long row is searched for its maximum before its terms are added. A
+ * term e^8 above the reference has an error of 2 u32 more than a term at the reference (0.23 |x - r|).
  */
 enum { ROW_BLOCK = 2048, HEADROOM = 8 };
 
@@ -84,7 +89,8 @@ INLINE float row_lse(const yoke_dtype t, const void *x, int64_t n)
     }
     const float total = vsum(sum);
     if (!isfinite(total)) return unusual_lse(t, x, n);
-    return fmaxf((float)(row_reference(c) + (double)logf(total)), vgreatest(most)); /* not below the maximum, so no loss is below 0 */
+    /* at least the maximum, so no loss is below 0 */
+    return fmaxf((float)(row_reference(c) + (double)logf(total)), vgreatest(most));
 }
 
 INLINE void forward_rows(const yoke_dtype t, const struct yoke_xent_forward_args *a, int64_t from, int64_t to)
@@ -133,7 +139,7 @@ INLINE void backward_rows(const yoke_dtype t, const struct yoke_xent_backward_ar
             memset(dx, 0, (size_t)a->V * type_bytes(t));
             continue;
         }
-        /* dlogits may be the logits: the target's is read before the row is written */
+        /* dlogits may alias the logits, so the target's logit is read before the row is written */
         const float correct = here ? a->scale * (vexp(vset(load_one(t, x, target) - lse))[0] - 1) : 0;
         if (fabsf(lse) < ROW_MOST) {
             const float c = row_shift(lse), factor = plain_nan((float)((double)a->scale * exp(row_reference(c) - (double)lse)));
@@ -166,7 +172,7 @@ static yoke_status host_xent_backward_run(yoke_stream *stream, const struct yoke
     return YOKE_OK;
 }
 
-/* ---- join: vectors of rows, since there are few parts ---- */
+/* ---- join: the vectors run over rows, because there are few parts ---- */
 static void join_range(const void *context, int64_t from, int64_t to)
 {
     const struct yoke_xent_join_args *a = context;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host: normalisation. Maths, types and bounds: include/yoke/ops/norm.h. The devices' twin: backends/gpu/kernels/norm.yk
- * RMSNorm is LayerNorm of rows whose mean is taken for 0, without beta: one text, with `rms` a constant. Its arguments become those of
- * LayerNorm with beta, mean and dbeta NULL.
+ * Host: normalisation. Maths, types and bounds: include/yoke/ops/norm.h. backends/gpu/kernels/norm.yk does
+ * the same on devices.
+ *
+ * RMSNorm is LayerNorm with the mean taken as 0, and without beta. One source serves both, with `rms` a
+ * constant. The arguments of RMSNorm become those of LayerNorm with beta, mean and dbeta NULL.
  */
 #include "backends/host/kernels.h"
 
@@ -12,7 +14,7 @@ YOKE_NORM_OPS(PROTOTYPES)
 const struct yoke_norm_ops HOST_NAME(host_norm_ops) = { YOKE_NORM_OPS(ENTRY) };
 
 /* ---- forward ---- */
-/* Four sums side by side: an addition's latency is four cycles. */
+/* Four sums side by side, because an addition has a latency of four cycles. */
 INLINE float row_sum(const yoke_dtype t, const void *x, int64_t n)
 {
     vf s[4] = { { 0 } };
@@ -98,9 +100,11 @@ static yoke_status host_rmsnorm_forward_run(yoke_stream *stream, const struct yo
     return YOKE_OK;
 }
 
-/* ---- backward ----
- * One pass over the rows. The sums over rows go through blocks of rows that depend on N only: each block has partial
- * sums of its own, which are then added in block order. */
+/*
+ * ---- backward ----
+ * One pass over the rows. The sums over rows use blocks of rows that depend on N only. Each block has partial
+ * sums of its own, and these are then added in block order.
+ */
 enum { MAX_BLOCKS = 64, LEAST_BLOCK_ROWS = 16 };
 
 static int64_t block_rows(int64_t N) { return YOKE_MAX(LEAST_BLOCK_ROWS, host_ceil_div(N, MAX_BLOCKS)); }
@@ -108,10 +112,10 @@ static int64_t block_rows(int64_t N) { return YOKE_MAX(LEAST_BLOCK_ROWS, host_ce
 struct backward {
     const struct yoke_layernorm_backward_args *a;
     bool rms;
-    float *partial; /* [blocks][2][C] of dgamma and dbeta, of RMSNorm [blocks][C]; NULL: not wanted */
+    float *partial; /* [blocks][2][C] for dgamma and dbeta, [blocks][C] for RMSNorm; NULL: not wanted */
 };
 
-/* avg(g) and avg(g xhat) of one row. */
+/* Compute avg(g) and avg(g xhat) of one row. */
 INLINE void row_averages(const yoke_dtype t, const void *dy, const void *x, const float *gamma, int64_t C, float mean, float rstd,
                          float *average_g, float *average_gx)
 {

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The normal distribution, for GELU by erf: Phi(-a) = exp(-a^2 / 2) M(a), so that the tail keeps its relative precision.
- *   AVX-512:   M is of degree 5 in each of 16 pieces, four for each doubling of 1 + a (relative error 1.1e-7, coefficients rounded)
+ * The normal distribution, for GELU by erf: Phi(-a) = exp(-a^2 / 2) M(a). In this form the tail keeps its
+ * relative precision.
+ *   AVX-512:   M is of degree 5 in each of 16 pieces, four for each doubling of 1 + a
+ *              (relative error 1.1e-7, coefficients rounded)
  *   elsewhere: M = t Q(t), t = 1 / (1 + 0.31 a), Q of degree 7 (relative error 1.7e-7)
  */
 #ifndef BACKENDS_HOST_NORMAL_H
@@ -10,13 +12,16 @@
 #include "backends/host/exp.h"
 
 struct normal {
-    vf a;       /* |x|, at most 14.5: there exp(-a^2 / 2) is 0 in f32 */
+    vf a;       /* |x|, at most 14.5, where exp(-a^2 / 2) is 0 in f32 */
     vf density; /* exp(-a^2 / 2) */
     vf tail;    /* Phi(-a) */
 };
 
 #ifdef HOST_AVX512
-/* M(a), a in [0, 15). Pieces in the order of the last four of the upper eleven bits of 1 + a: from 2, 4, 8 and 1 on. */
+/*
+ * M(a), a in [0, 15). The index of a piece is the last four of the upper eleven bits of 1 + a. So the pieces
+ * are in this order: from 2, from 4, from 8, and from 1 on.
+ */
 INLINE vf mills(vf a)
 {
     static const float c[6][16] = {
@@ -34,7 +39,7 @@ INLINE vf mills(vf a)
           -1.15401235e-06f, -3.32267746e-07f, -1.17390776e-07f, -4.81258198e-08f, -0.0199635476f, -0.0114168739f, -0.00671091862f, -0.00404817145f },
     };
     const vu b = (vu)(a + 1.0f), piece = b >> 21;
-    const vf u = (vf)b - (vf)((b & 0xffe00000u) | 0x100000u); /* from the middle of the piece, exact */
+    const vf u = (vf)b - (vf)((b & 0xffe00000u) | 0x100000u); /* distance from the middle of the piece, exact */
     vf m = { 0 };
     for (int i = 5; i >= 0; i--) {
         const vf coefficient = (vf)_mm512_permutexvar_ps((__m512i)piece, _mm512_loadu_ps(c[i]));

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host: matrix products by oneDNN 2, found at run time. Its headers give the prototypes.
+ * Host: matrix products by oneDNN 2, which is found at run time. Its headers give the prototypes.
  *
- * A product's primitive is made once and kept in a table of bounded size. An entry is used by one thread at a time
- * (it holds memory objects whose addresses are set per call); a second thread with the same product makes an entry of
- * its own. The scratchpad is the stream's, so that running an op allocates nothing.
+ * The primitive of a product is made once and kept in a table of bounded size. One thread at a time uses an
+ * entry, because the entry has memory objects whose addresses are set in each call. If a second thread has
+ * the same product, it makes an entry of its own. The scratchpad is the stream's, so running an op allocates
+ * nothing.
  */
 #include "backends/host/host.h"
 
@@ -23,7 +24,10 @@
     F(primitive_desc_create) F(primitive_desc_destroy) F(primitive_desc_query) F(primitive_desc_query_md)                \
     F(primitive_create) F(primitive_destroy) F(primitive_execute)
 
-/* What makes two products the same primitive. All members 64 bits wide, so that keys compare as bytes. */
+/*
+ * The key of a primitive. Two products with equal keys have the same primitive. All fields are 64 bits wide,
+ * so keys can be compared as bytes.
+ */
 struct key {
     int64_t dtype, out_dtype, trans_a, trans_b, M, N, K, batch;
     int64_t lda, stride_a, ldb, stride_b, ldc, stride_c;
@@ -38,7 +42,7 @@ struct entry {
     bool used, busy;
     uint64_t last_use;
     bool optimised;  /* not oneDNN's plain reference code */
-    dnnl_status_t status; /* of its making; an entry that failed is kept, so that it fails quickly next time */
+    dnnl_status_t status; /* the status of making it; a failed entry is kept, so that the next call fails quickly */
     dnnl_primitive_t primitive;
     dnnl_memory_t memories[N_MEMORIES];
     size_t scratch_bytes;
@@ -77,7 +81,7 @@ static dnnl_data_type_t type_of(yoke_dtype dtype)
     } while (0)
 
 /* ---- making a primitive ---- */
-/* A matrix alone has two dimensions. */
+/* A single matrix has two dimensions; a batch has three. */
 static dnnl_status_t init_matrices(const struct host_onednn *o, dnnl_memory_desc_t *md, dnnl_data_type_t type, bool alone,
                                    const int64_t dims[3], const int64_t strides[3])
 {
@@ -87,18 +91,18 @@ static dnnl_status_t init_matrices(const struct host_onednn *o, dnnl_memory_desc
     return o->memory_desc_init_by_strides(md, 3 - skip, d, type, s);
 }
 
-/* [batch, rows, columns]; a matrix that all products share has batch 1, which oneDNN broadcasts. */
+/* [batch, rows, columns]. A matrix that all products share has batch 1, which oneDNN broadcasts. */
 static dnnl_status_t describe(const struct host_onednn *o, dnnl_memory_desc_t *md, dnnl_data_type_t type, int64_t batch, int64_t rows,
                               int64_t columns, bool transposed, int64_t ld, int64_t stride)
 {
     const bool shared = batch > 1 && stride == 0;
-    const int64_t plain = transposed ? columns * ld : rows * ld; /* where the stride means nothing */
+    const int64_t plain = transposed ? columns * ld : rows * ld; /* used if the given stride has no meaning */
     const int64_t dims[3] = { shared ? 1 : batch, rows, columns };
     const int64_t strides[3] = { batch == 1 || shared ? plain : stride, transposed ? 1 : ld, transposed ? ld : 1 };
     return init_matrices(o, md, type, batch == 1, dims, strides);
 }
 
-/* alpha, beta and, where alpha would scale it too, the bias. */
+/* Set alpha, beta and, if alpha would scale the bias too, the bias. */
 static dnnl_status_t set_attributes(const struct host_onednn *o, const struct key *k, const dnnl_memory_desc_t *bias, dnnl_primitive_attr_t attr)
 {
     DNNL_TRY(o->primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user));
@@ -170,7 +174,10 @@ static struct key key_of(const struct yoke_gemm_args *a, int64_t ldc, int64_t st
                          .with_bias = a->epilogue != YOKE_EPILOGUE_NONE, .n_threads = n_threads, .alpha = a->alpha, .beta = a->beta };
 }
 
-/* An idle entry with this key, else a free one, else the one idle longest; NULL when all are busy. Under the lock. */
+/*
+ * Find an idle entry with this key, else a free one, else the one that has been idle for the longest time.
+ * NULL if all are busy. The lock is held.
+ */
 static struct entry *find(struct host_onednn *o, const struct key *key)
 {
     struct entry *best = NULL;
@@ -187,7 +194,10 @@ static struct entry *find(struct host_onednn *o, const struct key *key)
     return best;
 }
 
-/* An entry for this thread alone, made where needed; its status says whether it can be used. Give it back. */
+/*
+ * Take an entry for this thread alone, and make it if necessary. Its status says whether it can be used. Give
+ * it back afterwards.
+ */
 static struct entry *take(struct host_onednn *o, const struct key *key)
 {
     pthread_mutex_lock(&o->lock);
@@ -197,7 +207,7 @@ static struct entry *take(struct host_onednn *o, const struct key *key)
         e->last_use = ++o->clock;
     }
     pthread_mutex_unlock(&o->lock);
-    if (e && !e->used) { /* nobody else looks at a busy entry */
+    if (e && !e->used) { /* no other thread looks at a busy entry */
         e->key = *key;
         e->used = true;
         e->status = make_primitive(o, e);
@@ -268,7 +278,11 @@ void host_onednn_close(struct host_onednn *o)
     if (o->stream) o->stream_destroy(o->stream);
     if (o->engine) o->engine_destroy(o->engine);
     pthread_mutex_destroy(&o->lock);
-    free(o); /* the library stays: OpenMP's threads outlive the device and may hold thread-local memory of its */
+    /*
+     * The library stays loaded, because OpenMP's threads outlive the device and may hold thread-local memory
+     * of the library.
+     */
+    free(o);
 }
 
 const char *host_onednn_version(const struct host_onednn *o) { return o->version_text; }
@@ -276,7 +290,10 @@ bool host_onednn_has(const struct host_onednn *o, yoke_dtype dtype) { return o->
 bool host_onednn_amx(const struct host_onednn *o) { return o && o->amx; }
 
 /* ---- the op ---- */
-/* oneDNN asks OpenMP for its threads; the device's number holds while it is asked to make or run something. */
+/*
+ * oneDNN uses OpenMP's number of threads. So this number is set to the device's while oneDNN makes or runs a
+ * primitive.
+ */
 struct team {
     int before;
 };
@@ -293,7 +310,10 @@ static void leave_team(struct team t)
     if (omp_get_max_threads() != t.before) omp_set_num_threads(t.before);
 }
 
-/* With an aux the product goes there, unless C has to be read; GELU then goes from there to C. */
+/*
+ * If there is an aux, the product goes to aux, and GELU goes from aux to C. This is not possible if C has to
+ * be read.
+ */
 static bool product_to_aux(const struct yoke_gemm_args *a)
 {
     return a->epilogue == YOKE_EPILOGUE_BIAS_GELU && a->aux && a->beta == 0;
@@ -309,7 +329,7 @@ static struct entry *take_for(const yoke_device *device, const struct yoke_gemm_
     return e;
 }
 
-/* A product of no terms, or of no elements, is left to the panels: there is nothing to multiply. */
+/* A product without terms or without elements is left to the panels, because there is nothing to multiply. */
 static bool is_empty(const struct yoke_gemm_args *a) { return !a->M || !a->N || !a->K; }
 
 bool host_onednn_offers(const yoke_device *device, const struct yoke_gemm_args *a)
@@ -357,7 +377,7 @@ static dnnl_status_t execute(const struct host_onednn *o, const struct entry *e,
     return o->stream_wait(o->stream);
 }
 
-/* C = gelu(pre-activation), which the product has rounded to out_dtype in aux or in C. */
+/* C = gelu(pre-activation). The product has rounded the pre-activation to out_dtype, in aux or in C. */
 static void finish_gelu(yoke_stream *stream, const struct yoke_gemm_args *a)
 {
     const struct host_isa *isa = host_device(stream->device)->isas[0];

@@ -13,7 +13,7 @@ struct adamw {
     float m_correction, v_correction; /* 1 - beta^step */
 };
 
-/* copy_type is the type of the copy; with_copy a constant too. */
+/* copy_type is the type of the copy. It and with_copy are constants. */
 INLINE void adamw_elements(const yoke_dtype copy_type, const bool with_copy, const struct adamw *o, int64_t from, int64_t to)
 {
     const struct yoke_adamw_args *a = o->a;
@@ -28,7 +28,10 @@ INLINE void adamw_elements(const yoke_dtype copy_type, const bool with_copy, con
         const vf w = vload_n(YOKE_F32, ws, i, n);
         const vf m = vload_n(YOKE_F32, ms, i, n) * keep_m + g * add_m;
         const vf v = vload_n(YOKE_F32, vs, i, n) * keep_v + g * g * add_v;
-        /* The operations and their order are those of gpu/kernels/optim.yk: data-parallel ranks must keep the same weights. */
+        /*
+         * The operations and their order are the same as in gpu/kernels/optim.yk, because data-parallel ranks
+         * must keep the same weights.
+         */
         const vf next = w - w * decay - m / m_correction / (vsqrt(v / v_correction) + eps) * lr;
         vstore_n(YOKE_F32, ms, i, n, m);
         vstore_n(YOKE_F32, vs, i, n, v);
@@ -63,19 +66,21 @@ static yoke_status host_adamw_run(yoke_stream *stream, const struct yoke_adamw_a
     return YOKE_OK;
 }
 
-/* ---- norm and non-finite check ----
- * Blocks of 4096 elements, each with 64 sums side by side, so that a sum is 64 terms long; the blocks' sums are added
- * pairwise. Blocks depend on n only. */
+/*
+ * ---- norm and non-finite check ----
+ * Blocks of 4096 elements have 64 sums side by side, so each sum has 64 terms. The sums of the blocks are
+ * added pairwise. The blocks depend on n only.
+ */
 enum { NORM_BLOCK = 4096, NORM_SUMS = 64 / VL };
 
 struct norm {
     const struct yoke_grad_norm_args *a;
-    int64_t block;        /* elements */
-    float *sums, *counts; /* of the blocks, `apart` one from the next */
+    int64_t block;        /* elements per block */
+    float *sums, *counts; /* those of the blocks, `apart` elements from one block to the next */
     int64_t apart;
 };
 
-/* g^2 to the sum where g is finite, else 1 to the count. */
+/* Add g^2 to the sum if g is finite, else add 1 to the count. */
 INLINE void add_square(vf g, vf *sum, vf *bad)
 {
     const vmask finite = vless(vabs(g), vset(INFINITY));
@@ -93,7 +98,7 @@ INLINE void norm_block(const yoke_dtype t, const struct norm *o, int64_t block)
     int64_t i = from;
     for (; i + NORM_SUMS * VL <= to; i += NORM_SUMS * VL)
         for (int j = 0; j < NORM_SUMS; j++) add_square(vload(t, grad, i + j * VL) * scale, &s[j], &bad);
-    /* past the end 0 times an infinite scale would be NaN */
+    /* past the end, 0 times an infinite scale would be NaN */
     VECTOR_LOOP(j, n, i, to, add_square(vkeep(vload_n(t, grad, j, n) * scale, n, 0), &s[(j - i) / VL], &bad););
     for (int half = NORM_SUMS / 2; half; half /= 2)
         for (int j = 0; j < half; j++) s[j] += s[j + half];
@@ -112,7 +117,7 @@ static void norm_range(const void *context, int64_t from, int64_t to)
     HOST_BY_TYPE(o->a->dtype, norm_blocks, o, from, to);
 }
 
-/* In place; [n], n at least 1. */
+/* Sum in place. x is [n], n is at least 1. */
 static float pairwise_sum(float *x, int64_t n)
 {
     for (; n > 1; n = (n + 1) / 2)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host: the loops over threads that every op uses, and the type check that every `can` begins with. Either one thread works or the whole
- * team is called, though some get nothing: libgomp ends the threads that a smaller team does not need, and starts them again for the next one.
+ * Host: the loops over threads that every op uses, and the type check at the begin of every `can`. Either one
+ * thread works, or the whole team is called, even if some threads get no work. With a smaller team, libgomp
+ * ends the threads that the team does not need, and starts them again for the next team.
  */
 #include "backends/host/host.h"
 
@@ -9,7 +10,7 @@
 
 void host_for(yoke_stream *stream, int64_t n, int64_t grain, host_range *run, const void *context)
 {
-    enum { GRAINS_PER_THREAD = 4 }; /* below that a thread's start costs more than it saves */
+    enum { GRAINS_PER_THREAD = 4 }; /* with fewer, the start of a thread costs more than it saves */
     const int64_t n_grains = host_ceil_div(n, grain);
     const int all = host_n_threads(stream->device), most = (int)YOKE_MIN(all, n_grains / GRAINS_PER_THREAD);
     if (n <= 0) return;

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Philox4x32-10 over vectors, and what dropout makes of it. Which word belongs to which element: include/yoke/ops/elementwise.h */
+/**
+ * Philox4x32-10 on vectors, and dropout with it. include/yoke/ops/elementwise.h says which word belongs to
+ * which element.
+ */
 #ifndef BACKENDS_HOST_RANDOM_H
 #define BACKENDS_HOST_RANDOM_H
 
 #include "backends/host/vec.h"
 
-/* Lanes of 64 bits, of which only the lower halves count: a product of two words then is where the next one needs it. */
+/*
+ * Lanes of 64 bits, of which only the lower halves are used. The product of two words is then where the next
+ * product needs it.
+ */
 typedef uint64_t vq __attribute__((vector_size(4 * VL)));
 
 INLINE vq vmul_words(vq a, uint32_t m)
@@ -19,7 +25,7 @@ INLINE vq vmul_words(vq a, uint32_t m)
 #endif
 }
 
-/* (upper half of product) ^ b ^ k */
+/* The result is (upper half of product) ^ b ^ k. */
 INLINE vq vmix_words(vq product, vq b, uint32_t k)
 {
 #ifdef HOST_AVX512
@@ -30,7 +36,10 @@ INLINE vq vmix_words(vq product, vq b, uint32_t k)
 #endif
 }
 
-/** The four words of each lane's counter: of the even lanes and of the odd ones apart, put together at the end. */
+/**
+ * The four words of each lane's counter. The even lanes and the odd lanes are computed separately, and put
+ * together at the end.
+ */
 INLINE void vphilox(struct yokei_philox_key key, vu c0, vu c1, vu c2, vu c3, vu words[4])
 {
     vq half[2][4] = { { (vq)c0, (vq)c1, (vq)c2, (vq)c3 }, { (vq)c0 >> 32, (vq)c1 >> 32, (vq)c2 >> 32, (vq)c3 >> 32 } };
@@ -49,7 +58,7 @@ INLINE void vphilox(struct yokei_philox_key key, vu c0, vu c1, vu c2, vu c3, vu 
 
 INLINE vu vset_u(uint32_t x) { return x - (vu){ 0 }; }
 
-/** x where its word is at least the threshold, else 0. */
+/** x in the lanes whose word is at least the threshold, 0 in the others. */
 INLINE vf vdrop(vf x, vu word, uint32_t threshold)
 {
     return vselect(vless_i((vi)(word ^ 0x80000000u), vset_i((int32_t)(threshold ^ 0x80000000u))), vset(0), x);

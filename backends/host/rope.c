@@ -11,12 +11,13 @@ enum { MOST_PAIRS = 512 };
 
 struct rotation {
     const struct yoke_rope_args *a;
-    uint64_t turns[MOST_PAIRS]; /* that position 1 makes, of each pair */
+    uint64_t turns[MOST_PAIRS]; /* the angle of position 1, for each pair */
 };
 
 /*
- * Cosine and sine of an angle of `turn` 2^-32 turns: whole quarters off in integers, then Cephes' polynomials on [-pi/4, pi/4].
- * Bound: 3 u32 each, and 2^-32 turns that the angle is cut by.
+ * Cosine and sine of an angle of `turn` 2^-32 turns. Whole quarters are removed in integer arithmetic, then
+ * Cephes' polynomials on [-pi/4, pi/4] are used. Bound: 3 u32 each, and the 2^-32 turns by which the angle is
+ * cut.
  */
 static inline void quarter(uint32_t turn, float *c, float *s)
 {

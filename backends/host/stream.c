@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host: copies and fills by all threads. Streams and events are those of every backend that runs at once. */
+/*
+ * Host: copies and fills by all threads. Streams and events are those of every backend that computes on the
+ * calling thread.
+ */
 #include "backends/host/host.h"
 
 #include <string.h>
@@ -26,7 +29,7 @@ static yoke_status stream_copy(yoke_stream *stream, enum yoke_copy_kind kind, vo
     (void)kind;
     const struct move m = { target, source, 0 };
     const char *t = target, *s = source;
-    if (t < s + bytes && s < t + bytes) /* overlapping: pieces in parallel would read what others wrote */
+    if (t < s + bytes && s < t + bytes) /* the ranges overlap, and pieces in parallel would read what other threads wrote */
         memmove(target, source, bytes);
     else
         host_for(stream, (int64_t)bytes, MOVE_GRAIN, move_range, &m);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The register tile that gemm's panels and attention's blocks share: small f32 products from cache.
+ * The register tile that gemm's panels and attention's blocks share. It computes small f32 products of
+ * operands in the cache.
  *
  *   C[i, :] = start[i] C[i, :] + sum over p of A(i, p) B[p, :],   A(i, p) = a[i ra + p ca]
  *
- * C and B are rows of whole vectors. A tile is TILE_M rows by up to TILE_N vectors of C held in registers: 24 of
- * AVX-512's 32 registers, 12 of the 16 of the others. Elements of A are broadcast from where they lie, so that A may be
- * row-major (ca = 1) or column-major (ra = 1) without packing. The sum over p runs in order: its result depends
- * neither on the tile nor on the thread.
+ * C and B are rows of whole vectors. A tile is TILE_M rows by up to TILE_N vectors of C, held in registers:
+ * 24 of 32 registers with AVX-512, and 12 of 16 elsewhere. Elements of A are broadcast from memory in place,
+ * so A may be row-major (ca = 1) or column-major (ra = 1) without packing. The sum over p runs in order, so
+ * its result depends neither on the tile nor on the thread.
  */
 #ifndef BACKENDS_HOST_TILE_H
 #define BACKENDS_HOST_TILE_H
@@ -21,7 +22,7 @@ enum { TILE_M = 4 };
 #endif
 enum { TILE_N = 3 };
 
-/* How C starts: zeros, as it is, or each row times a factor. */
+/* The start value of C: zeros, C itself, or each row of C times a factor. */
 enum tile_start { TILE_ZERO, TILE_ADD, TILE_SCALE };
 
 INLINE void tile(const int n_vectors, const enum tile_start start, int64_t k, const float *a, int64_t ra, int64_t ca, const float *b,
@@ -52,10 +53,13 @@ INLINE void tile(const int n_vectors, const enum tile_start start, int64_t k, co
         for (int j = 0; j < n_vectors; j++) vstore(YOKE_F32, c, i * ldc + j * VL, s[i][j]);
 }
 
-/* Vectors of the next tile where n are left: 4 are 2 and 2, as a tile of one vector has too few sums to hide their latency. */
+/*
+ * The number of vectors in the next tile, if n are left. 4 vectors become 2 and 2, because a tile of one
+ * vector has too few sums to hide their latency.
+ */
 INLINE int64_t tile_width(int64_t n) { return n == 4 ? 2 : YOKE_MIN(n, TILE_N); }
 
-/** m rows (a multiple of TILE_M) by n_vectors vectors; start, ra and ca are best constants. */
+/** The product of m rows (a multiple of TILE_M) by n_vectors vectors. start, ra and ca should be constants. */
 INLINE void product(const enum tile_start start, int64_t m, int64_t n_vectors, int64_t k, const float *a, int64_t ra, int64_t ca,
                     const float *b, int64_t ldb, float *c, int64_t ldc, const float *factor)
 {
@@ -73,7 +77,10 @@ INLINE void product(const enum tile_start start, int64_t m, int64_t n_vectors, i
     }
 }
 
-/** Rows of any storage type to f32 rows of ldt (zeros from `columns` to `padded`, a multiple of VL). */
+/**
+ * Convert rows of any storage type to f32 rows with leading dimension ldt. The elements from `columns` to
+ * `padded`, a multiple of VL, become zero.
+ */
 INLINE void widen_rows(const yoke_dtype t, const void *x, int64_t ld, int64_t rows, int64_t columns, float *target, int64_t ldt,
                        int64_t padded)
 {
@@ -84,7 +91,7 @@ INLINE void widen_rows(const yoke_dtype t, const void *x, int64_t ld, int64_t ro
     }
 }
 
-/* The elements of a and b by turns: of their lower halves, and of their upper halves. */
+/* Interleave the elements of a and b: either their lower halves, or their upper halves. */
 #ifdef HOST_AVX512
 #define ZIP(a, b, o) __builtin_shufflevector(a, b, o, o + 16, o + 1, o + 17, o + 2, o + 18, o + 3, o + 19, o + 4, o + 20, o + 5, o + 21, \
                                              o + 6, o + 22, o + 7, o + 23)
@@ -94,7 +101,10 @@ INLINE void widen_rows(const yoke_dtype t, const void *x, int64_t ld, int64_t ro
 #define ZIP(a, b, o) __builtin_shufflevector(a, b, o, o + 4, o + 1, o + 5)
 #endif
 
-/* VL x VL in registers: zipping row i with row i + VL / 2, log2(VL) times, transposes. */
+/*
+ * Transpose VL x VL values in registers. Interleaving row i with row i + VL / 2, log2(VL) times, gives the
+ * transpose.
+ */
 INLINE void transpose_square(vf x[VL])
 {
 #pragma GCC unroll 4
@@ -110,7 +120,10 @@ INLINE void transpose_square(vf x[VL])
     }
 }
 
-/** Transposed: target[j ldt + i] = x[i, j]. What lies between is left as it is. */
+/**
+ * Convert and transpose: target[j ldt + i] = x[i, j]. Elements between the rows of the target are not
+ * changed.
+ */
 INLINE void widen_transposed(const yoke_dtype t, const void *x, int64_t ld, int64_t rows, int64_t columns, float *target, int64_t ldt)
 {
     for (int64_t i = 0; i < rows; i += VL)

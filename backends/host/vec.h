@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Vectors of f32 for the kernels of the host: loads and stores of every storage type, fused multiply-add. Exponentials: exp.h.
+ * Vectors of f32 for the kernels of the host: fused multiply-add, and loads and stores of every storage type.
+ * Exponentials are in exp.h.
  *
- * The text is compiled once per instruction set (HOST_ISA = generic, avx2, avx512, avx512bf16 with its compiler flags) and uses
- * GCC's vector extensions, which clang has too; intrinsics stand only where the extensions have no word for it.
- * Functions take the storage type as a constant first argument and are always inlined, so that a kernel written once
- * becomes one loop per type (HOST_BY_TYPE).
+ * This file is compiled once per instruction set (HOST_ISA = generic, avx2, avx512, avx512bf16 with its
+ * compiler flags). It uses GCC's vector extensions, which clang has too. Intrinsics are used only where the
+ * extensions have no equivalent. Functions take the storage type as a constant first argument and are always
+ * inlined, so a kernel that is written once becomes one loop per type (HOST_BY_TYPE).
  */
 #ifndef BACKENDS_HOST_VEC_H
 #define BACKENDS_HOST_VEC_H
@@ -26,7 +27,7 @@
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__)
 #define HOST_AVX512 1
-enum { VL = 16 }; /* f32 lanes of a vector */
+enum { VL = 16 }; /* number of f32 lanes of a vector */
 #ifdef __AVX512BF16__
 #define HOST_BF16 1 /* dot products of pairs of bf16: tile_bf16.h */
 #endif
@@ -44,7 +45,7 @@ typedef int32_t vi __attribute__((vector_size(4 * VL)));
 typedef uint32_t vu __attribute__((vector_size(4 * VL)));
 typedef uint16_t vh __attribute__((vector_size(2 * VL)));
 
-/** Call kernel(type, ...) with the type a constant. */
+/** Call kernel(type, ...) with the type as a constant. */
 #define HOST_BY_TYPE(dtype, kernel, ...)                             \
     do {                                                             \
         switch (dtype) {                                             \
@@ -59,8 +60,9 @@ INLINE const void *at(const yoke_dtype t, const void *p, int64_t i) { return (co
 INLINE void *at_mut(const yoke_dtype t, void *p, int64_t i) { return (char *)p + i * (int64_t)type_bytes(t); }
 
 /**
- * `body` for each vector of [from, to): i its first element, n its elements. In the loop n is the constant VL, so that
- * loads and stores of n elements cost nothing; the last, shorter vector is a copy of the body behind it.
+ * Run `body` for each vector of [from, to), where i is its first element and n its number of elements. In the
+ * loop n is the constant VL, so loads and stores of n elements cost nothing extra. The last, shorter vector
+ * has its own copy of the body, behind the loop.
  */
 #define VECTOR_LOOP(i, n, from, to, ...)              \
     do {                                              \
@@ -75,7 +77,7 @@ INLINE void *at_mut(const yoke_dtype t, void *p, int64_t i) { return (char *)p +
         }                                             \
     } while (0)
 
-/* ---- masks: one bit per lane where the instruction set has registers for them, else all bits of a lane ---- */
+/* ---- masks: one bit per lane if the instruction set has registers for masks, else all bits of a lane ---- */
 #ifdef HOST_AVX512
 typedef __mmask16 vmask;
 INLINE vmask vless(vf a, vf b) { return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_LT_OQ); }
@@ -109,10 +111,10 @@ INLINE vf vselect(vmask m, vf yes, vf no)
 #endif
 
 /* ---- arithmetic that the vector extensions lack ---- */
-INLINE vf vset(float x) { return x - (vf){ 0 }; } /* x - 0 keeps every x, -0 too */
+INLINE vf vset(float x) { return x - (vf){ 0 }; } /* x - 0 keeps every x, also -0 */
 INLINE vi vset_i(int32_t x) { return x - (vi){ 0 }; }
 
-/** a * b + c, rounded once where the instruction set can. */
+/** a * b + c, rounded once if the instruction set can do this. */
 INLINE vf vfma(vf a, vf b, vf c)
 {
 #if defined(HOST_AVX512)
@@ -128,7 +130,7 @@ INLINE vf vfma(vf a, vf b, vf c)
 #endif
 }
 
-/** c - a * b, the same. */
+/** c - a * b, rounded in the same way. */
 INLINE vf vfnma(vf a, vf b, vf c)
 {
 #if defined(HOST_AVX512)
@@ -140,11 +142,11 @@ INLINE vf vfnma(vf a, vf b, vf c)
 #endif
 }
 
-/** The greater of x and a bound that is not NaN; a NaN in x stays. */
+/** The greater of x and a bound that is not NaN. A NaN in x stays NaN. */
 INLINE vf vatleast(vf x, vf bound)
 {
 #if defined(HOST_AVX512)
-    return (vf)_mm512_max_ps((__m512)bound, (__m512)x); /* the second operand is taken when one is NaN */
+    return (vf)_mm512_max_ps((__m512)bound, (__m512)x); /* if one operand is NaN, the instruction takes the second one */
 #elif defined(HOST_AVX2)
     return (vf)_mm256_max_ps((__m256)bound, (__m256)x);
 #else
@@ -163,10 +165,10 @@ INLINE vf vatmost(vf x, vf bound)
 #endif
 }
 
-/** The greater of two, NaN when one is NaN. */
+/** The greater of two values, or NaN if one of them is NaN. */
 INLINE vf vmax(vf a, vf b) { return vselect(vnan(a), a, vatleast(b, a)); }
 
-/** The greater of two numbers; of a number and a NaN in x the number. */
+/** The greater of two numbers. If x is NaN, the result is the bound. */
 INLINE vf vatleast_number(vf x, vf bound) { return vatleast(bound, x); }
 
 INLINE vf vsqrt(vf x)
@@ -185,18 +187,21 @@ INLINE vf vsqrt(vf x)
 
 INLINE vf vabs(vf x) { return (vf)((vi)x & 0x7fffffff); }
 
-/** 0, 1, 2, … */
+/** The lane numbers 0, 1, 2, … */
 INLINE vi vlanes(void)
 {
     vi lane;
     for (int i = 0; i < VL; i++) lane[i] = i;
     return lane;
 }
-/** The lanes below n; and x with `fill` in the others. */
+/** vbelow: the lanes below n. vkeep: x in these lanes, and `fill` in the others. */
 INLINE vmask vbelow(int64_t n) { return vless_i(vlanes(), vset_i((int32_t)YOKE_MIN(n, VL))); }
 INLINE vf vkeep(vf x, int64_t n, float fill) { return n >= VL ? x : vselect(vbelow(n), x, vset(fill)); }
 
-/** Sum and maximum over lanes, in a fixed tree: the upper half onto the lower one, until one is left. */
+/**
+ * Sum and maximum over lanes, in a fixed tree. The upper half is added to the lower half, until one lane is
+ * left.
+ */
 #ifdef __x86_64__
 INLINE __m128 lower_quarter(vf x, const bool max)
 {
@@ -240,7 +245,7 @@ INLINE float vgreatest(vf x)
 #endif
 
 /* ---- conversions ---- */
-/* Words to halves and back; gcc makes several instructions of __builtin_convertvector. */
+/* Conversion between words and halves. gcc makes several instructions of __builtin_convertvector. */
 INLINE vu widen_bits(vh h)
 {
 #if defined(HOST_AVX512)
@@ -251,7 +256,7 @@ INLINE vu widen_bits(vh h)
     return __builtin_convertvector(h, vu);
 #endif
 }
-INLINE vh narrow_bits(vu u) /* each below 2^16 */
+INLINE vh narrow_bits(vu u) /* each element is below 2^16 */
 {
 #if defined(HOST_AVX512)
     return (vh)_mm512_cvtepi32_epi16((__m512i)u);
@@ -265,7 +270,10 @@ INLINE vh narrow_bits(vu u) /* each below 2^16 */
 
 INLINE vf widen_bf16(vh h) { return (vf)(widen_bits(h) << 16); }
 
-/* Round to nearest even in integers: the CPU's own conversion flushes subnormals. The result is in the upper half. */
+/*
+ * Round to nearest even, in integer arithmetic, because the CPU's own conversion flushes subnormals. The
+ * result is in the upper half of each word.
+ */
 INLINE vu round_bf16_bits(vf x)
 {
     const vu u = (vu)x;
@@ -283,7 +291,7 @@ INLINE vu round_bf16_bits(vf x)
 INLINE vh upper_halves(vu u)
 {
     uint16_t upper[32];
-    for (int i = 0; i < 32; i++) upper[i] = (uint16_t)(2 * i + 1); /* folds to a constant */
+    for (int i = 0; i < 32; i++) upper[i] = (uint16_t)(2 * i + 1); /* the compiler folds this to a constant */
     __m512i index;
     memcpy(&index, upper, sizeof index);
     return (vh)_mm512_castsi512_si256(_mm512_permutexvar_epi16(index, (__m512i)u));
@@ -323,9 +331,9 @@ INLINE vh narrow_f16(vf x)
     return (vh)_mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 #else
     const vu sign = (vu)x & 0x80000000u, u = (vu)x ^ sign;
-    /* normal results: rebias, then round at bit 13; this carries into infinity above 65520 */
+    /* normal results: change the bias, then round at bit 13; above 65520 this carries into infinity */
     const vu normal = (u - 0x38000000u + 0xfffu + ((u >> 13) & 1u)) >> 13;
-    /* subnormal results: adding 0.5 leaves the rounded multiple of 2^-24 in the low bits */
+    /* subnormal results: after adding 0.5, the low bits hold the rounded multiple of 2^-24 */
     const vu small = (vu)((vf)u + 0.5f) - 0x3f000000u;
     vu h = (vu)vselect((vi)(u < 0x38800000u), (vf)small, (vf)normal);
     h = (vu)vselect((vi)(u >= 0x47800000u), (vf)((vu){ 0 } + 0x7c00u), (vf)h);
@@ -357,11 +365,11 @@ INLINE void vstore(const yoke_dtype t, void *p, int64_t i, vf v)
     memcpy(at_mut(t, p, i), &h, sizeof h);
 }
 
-/** The first n lanes only (all when n >= VL); the others are read as 0. */
+/** Load or store the first n lanes only (all lanes if n >= VL). A load reads the others as 0. */
 INLINE vf vload_n(const yoke_dtype t, const void *p, int64_t i, int64_t n)
 {
     if (n >= VL) return vload(t, p, i);
-    float lanes[VL] = { 0 }; /* as many bytes as any type needs */
+    float lanes[VL] = { 0 }; /* as many bytes as the largest type needs */
     memcpy(lanes, at(t, p, i), (size_t)n * type_bytes(t));
     return vload(t, lanes, 0);
 }
@@ -377,21 +385,24 @@ INLINE void vstore_n(const yoke_dtype t, void *p, int64_t i, int64_t n, vf v)
     memcpy(at_mut(t, p, i), lanes, (size_t)n * type_bytes(t));
 }
 
-/** Rounded to the storage type and widened again. */
+/** x rounded to the storage type and widened again. */
 INLINE vf vround(const yoke_dtype t, vf x)
 {
     if (t == YOKE_F32) return x;
     return t == YOKE_F16 ? widen_f16(narrow_f16(x)) : (vf)(round_bf16_bits(x) & 0xffff0000u);
 }
 
-/** One element. */
+/** Load or store one element. */
 INLINE float load_one(const yoke_dtype t, const void *p, int64_t i) { return vload_n(t, p, i, 1)[0]; }
 INLINE void store_one(const yoke_dtype t, void *p, int64_t i, float x) { vstore_n(t, p, i, 1, vset(x)); }
 
-/* ---- two vectors at a time, for kernels that do the same to every element ----
- * Of bf16 one load of 2 VL words gives the even elements by a shift and the odd ones by a mask, and a store puts them together again:
- * half the instructions of widening and narrowing. So which vector holds which element depends on the type: operands of one
- * kernel must all be of one type, and constants the same in all lanes. */
+/*
+ * ---- two vectors at a time, for kernels that do the same to every element ----
+ * For bf16, one load of 2 VL elements gives the even elements by a shift and the odd ones by a mask. A store
+ * puts them together again. This needs half the instructions of widening and narrowing. So the type decides
+ * which vector holds which element. All operands of one kernel must have the same type, and constants must be
+ * the same in all lanes.
+ */
 struct pair {
     vf a, b;
 };
@@ -404,7 +415,10 @@ INLINE struct pair vload_pair(const yoke_dtype t, const void *p, int64_t i)
     return (struct pair){ (vf)(u << 16), (vf)(u & 0xffff0000u) };
 }
 
-/* round_bf16_bits of what has no NaN with bits set below bit 16: what arithmetic makes of bf16 has none. */
+/*
+ * As round_bf16_bits, for x without NaNs that have bits set below bit 16. Arithmetic on bf16 makes no such
+ * NaN.
+ */
 INLINE vu round_bf16_plain(vf x)
 {
     const vu u = (vu)x;
@@ -416,7 +430,7 @@ INLINE vu round_bf16_plain(vf x)
 #endif
 }
 
-/** What bf16 is stored here may be a NaN only where an operand of type t, the CPU (0 / 0) or `plain_nan` made it one. */
+/** The stored bf16 may be NaN only because of an operand of type t, the CPU (0 / 0) or `plain_nan`. */
 INLINE void vstore_pair(const yoke_dtype t, void *p, int64_t i, vf a, vf b)
 {
     if (t != YOKE_BF16) {
@@ -428,7 +442,7 @@ INLINE void vstore_pair(const yoke_dtype t, void *p, int64_t i, vf a, vf b)
     memcpy(at_mut(t, p, i), &u, sizeof u);
 }
 
-/** Of a single vector; the first n lanes. */
+/** As vstore_pair, for the first n lanes of a single vector. */
 INLINE void vstore_plain_n(const yoke_dtype t, void *p, int64_t i, int64_t n, vf x)
 {
 #ifdef HOST_AVX512
@@ -441,9 +455,12 @@ INLINE void vstore_plain_n(const yoke_dtype t, void *p, int64_t i, int64_t n, vf
     vstore_n(t, p, i, n, x);
 }
 
-/** Bytes that are fetched ahead where there is much to compute between the loads: then the CPU does not look far enough itself. */
+/**
+ * The number of bytes that are fetched ahead, for kernels that compute much between the loads. The CPU does
+ * not look far enough ahead there.
+ */
 enum { AHEAD = 2048 };
-/** The lines of a pair, to be read or written soon. */
+/** Prefetch the cache lines of a pair, to be read or written soon. */
 INLINE void vprefetch_pair(const yoke_dtype t, const void *p, int64_t i, const bool to_write)
 {
     for (int64_t line = 0; line < 2 * VL * (int64_t)type_bytes(t); line += 64)
@@ -451,10 +468,13 @@ INLINE void vprefetch_pair(const yoke_dtype t, const void *p, int64_t i, const b
         else __builtin_prefetch((const char *)at(t, p, i) + line);
 }
 
-/** A number that a caller gave: a NaN of any payload becomes one that round_bf16_plain keeps. */
+/** A number that a caller gave. A NaN of any payload becomes one that round_bf16_plain keeps. */
 INLINE float plain_nan(float x) { return x != x ? NAN : x; }
 
-/** y[i] = value of each x[i], given as `v`, and of each x2[i], given as `w`; MAP_1 takes `pairs` pairs at once. */
+/**
+ * y[i] = value, for each x[i], which the expression calls `v`, and each x2[i], which it calls `w`. MAP_1
+ * takes `pairs` pairs at once.
+ */
 #define MAP_1(t, pairs, from, to, y, x, v, ...)                                                       \
     do {                                                                                              \
         int64_t i_ = (from);                                                                          \

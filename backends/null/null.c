@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A whole backend that computes nothing, to be copied by whoever brings new hardware. docs/BACKENDS.md ("A backend of another kind") says
- * how a copy becomes a real backend, step by step.
+ * A complete backend that computes nothing. Copy it to start a backend for new hardware. docs/BACKENDS.md ("A
+ * backend of another kind") says how a copy becomes a real backend, step by step.
  *
- * The device has memory of its own that the host cannot address, so data comes and goes by copies. Its stand-in here is memory of the
- * process. A stream runs each call at once, so a call has ended when it returns. Every operation answers YOKE_EUNSUPPORTED.
- * The library does not contain this backend: tests/unit/null_backend.c links it and finds it in the registry.
+ * The device has memory of its own that the host cannot address, so data comes and goes by copies. In this
+ * file, memory of the process stands in for it. A stream runs each call at once, so a call has ended when it
+ * returns. Every operation answers YOKE_EUNSUPPORTED. The library does not contain this backend:
+ * tests/unit/null_backend.c links it and finds it in the registry.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Addresses for memory that has none. A cl_mem gets a piece of a large range of addresses that is reserved from the
- * system but never mapped: pointer arithmetic on it is legal, reading it from the host faults. A sorted table maps an
- * address back to (buffer, offset). Pieces are a page apart, so that a pointer past one end never means the next one.
+ * Addresses for memory that has none. A large range of addresses is reserved from the system but never
+ * mapped, and each cl_mem gets a piece of it. Pointer arithmetic on these addresses is legal, but a read by
+ * the host faults. A sorted table maps an address back to (buffer, offset). There is a page between two
+ * pieces, so a pointer past the end of one piece never points into the next one.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,8 @@ void yokei_opencl_addresses_destroy(struct opencl_addresses *addresses)
 
 static yoke_status reserve(struct opencl_addresses *addresses)
 {
-    for (size_t bytes = RANGE_MOST; bytes >= RANGE_LEAST; bytes /= 2) { /* smaller under a limit on address space */
+    /* a limit on address space may allow only a smaller range */
+    for (size_t bytes = RANGE_MOST; bytes >= RANGE_LEAST; bytes /= 2) {
         void *range = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (range == MAP_FAILED) continue;
         addresses->range = (uintptr_t)range;
@@ -40,7 +42,7 @@ static yoke_status reserve(struct opencl_addresses *addresses)
                      RANGE_LEAST >> 30);
 }
 
-/** Index of the first entry that begins behind `address`. */
+/** The index of the first entry that begins after `address`. */
 static int upper_bound(const struct opencl_addresses *addresses, uintptr_t address)
 {
     int low = 0, high = addresses->n;
@@ -54,7 +56,7 @@ static int upper_bound(const struct opencl_addresses *addresses, uintptr_t addre
     return low;
 }
 
-/** The first gap of the range that holds `bytes` and a page. */
+/** Find the first gap in the range that has room for `bytes` and a page. */
 static yoke_status place(const struct opencl_addresses *addresses, size_t bytes, uintptr_t *start_out)
 {
     uintptr_t end = addresses->range + addresses->range_bytes, at = addresses->range + PAGE;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** OpenCL devices: found over all platforms in their order, opened with a context and a memory mode. */
+/**
+ * OpenCL devices. They are numbered over all platforms, in the order of the platforms. A device is opened
+ * with a context and a memory mode.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,13 +43,13 @@ static void explain_no_device(const struct opencl_library *cl, const cl_platform
         const int error = is_pocl(cl, platforms[p]) ? yokei_pocl_cache(folder, sizeof folder) : 0;
         if (!error) continue;
         yokei_text(reason, reason_bytes, "PoCL has no device, because it cannot make its folder for compiled programs, %.80s (%s): set POCL_CACHE_DIR to a folder that "
-                   "can be written", folder, strerror(error)); /* a field of yoke_backend_report holds it */
+                   "can be written", folder, strerror(error)); /* must fit a field of yoke_backend_report */
         return;
     }
     yokei_text(reason, reason_bytes, "libOpenCL finds %u platform(s) but no device on them", n_platforms);
 }
 
-/** All devices of all platforms, at most `capacity`; says in `reason` why there is none. */
+/** List the devices of all platforms, at most `capacity`. If there is none, `reason` says why. */
 static int list_devices(const struct opencl_library *cl, struct found *found, int capacity, char *reason, size_t reason_bytes)
 {
     cl_platform_id platforms[16];
@@ -68,7 +71,7 @@ static int list_devices(const struct opencl_library *cl, struct found *found, in
     return n;
 }
 
-/** Whether a list of extensions, separated by spaces, holds `name`. */
+/** Whether a list of extensions, separated by spaces, contains `name`. */
 static bool has_extension(const char *extensions, const char *name)
 {
     size_t n = strlen(name);
@@ -77,7 +80,7 @@ static bool has_extension(const char *extensions, const char *name)
     return false;
 }
 
-/** What decides how a device is used, beside what its info says. */
+/** The properties that decide how a device is used, in addition to its info. */
 struct traits {
     bool is_cpu, svm, unified, exact_division;
     size_t max_group, local_bytes;
@@ -133,7 +136,7 @@ static void describe(const struct opencl_library *cl, cl_platform_id platform, c
     info->max_alloc_bytes = most;
     info->compute_units = (int)units;
     info->host_visible = svm && t.unified;
-    info->storage = 1u << YOKE_F32 | 1u << YOKE_F16 | 1u << YOKE_BF16; /* 16-bit storage is core OpenCL C */
+    info->storage = 1u << YOKE_F32 | 1u << YOKE_F16 | 1u << YOKE_BF16; /* 16-bit storage is a part of core OpenCL C */
     bool half = has_extension(extensions, "cl_khr_fp16"), subgroups = has_extension(extensions, "cl_khr_subgroups");
     info->arithmetic = 1u << YOKE_F32 | (half ? 1u << YOKE_F16 : 0) |
                        (has_extension(extensions, "cl_khr_fp64") ? 1u << YOKE_F64 : 0);
@@ -142,7 +145,7 @@ static void describe(const struct opencl_library *cl, cl_platform_id platform, c
                t.unified ? " host-unified" : "", t.max_group, t.local_bytes >> 10, t.vector_floats, t.exact_division ? " exact-division" : "");
 }
 
-/** YOKE_OPENCL_ADDRESS=svm|buffer forces one of the two memory modes; read once per open. */
+/** Choose one of the two memory modes. YOKE_OPENCL_ADDRESS=svm|buffer forces one; it is read at each open. */
 static yoke_status choose_memory(const struct traits *traits, bool *svm_out)
 {
     const char *mode = getenv("YOKE_OPENCL_ADDRESS");
@@ -186,7 +189,7 @@ static yoke_status find_by_index(const struct opencl_library *cl, int index, str
     return YOKE_OK;
 }
 
-/** The foreign device's platform, and its place in our list. */
+/** Find the platform of a foreign device, and the index of the device in Yoke's list. */
 static yoke_status find_native(const struct opencl_library *cl, const struct yoke_native *native, struct found *out, int *index_out)
 {
     struct found found[YOKE_MAX_DEVICES];
@@ -243,8 +246,9 @@ static yoke_status open_context(yoke_device *device, const struct found *found, 
 }
 
 /**
- * PoCL keeps programs on disk itself, per kernel and group size, and asked for a binary it compiles every kernel a second
- * time: where its cache is on (POCL_KERNEL_CACHE), ours would only double the first start.
+ * Whether PoCL's own cache is on (POCL_KERNEL_CACHE). PoCL keeps programs on disk itself, per kernel and
+ * group size. If it is asked for a binary, it compiles every kernel a second time. So Yoke's cache would only
+ * double the time of the first start.
  */
 static bool caches_itself(const struct opencl_library *cl, cl_platform_id platform)
 {
@@ -269,7 +273,8 @@ static yoke_status open_device(yoke_device *device, int index, const struct yoke
     *ocl = (struct opencl_device){
         .gpu = { .driver = &yokei_opencl_driver, .is_cpu = traits.is_cpu, .vector_floats = traits.vector_floats, .warp = 1,
                  .compute_units = device->info.compute_units,
-                 .late_binaries = is_pocl(cl, found.platform), /* with the kernels as they were launched, which then start at once */
+                 /* binaries contain the kernels as they were launched, which then start at once */
+                 .late_binaries = is_pocl(cl, found.platform),
                  .max_group = (int)YOKE_MIN(traits.max_group, (size_t)1 << 20), .local_bytes = traits.local_bytes },
         .cl = cl, .id = found.id, .svm = svm, .unified = traits.unified, .exact_division = traits.exact_division,
     };
@@ -285,7 +290,7 @@ static yoke_status open_device(yoke_device *device, int index, const struct yoke
 static yoke_status memory(const yoke_device *device, uint64_t *free_out, uint64_t *total_out)
 {
     uint64_t total = device->info.memory_bytes, used = atomic_load(&((yoke_device *)(uintptr_t)device)->allocated);
-    uint64_t left = total > used ? total - used : 0; /* OpenCL does not tell what others use */
+    uint64_t left = total > used ? total - used : 0; /* OpenCL does not say how much memory other processes use */
     uint64_t host_left, host_total;
     if (opencl_device(device)->unified && !yokei_host_memory(device, &host_left, &host_total)) left = YOKE_MIN(left, host_left);
     *free_out = left;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Events: the last command of a queue, or a user event that the host completes. An event that was never used is complete. Queues
- * are in order, so the last command stands for all; one that belongs to the caller may have got others since, and gets a marker.
+ * Events. The OpenCL event is either that of the last command of a queue, or a user event that the host
+ * completes. An event that was never used is complete. Queues are in order, so the last command stands for
+ * all commands. A queue that the caller owns may have got other commands since, so it gets a marker.
  */
 #include <stdlib.h>
 
 #include "backends/opencl/opencl.h"
 
 struct opencl_event {
-    pthread_mutex_t lock; /* the host signals from any thread */
+    pthread_mutex_t lock; /* because the host may signal from any thread */
     cl_event event;       /* NULL: complete */
-    bool armed;           /* a user event that has not been signalled */
+    bool armed;           /* a user event that has not been signalled yet */
 };
 
 static struct opencl_event *impl(const yoke_event *event) { return event->impl; }
@@ -25,7 +26,7 @@ yoke_status yokei_opencl_event_create(yoke_event *event)
     return YOKE_OK;
 }
 
-/** Forget the event's state. Streams that wait for a signal which can no longer come are let go. */
+/** Reset the event's state. If streams wait for a signal that can no longer come, they are released. */
 static void reset(const yoke_event *event)
 {
     struct opencl_event *e = impl(event);
@@ -52,7 +53,7 @@ yoke_status yokei_opencl_event_record(yoke_event *event, yoke_stream *stream)
     cl_int error = CL_SUCCESS;
     if (s->is_foreign) error = cl->clEnqueueMarkerWithWaitList(s->queue, 0, NULL, &last);
     else if (s->n_pending) error = cl->clRetainEvent(last = s->pending[s->n_pending - 1].event);
-    if (!error && last) error = cl->clFlush(s->queue); /* another queue may wait for it only once it is on its way */
+    if (!error && last) error = cl->clFlush(s->queue); /* another queue can wait for the command only after it was flushed */
     if (error) {
         if (last) cl->clReleaseEvent(last);
         return yokei_opencl_fail(event->device, "recording an event", error);
@@ -69,7 +70,7 @@ yoke_status yokei_opencl_event_arm(yoke_event *event)
     struct opencl_event *e = impl(event);
     cl_int error = CL_SUCCESS;
     pthread_mutex_lock(&e->lock);
-    if (!e->armed) { /* armed twice is armed */
+    if (!e->armed) { /* arming an armed event changes nothing */
         cl_event user = library_of(event)->clCreateUserEvent(opencl_device(event->device)->context, &error);
         if (!error) {
             reset(event);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** libOpenCL at run time, and its error codes. */
+/** Loading of libOpenCL at run time, and its error codes. */
 #include "backends/opencl/opencl.h"
 
 static struct opencl_library library;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Device memory: fine-grained shared virtual memory where the device has it, else buffers with reserved addresses. */
+/**
+ * Device memory: fine-grained shared virtual memory if the device has it, else buffers with reserved
+ * addresses.
+ */
 #include "backends/opencl/opencl.h"
 
 static yoke_status no_memory(const yoke_device *device, size_t bytes, cl_int error)
@@ -66,7 +69,7 @@ static yoke_status opencl_wrap(yoke_device *device, void *native_buffer, size_t 
     if (bytes > size)
         return yoke_fail(YOKE_EINVAL, "%s: the cl_mem to wrap has %zu bytes, %zu were stated", device->info.spec, size, bytes);
     YOKE_TRY(yokei_opencl_addresses_add(&ocl->addresses, allocation, address_out));
-    ocl->cl->clRetainMemObject(allocation.buffer); /* its address outlives the framework's own reference */
+    ocl->cl->clRetainMemObject(allocation.buffer); /* Yoke's address may outlive the other framework's own reference */
     return YOKE_OK;
 }
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The OpenCL driver: what its files share. libOpenCL is opened at run time; no symbol of it is linked. */
+/**
+ * The OpenCL driver: the declarations that its files share. libOpenCL is opened at run time, and no symbol of
+ * it is linked.
+ */
 #ifndef BACKENDS_OPENCL_OPENCL_H
 #define BACKENDS_OPENCL_OPENCL_H
 
@@ -19,7 +22,7 @@
     F(clEnqueueReadBuffer) F(clEnqueueWriteBuffer) F(clEnqueueCopyBuffer) F(clEnqueueFillBuffer)                        \
     F(clEnqueueMarkerWithWaitList) F(clEnqueueBarrierWithWaitList) F(clGetEventInfo) F(clReleaseEvent) F(clRetainEvent) \
     F(clCreateUserEvent) F(clSetUserEventStatus) F(clFlush) F(clFinish)
-/* Of version 2.0: absent in old loaders, then devices have no shared virtual memory. */
+/* Functions of OpenCL 2.0. Old loaders lack them, and devices then have no shared virtual memory. */
 #define OPENCL_SVM_FUNCTIONS(F) \
     F(clSVMAlloc) F(clSVMFree) F(clSetKernelArgSVMPointer) F(clEnqueueSVMMemcpy) F(clEnqueueSVMMemFill)
 
@@ -31,38 +34,41 @@ struct opencl_library {
     bool has_svm;
 };
 
-/** The library, opened once per process; NULL, with why in `reason`, where there is none. */
+/** The library, which is opened once per process. NULL if there is none, with the cause in `reason`. */
 const struct opencl_library *yokei_opencl_library(char *reason, size_t bytes);
 
-/** "CL_OUT_OF_RESOURCES", … */
+/** The name of an error code: "CL_OUT_OF_RESOURCES", … */
 const char *yokei_opencl_error_name(cl_int error);
-/** Record that `call` failed, by the status that fits the error code. */
+/** Record that `call` failed, with the status that fits the error code. */
 yoke_status yokei_opencl_fail(const yoke_device *device, const char *call, cl_int error);
 
-/* ---- addresses.c: device memory without addresses of its own, mapped into a reserved range ---- */
+/* ---- addresses.c: a reserved range of addresses, for device memory that has none of its own ---- */
 struct opencl_allocation {
     uintptr_t start;
     size_t bytes;
-    cl_mem buffer; /* NULL: shared virtual memory, its address is real */
+    cl_mem buffer; /* NULL: the memory is shared virtual memory, and its address is real */
     bool foreign;
 };
 struct opencl_addresses {
     pthread_rwlock_t lock;
     struct opencl_allocation *table; /* sorted by start */
     int n, capacity;
-    uintptr_t range;    /* of addresses that nothing is mapped at; 0 until the first is needed */
+    uintptr_t range;    /* a range of addresses at which nothing is mapped; 0 until the first one is needed */
     size_t range_bytes;
 };
 void yokei_opencl_addresses_create(struct opencl_addresses *addresses);
 void yokei_opencl_addresses_destroy(struct opencl_addresses *addresses);
-/** Enter an allocation. A `buffer` gets an address in the range; shared virtual memory comes with its own. */
+/** Add an allocation. A `buffer` gets an address in the range. Shared virtual memory has its own address. */
 yoke_status yokei_opencl_addresses_add(struct opencl_addresses *addresses, struct opencl_allocation allocation, void **address_out);
-/** Take out what begins at `address`; false when nothing does. */
+/** Remove the allocation that begins at `address`. Returns false if there is none. */
 bool yokei_opencl_addresses_remove(struct opencl_addresses *addresses, const void *address, struct opencl_allocation *out);
-/** The allocation that `address` lies in (its end included), and how far inside; false when it lies in none. */
+/**
+ * Find the allocation that contains `address` (its end included), and the offset of `address` in it. Returns
+ * false if there is none.
+ */
 bool yokei_opencl_addresses_find(const struct opencl_addresses *addresses, const void *address,
                                  struct opencl_allocation *out, size_t *offset_out);
-/** Whether an address lies in the range, so that it stands for a buffer. */
+/** Whether an address lies in the range. It then stands for a buffer. */
 static inline bool yokei_opencl_in_range(const struct opencl_addresses *addresses, const void *address)
 {
     return (uintptr_t)address - addresses->range < addresses->range_bytes;
@@ -70,13 +76,13 @@ static inline bool yokei_opencl_in_range(const struct opencl_addresses *addresse
 
 /* ---- the objects ---- */
 struct opencl_device {
-    struct yokei_gpu_device gpu; /* first: see driver.h */
+    struct yokei_gpu_device gpu; /* the first member, see driver.h */
     const struct opencl_library *cl;
     cl_device_id id;
     cl_context context;
-    bool svm;                    /* memory is shared virtual memory, fine-grained */
-    bool unified;                /* device and host share one memory */
-    bool exact_division;         /* the compiler knows -cl-fp32-correctly-rounded-divide-sqrt */
+    bool svm;                    /* memory is fine-grained shared virtual memory */
+    bool unified;                /* the device and the host share one memory */
+    bool exact_division;         /* the compiler has the option -cl-fp32-correctly-rounded-divide-sqrt */
     struct opencl_addresses addresses;
 };
 static inline struct opencl_device *opencl_device(const yoke_device *device) { return device->impl; }
@@ -87,19 +93,22 @@ struct opencl_pending {
 };
 struct opencl_stream {
     cl_command_queue queue;
-    bool is_foreign; /* the caller made the queue */
-    struct opencl_pending *pending; /* commands whose end has not been looked at, oldest first */
+    bool is_foreign; /* the caller created the queue */
+    struct opencl_pending *pending; /* commands whose end has not been checked yet, the oldest first */
     int n_pending, capacity;
-    const char *failed_op;          /* of the first asynchronous error that has not been reported */
+    const char *failed_op;          /* the op of the first asynchronous error that has not been reported */
     cl_int failed;
 };
 static inline struct opencl_stream *opencl_stream(const yoke_stream *stream) { return stream->impl; }
 
 /* ---- stream.c ---- */
 extern const struct yoke_stream_ops yokei_opencl_stream_ops;
-/** Keep a command's event until its end has been seen. Takes the reference. */
+/**
+ * Keep a command's event until the end of the command has been seen. The function takes over the caller's
+ * reference.
+ */
 yoke_status yokei_opencl_pend(yoke_stream *stream, cl_event event);
-/** An asynchronous error of earlier work, reported once. */
+/** An asynchronous error of earlier work. It is reported once. */
 yoke_status yokei_opencl_pending_error(yoke_stream *stream);
 
 /* ---- memory.c, event.c, program.c ---- */

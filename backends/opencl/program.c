@@ -52,7 +52,7 @@ static yoke_status load(yoke_device *device, const void *binary, size_t bytes, v
     return build_program(device, program, "from the cache", program_out);
 }
 
-/** The place of our device among the program's, which has a binary per device of the context. */
+/** The index of our device among the devices of a program. A program has one binary per device of its context. */
 static cl_int binary_index(const struct opencl_device *ocl, cl_program program, cl_uint *n_out, cl_uint *index_out)
 {
     cl_device_id devices[64];
@@ -115,12 +115,12 @@ static bool offsets(const yoke_device *device, const struct yokei_gpu_arg *args,
 {
     const struct opencl_device *ocl = opencl_device(device);
     if (!ocl->svm) return true;
-    for (int i = 0; i < n_args; i++) /* a foreign cl_mem among shared virtual memory */
+    for (int i = 0; i < n_args; i++) /* a foreign cl_mem, although the device uses shared virtual memory */
         if (args[i].kind == YOKEI_GPU_POINTER && yokei_opencl_in_range(&ocl->addresses, args[i].value.pointer)) return true;
     return false;
 }
 
-/** One address as the kernel's next parameter, or as (buffer, offset) when `pairs`. */
+/** Set one address as the kernel's next parameter, or as a (buffer, offset) pair if `pairs` is true. */
 static yoke_status set_pointer(const yoke_device *device, cl_kernel k, bool pairs, const void *address, cl_uint *index)
 {
     const struct opencl_device *ocl = opencl_device(device);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Streams are in-order command queues. Each command's event is kept until its end has been seen, so that a command
- *  that fails after it was issued is reported with its op's name. */
+/**
+ * Streams are in-order command queues. Each command's event is kept until the end of the command has been
+ * seen. So if a command fails after it was issued, the error names its op.
+ */
 #include <stdlib.h>
 #include <string.h>
 
 #include "backends/opencl/opencl.h"
 
-/** Look at the oldest commands; `all` have ended when the queue has been waited for. */
+/** Check the oldest commands. `all`: the queue has been waited for, so all commands have ended. */
 static void reap(yoke_stream *stream, bool all)
 {
     struct opencl_stream *s = opencl_stream(stream);
@@ -112,7 +114,7 @@ static yoke_status sync_stream(yoke_stream *stream)
 {
     cl_int error = opencl_device(stream->device)->cl->clFinish(opencl_stream(stream)->queue);
     reap(stream, true);
-    YOKE_TRY(yokei_opencl_pending_error(stream)); /* says more than clFinish does */
+    YOKE_TRY(yokei_opencl_pending_error(stream)); /* this error says more than the error of clFinish */
     return error ? yokei_opencl_fail(stream->device, "clFinish", error) : YOKE_OK;
 }
 
@@ -122,7 +124,10 @@ static yoke_status flush(yoke_stream *stream)
     return error ? yokei_opencl_fail(stream->device, "clFlush", error) : YOKE_OK;
 }
 
-/** Where an address leads: a buffer and an offset, or itself (host memory, shared virtual memory). */
+/**
+ * The place that an address points to: a buffer and an offset, or the address itself (host memory, shared
+ * virtual memory).
+ */
 struct place {
     cl_mem buffer;
     size_t offset;

@@ -20,7 +20,7 @@ static yoke_status reference_attention_forward_can(const yoke_device *device, co
                           2 * rows * (double)(a->H + a->Hkv) * (double)a->D * (double)yoke_dtype_bytes(a->dtype));
 }
 
-/* One row t of one head: scores [n_keys], all of them keys that t may see. */
+/* Compute row t of one head. scores [n_keys] has all keys that t may see, and no others. */
 static void forward_row(const struct yoke_attention_forward_args *a, int64_t b, int64_t t, int64_t h, double *scores)
 {
     const struct yokei_dropout drop = yokei_dropout(a->p, a->key);
@@ -57,7 +57,10 @@ static yoke_status reference_attention_forward_run(yoke_stream *stream, const st
     return YOKE_OK;
 }
 
-/* Scratch: dk and dv of one K/V head in float64 (they are sums over rows and heads, rounded at the end), and one row's dq. */
+/*
+ * Scratch: dk and dv of one K/V head in float64, because they are sums over rows and heads that are rounded
+ * at the end; and the dq of one row.
+ */
 static size_t backward_scratch(const struct yoke_attention_backward_args *a)
 {
     return ((size_t)a->T * 2 + 1) * (size_t)a->D * sizeof(double);
@@ -73,7 +76,7 @@ static yoke_status reference_attention_backward_can(const yoke_device *device, c
                           4 * rows * (double)(a->H + a->Hkv) * (double)a->D * (double)yoke_dtype_bytes(a->dtype));
 }
 
-/* One row t of one head: its dq, and its share of its K/V head's dk, dv [T, D]. */
+/* Compute row t of one head: its dq, and its contribution to dk and dv [T, D] of its K/V head. */
 static void backward_row(const struct yoke_attention_backward_args *a, int64_t b, int64_t t, int64_t h, double *dk,
                          double *dv, double *dq)
 {

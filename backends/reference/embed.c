@@ -31,7 +31,7 @@ static yoke_status reference_embed_forward_run(yoke_stream *stream, const struct
     return YOKE_OK;
 }
 
-/* Scratch: one column of dwte and of dwpe in float64, since each output is rounded once. */
+/* Scratch: one column of dwte and of dwpe in float64, because each output is rounded once. */
 static size_t backward_scratch(const struct yoke_embed_backward_args *a)
 {
     return (size_t)(a->V + a->T) * sizeof(double);
@@ -46,7 +46,7 @@ static yoke_status reference_embed_backward_can(const yoke_device *device, const
     return reference_cost(cost, backward_scratch(a), 2 * n, n * ((double)yoke_dtype_bytes(a->dtype) + 8));
 }
 
-/* Column c of both gradients; dwte [V] and dwpe [T] are scratch. */
+/* Compute column c of both gradients. dwte [V] and dwpe [T] are scratch. */
 static void backward_column(const struct yoke_embed_backward_args *a, int64_t c, double *dwte, double *dwpe)
 {
     const yoke_dtype wide = yoke_dtype_wide(a->dtype);
@@ -65,7 +65,7 @@ static void backward_column(const struct yoke_embed_backward_args *a, int64_t c,
 static yoke_status reference_embed_backward_run(yoke_stream *stream, const struct yoke_embed_backward_args *a)
 {
     YOKE_TRY(reference_embed_backward_can(stream->device, a, NULL));
-    if (a->N == 0) return YOKE_OK; /* T may be 0 then */
+    if (a->N == 0) return YOKE_OK; /* T may be 0 in this case */
     void *scratch;
     YOKE_TRY(yokei_scratch(stream, YOKE_OP_embed_backward, backward_scratch(a), &scratch));
     for (int64_t c = 0; c < a->C; c++) backward_column(a, c, scratch, (double *)scratch + a->V);

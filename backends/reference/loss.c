@@ -7,7 +7,10 @@ YOKE_LOSS_OPS(PROTOTYPES)
 #define ENTRY(op) YOKE_OP_ENTRY(reference, op)
 const struct yoke_loss_ops reference_loss_ops = { YOKE_LOSS_OPS(ENTRY) };
 
-/* log sum exp of n elements of x from `from` on, `stride` apart; of -infinity alone it is -infinity, where max - max would be NaN. */
+/*
+ * log sum exp of n elements of x, from element `from` on, `stride` apart. If all elements are -infinity, the
+ * result is -infinity; max - max would be NaN there.
+ */
 static double log_sum_exp(yoke_dtype dtype, const void *x, int64_t from, int64_t n, int64_t stride)
 {
     double max = -INFINITY, sum = 0;

@@ -49,8 +49,10 @@ static yoke_status reference_layernorm_backward_can(const yoke_device *device, c
     return reference_cost(cost, 0, 14 * n, 3 * n * (double)yoke_dtype_bytes(a->dtype));
 }
 
-/* dx may alias dy or dresidual: within a row, element c of both is read before dx[n, c] is written, and the averages
- * are taken before. */
+/*
+ * dx may alias dy or dresidual. So the averages are computed first, and in each row, element c of both is
+ * read before dx[n, c] is written.
+ */
 static void layernorm_input_gradient(const struct yoke_layernorm_backward_args *a)
 {
     const yoke_dtype wide = yoke_dtype_wide(a->dtype);
@@ -95,7 +97,7 @@ static void layernorm_weight_gradient(const struct yoke_layernorm_backward_args 
 static yoke_status reference_layernorm_backward_run(yoke_stream *stream, const struct yoke_layernorm_backward_args *a)
 {
     YOKE_TRY(reference_layernorm_backward_can(stream->device, a, NULL));
-    if (a->dgamma) layernorm_weight_gradient(a); /* first: dx may overwrite dy */
+    if (a->dgamma) layernorm_weight_gradient(a); /* first, because dx may overwrite dy */
     if (a->dx) layernorm_input_gradient(a);
     return YOKE_OK;
 }
@@ -154,7 +156,7 @@ static yoke_status reference_rmsnorm_backward_run(yoke_stream *stream, const str
 {
     YOKE_TRY(reference_rmsnorm_backward_can(stream->device, a, NULL));
     const yoke_dtype wide = yoke_dtype_wide(a->dtype);
-    for (int64_t c = 0; a->dgamma && c < a->C; c++) { /* first: dx may overwrite dy */
+    for (int64_t c = 0; a->dgamma && c < a->C; c++) { /* first, because dx may overwrite dy */
         double dgamma = yokei_load(wide, a->dgamma, c);
         for (int64_t n = 0; n < a->N; n++)
             dgamma += yokei_load(a->dtype, a->dy, n * a->lddy + c) * yokei_load(a->dtype, a->x, n * a->ldx + c) * yokei_load(wide, a->rstd, n);

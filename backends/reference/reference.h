@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The reference backend: what the other backends are held to. Each op is the maths of its public comment written down
- * in float64, with no thought of speed; every output is rounded once, to its storage type. Where the public comment
- * states a rounding of an intermediate value, data of 32 or 16 bits is rounded there and f64 data is not: with f64
- * storage the backend is the exact oracle.
+ * The reference backend. The results of all other backends are compared with it. Each op computes the maths
+ * of its public comment in float64, without regard to speed. Every output is rounded once, to its storage
+ * type. If the public comment states that an intermediate value is rounded, data of 32 or 16 bits is rounded
+ * there, and f64 data is not. So with f64 storage this backend gives the exact values.
  */
 #ifndef BACKENDS_REFERENCE_REFERENCE_H
 #define BACKENDS_REFERENCE_REFERENCE_H
@@ -24,13 +24,16 @@ extern const struct yoke_cast_ops reference_cast_ops;
 extern const struct yoke_elementwise_ops reference_elementwise_ops;
 extern const struct yoke_rope_ops reference_rope_ops;
 
-/** GELU in its tanh form, for act.c and gemm's epilogue. */
+/** GELU in its tanh form, for act.c and for the epilogue of gemm. */
 double reference_gelu(double x);
 
-/** YOKE_EUNSUPPORTED unless `dtype`, which the argument struct calls `field`, is one of the four floating types. */
+/**
+ * YOKE_EUNSUPPORTED unless `dtype` is one of the four floating types. `field` is the name of the type in the
+ * struct of arguments.
+ */
 yoke_status reference_check(enum yoke_op_id op, const char *field, yoke_dtype dtype);
 
-/** Fill what `can` answers; `cost` may be NULL. */
+/** Fill the answer of `can`. `cost` may be NULL. */
 static inline yoke_status reference_cost(struct yoke_cost *cost, size_t scratch_bytes, double flops, double bytes)
 {
     if (cost) {
@@ -41,7 +44,7 @@ static inline yoke_status reference_cost(struct yoke_cost *cost, size_t scratch_
     return YOKE_OK;
 }
 
-/** A rounding that an op's public comment states for an intermediate value. */
+/** Round an intermediate value, where an op's public comment states that it is rounded. */
 static inline double reference_round(yoke_dtype dtype, double x)
 {
     if (dtype == YOKE_F64) return x;
@@ -50,7 +53,7 @@ static inline double reference_round(yoke_dtype dtype, double x)
     return yokei_load(dtype, &element, 0);
 }
 
-/** The greater of two numbers; NaN when one is NaN. */
+/** The greater of two numbers, or NaN if one is NaN. */
 static inline double reference_max(double a, double b)
 {
     if (isnan(a) || isnan(b)) return a + b;

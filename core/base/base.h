@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * core/base: what every other folder may use. Functions that several of Yoke's own libraries share, but that are no
- * public interface, are called yokei_*; the version script puts them under YOKE_PRIVATE and the exact version.
+ * core/base: functions that every other folder may use. Several of Yoke's own libraries share these
+ * functions, but they are no public interface. So their names begin with yokei_, and the version script
+ * exports them under YOKE_PRIVATE and the exact version.
  */
 #ifndef CORE_BASE_BASE_H
 #define CORE_BASE_BASE_H
@@ -13,17 +14,17 @@
 #define YOKE_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define YOKE_MAX(a, b) ((a) > (b) ? (a) : (b))
 
-/* ---- status.c, beside what yoke/base.h has ---- */
-/** The error text of this thread, kept over calls whose failure is no error of their caller. */
+/* ---- status.c: more about errors than yoke/base.h has ---- */
+/** A saved copy of this thread's error text. Use it around calls whose failure is no error of the caller. */
 struct yokei_error { char text[4096]; };
 void yokei_error_save(struct yokei_error *out);
 void yokei_error_restore(const struct yokei_error *saved);
 
-/* ---- dtype.c: scalar conversions, the numeric contract's own routines ---- */
+/* ---- dtype.c: conversions of single values, which docs/NUMERICS.md relies on ---- */
 static inline uint32_t yokei_f32_bits(float x) { union { float f; uint32_t u; } v = { .f = x }; return v.u; }
 static inline float yokei_bits_f32(uint32_t u) { union { float f; uint32_t u; } v = { .u = u }; return v.f; }
 
-/** bf16 by integer round-to-nearest-even; NaN stays NaN (made quiet). */
+/** f32 to bf16, rounded to nearest even in integer arithmetic. NaN stays NaN (made quiet). */
 static inline uint16_t yokei_f32_to_bf16(float x)
 {
     uint32_t u = yokei_f32_bits(x);
@@ -33,25 +34,34 @@ static inline uint16_t yokei_f32_to_bf16(float x)
 static inline float yokei_bf16_to_f32(uint16_t h) { return yokei_bits_f32((uint32_t)h << 16); }
 uint16_t yokei_f32_to_f16(float x);
 float yokei_f16_to_f32(uint16_t h);
-/* From f64 directly: rounding through f32 would round twice. */
+/* Conversions from f64 are direct, because a conversion through f32 would round twice. */
 
-/** Element `index` of an array of any floating type, as f64; and the store, rounded once. */
+/**
+ * yokei_load gives element `index` of an array of any floating type, as f64. yokei_store stores an element,
+ * rounded once.
+ */
 double yokei_load(yoke_dtype dtype, const void *array, int64_t index);
 void yokei_store(yoke_dtype dtype, void *array, int64_t index, double value);
 
-/** Unit roundoff u (half the distance of 1 to the next number), and half the least subnormal, of a floating type. */
+/**
+ * yokei_unit_roundoff: the unit roundoff u of a floating type, which is half the distance from 1 to the next
+ * number. yokei_underflow: half of its least subnormal.
+ */
 double yokei_unit_roundoff(yoke_dtype dtype);
 double yokei_underflow(yoke_dtype dtype);
 
 /* ---- philox.c: counter-based random numbers (Salmon et al. 2011, Philox4x32-10) ---- */
 struct yokei_philox_key { uint32_t k[2]; };
-/** The four 32-bit words of counter (c0, c1, c2, c3) under a key. */
+/** Compute the four 32-bit words at counter (c0, c1, c2, c3) under a key. */
 void yokei_philox(struct yokei_philox_key key, const uint32_t counter[4], uint32_t out[4]);
-/** A key from a seed and a name (a parameter's, a layer's): independent streams by name. */
+/**
+ * Make a key from a seed and a name (of a parameter or a layer). Different names give independent streams of
+ * random numbers.
+ */
 struct yokei_philox_key yokei_philox_named(uint64_t seed, const char *name);
 /**
- * What is dropped out with probability p under a key of yoke_random_key(): elements whose word is below `threshold`; the others are
- * multiplied with `scale`.
+ * Dropout with probability p under a key of yoke_random_key(). Elements whose random word is below
+ * `threshold` are dropped. All others are multiplied with `scale`.
  */
 struct yokei_dropout {
     struct yokei_philox_key key;
@@ -59,192 +69,275 @@ struct yokei_dropout {
     float scale;
 };
 struct yokei_dropout yokei_dropout(float p, uint64_t key);
-/** Whether an element is kept. Elementwise: (channel, position, sample, 0); attention: (key, query, sample, head). */
+/**
+ * Whether an element is kept. The four numbers are (channel, position, sample, 0) for elementwise dropout,
+ * and (key, query, sample, head) for attention.
+ */
 bool yokei_dropout_keeps(const struct yokei_dropout *drop, int64_t column, int64_t row, int64_t sample, int64_t head);
-/** Uniform in (0, 1), and standard normal (Box-Muller on the pair that holds `index`), of stream `key` at `index`. */
+/**
+ * Random number `index` of the stream `key`: uniform in (0, 1), or standard normal (Box-Muller on the pair
+ * that contains `index`).
+ */
 double yokei_uniform(struct yokei_philox_key key, uint64_t index);
 double yokei_normal(struct yokei_philox_key key, uint64_t index);
 
 /* ---- turns.c: angles of rotary embeddings as whole numbers of 2^-64 turns ---- */
 /** theta^(-2 / D) in units of 2^-64, for theta above 1. */
 uint64_t yokei_turns_ratio(double theta, int64_t D);
-/** theta^(-2 i / D) / (2 pi): what position 1 turns by, in the same units. The same bits on every device: products are cut to 64 bits. */
+/**
+ * theta^(-2 i / D) / (2 pi), which is the angle of position 1, in units of 2^-64 turns. Every device gets the
+ * same bits, because products are cut to 64 bits.
+ */
 uint64_t yokei_turns(uint64_t ratio, int64_t i);
 #define YOKEI_TURNS_RADIAN UINT64_C(0x28be60db9391054a) /* 1 / (2 pi) */
 
 /* ---- file.c: reading ---- */
 /**
- * The status where a path that a user named cannot be used: `wrong` where the path is the reason (missing, a folder, a loop of links,
- * not permitted, ...), which is YOKE_ECONFIG for what configures (options, plans, schedules, costs, tuning) and YOKE_EDATA for what is
- * worked on (text, tokens, tokenizers, models, checkpoints, records); YOKE_ENOMEM, or YOKE_EIO, where the machine is. docs/FILES.md.
+ * The status of an error on a path that the user named. docs/FILES.md describes the rules.
+ *  - `wrong`, if the path is the reason (missing, a folder, a loop of links, not permitted, ...). `wrong` is
+ *    YOKE_ECONFIG for files that configure (options, plans, schedules, costs, tuning). It is YOKE_EDATA for
+ *    files with data (text, tokens, tokenizers, models, checkpoints, records).
+ *  - YOKE_ENOMEM or YOKE_EIO, if the machine is the reason.
  */
 yoke_status yokei_input_status(int error, yoke_status wrong);
-/** Open a regular file for reading; never waits, for a pipe without a writer neither. What is no regular file is `wrong`. */
+/**
+ * Open a regular file for reading. If it is not a regular file, the status is `wrong`. The function never
+ * waits, not even for a pipe without a writer.
+ */
 yoke_status yokei_file_open(const char *path, yoke_status wrong, int *fd_out, size_t *bytes_out);
-/** Read a whole file (at most `limit` bytes, else `wrong`), with a 0 behind it; `wrong` as above. free() the result. */
+/**
+ * Read a whole file, and put a 0 byte behind it. If the file has more than `limit` bytes, the status is
+ * `wrong`; for the other errors see yokei_input_status. The caller frees the result with free().
+ */
 yoke_status yokei_file_read_as(const char *path, yoke_status wrong, size_t limit, void **data_out, size_t *bytes_out);
-/** The same of Yoke's own files, which no user names: YOKE_EIO. */
+/** Read one of Yoke's own files, which no user names. All errors are YOKE_EIO. */
 yoke_status yokei_file_read(const char *path, size_t limit, void **data_out, size_t *bytes_out);
-/** The text of an error number; of EMFILE with the limit. Valid until the thread's next call. */
+/**
+ * The text of an error number. For EMFILE the text includes the limit. It is valid until the thread's next
+ * call.
+ */
 const char *yokei_why(int error);
-/** Whether something has this name: also a link to nothing, and where that cannot be told, so that reading it says why it cannot be read. */
+/**
+ * Whether a file of any kind has this name. True for a link to nothing too, and true if the question cannot
+ * be answered. A later read then reports why the file cannot be read.
+ */
 bool yokei_is_there(const char *path);
-/** "a folder", "a pipe", "a device", ...: what a file of this st_mode is. */
+/** The kind of a file with this st_mode: "a folder", "a pipe", "a device", ... */
 const char *yokei_file_kind(unsigned mode);
 /** Make a folder and its parents (mode 0777 & ~umask). */
 yoke_status yokei_make_folder(const char *path);
 /** Whether `path` is a folder. */
 bool yokei_is_folder(const char *path);
-/** XXH3, 64 bits. */
+/** The hash XXH3, 64 bits. */
 uint64_t yokei_hash(const void *data, size_t bytes, uint64_t seed);
 
-/* ---- output.c: writing. docs/FILES.md has the rules for users ---- */
+/* ---- output.c: writing files. docs/FILES.md has the rules for users ---- */
 /**
- * A file on its way to a path that a user named. What is written to the descriptor reaches the path at the commit, whole; where the
- * commit fails, or never comes, what was there before is unchanged, but where it is written in place.
- *  - A regular file is replaced by rename; its permissions stay, its owner too where that is allowed. Links are followed, and stay.
- *  - In a folder where no file can be made, and where a rename is refused, a file that is there is written in place.
- *  - A pipe, a device and an entry of /proc/PID/fd (/dev/stdout) are never replaced: at the commit the data is written to them.
+ * An output file for a path that a user named. The data is written to a descriptor. yokei_output_commit then
+ * puts all of the data at the path. If the commit fails, or never comes, the old content of the path is
+ * unchanged, except where a file is written in place.
+ *  - A regular file is replaced by rename. The new file has the old one's permissions, and its owner too if
+ *    that is allowed. Links are followed, and stay.
+ *  - An existing file is written in place if its folder allows no new file, or if the rename is refused.
+ *  - A pipe, a device and an entry of /proc/PID/fd (/dev/stdout) are never replaced. At the commit, the data
+ *    is written to them.
  * Errors: YOKE_EIO, YOKE_ENOMEM.
  */
 struct yokei_output;
 yoke_status yokei_output_open(const char *path, struct yokei_output **out);
-/** The descriptor; it can be read, and it can seek. */
+/** The descriptor of the output. It can be read, and it can seek. */
 int yokei_output_fd(const struct yokei_output *output);
-/** Both end the object. */
+/** Commit or abandon the output. Both functions destroy the object. */
 yoke_status yokei_output_commit(struct yokei_output *output);
 void yokei_output_abandon(struct yokei_output *output);
-/** All of it in one call. */
+/** Write a whole output file in one call. */
 yoke_status yokei_file_write(const char *path, const void *data, size_t bytes);
-/** Open a path for writing to it directly; 10 s is waited for the reader of a pipe. -1 with errno. */
+/**
+ * Open a path to write to it directly. For a pipe, the function waits up to 10 s for a reader. Returns -1
+ * with errno on failure.
+ */
 int yokei_open_to_write(const char *path, int flags);
 
-/* ---- disk.c: what changes files that must not be lost; each is a place where a test may kill the process or fill the disk ---- */
-/** All of the data, or false with errno. Neither SIGXFSZ nor SIGPIPE comes to the process from it. */
+/* ---- disk.c: changes to files that must not be lost; at each call a test may inject a fault ---- */
+/**
+ * Write all of the data. Returns false with errno on failure. The process gets neither SIGXFSZ nor SIGPIPE
+ * from this call.
+ */
 bool yokei_write_all(int fd, const void *data, size_t bytes);
-/** Give a file all its room now. 0, or the error: ENOSPC on a full disk, EFBIG past the process's limit (without its signal). */
+/**
+ * Reserve all disk space of a file now. Returns 0 or the error: ENOSPC on a full disk, EFBIG past the
+ * process's limit (without its signal).
+ */
 int yokei_file_reserve(int fd, size_t bytes);
-/** yokei_write_all, as a place where a test may strike. */
+/** yokei_write_all, but a test may inject a fault here. */
 bool yokei_disk_write(int fd, const void *data, size_t bytes);
-/** fsync, rename, and unlink or rmdir: 0, or -1 with errno. */
+/** fsync; rename; unlink or rmdir. Each returns 0, or -1 with errno. A test may inject a fault here. */
 int yokei_disk_sync(int fd);
 int yokei_disk_rename(const char *from, const char *to);
 int yokei_disk_remove(const char *path);
-/** fsync of a folder. YOKE_EIO; file systems that offer none are passed over. */
+/** fsync of a folder. YOKE_EIO on failure. A file system that does not offer it is no error. */
 yoke_status yokei_disk_sync_folder(const char *path);
 /**
- * From here to yokei_disk_unwatch the calls above count, over the whole process, and YOKE_SAVE_FAULT says what happens: kill=K
- * kills the process in the Kth, in the middle of its data where it writes; full=K makes the Kth and all writes that follow in that
- * save fail for want of room, full=0 those of every save. The variable is read here.
+ * Inject faults, for tests. From yokei_disk_watch to yokei_disk_unwatch, the calls of this section are
+ * counted over the whole process. The environment variable YOKE_SAVE_FAULT, which yokei_disk_watch reads,
+ * says what happens:
+ *  - kill=K: the process is killed in call K. If the call writes, the process is killed in the middle of its
+ *    data.
+ *  - full=K: call K and all later writes of this save fail because the disk is full.
+ *  - full=0: all writes of every save fail because the disk is full.
  */
 void yokei_disk_watch(void);
 void yokei_disk_unwatch(void);
 
-/* ---- dl.c: libraries found at run time ---- */
-struct yokei_symbol { const char *name; void *slot; }; /* slot: address of the function pointer to fill */
+/* ---- dl.c: libraries that are found at run time ---- */
+struct yokei_symbol { const char *name; void *slot; }; /* slot: the address of the function pointer to fill */
 /**
- * Open the first of `names` (NULL-terminated) that loads, and resolve all symbols. On failure nothing is kept, and
- * `reason` (of reason_bytes) says which library or symbol is missing. Returns the handle or NULL.
+ * Open the first of `names` (NULL-terminated) that loads, and resolve all symbols. Returns the handle, or
+ * NULL on failure. On failure no library stays open, and `reason` (of reason_bytes bytes) says which library
+ * or symbol is missing.
  */
 void *yokei_dl_open(const char *const names[], const struct yokei_symbol *symbols, size_t n_symbols, char *reason,
                     size_t reason_bytes);
 
-/* ---- topology.c: cores of this host (hwloc) ---- */
+/* ---- topology.c: the cores of this host (hwloc) ---- */
 struct yokei_topology {
-    int n_cores, n_processing_units; /* that this process may run on */
+    int n_cores, n_processing_units; /* those that this process may run on */
     int n_packages, n_numa_nodes;
     uint64_t memory_bytes, l2_bytes, l3_bytes;
     char cpu[128];
 };
 yoke_status yokei_topology(struct yokei_topology *out);
-/** Bind the process to slot `index` of `n_slots` equal shares of the cores it may use; `n_cores_out` gets their number. */
+/**
+ * Bind the process to share `index` of `n_slots` equal shares of the cores that it may use. `n_cores_out`
+ * gets the number of cores in the share.
+ */
 yoke_status yokei_bind(int index, int n_slots, int *n_cores_out);
-/** The slot's cores, first..end-1 of n_cores: no two slots differ by more than one core, no two cores by more than one slot. */
+/**
+ * The cores of share `index`: first to end - 1, of n_cores. The sizes of two shares differ by at most one
+ * core. If there are more shares than cores, the numbers of shares per core differ by at most one.
+ */
 void yokei_bind_range(int n_cores, int index, int n_slots, int *first_out, int *end_out);
-#define YOKEI_UNIT_WORDS 16 /* processing units of a host that are looked at: 1024 */
-/** The processing units that this process may run on: bit u of word u / 64. */
+#define YOKEI_UNIT_WORDS 16 /* 64 processing units per word, so 1024 of a host are looked at */
+/** The processing units that this process may run on. Unit u is bit u % 64 of word u / 64. */
 yoke_status yokei_bound_units(uint64_t units_out[YOKEI_UNIT_WORDS]);
-/** As yokei_bind, of the cores with these units, whatever this process was bound to: all its threads. */
+/**
+ * As yokei_bind, but the shares are of the cores with these units, whatever cores this process was bound to
+ * before. All threads of the process are bound.
+ */
 yoke_status yokei_bind_to_units(const uint64_t units[YOKEI_UNIT_WORDS], int index, int n_slots, int *n_cores_out);
 
 /* ---- host.c ---- */
 /**
- * A number that processes have in common when they see each other's process numbers: of this boot of this machine and, in a
- * container, of its namespace. YOKE_HOST_ID is mixed in: ranks with different words count as on different hosts.
+ * A number that two processes have in common if they see each other's process ids. It is made from this boot
+ * of this machine and, in a container, from the container's namespace. YOKE_HOST_ID is mixed in: ranks with
+ * different values of it count as ranks on different hosts.
  */
 uint64_t yokei_host_id(void);
 
-/* ---- wait.c: how to wait politely ---- */
+/* ---- wait.c: how to wait without taking the core from other processes ---- */
 enum yokei_wait_policy { YOKEI_WAIT_AUTO, YOKEI_WAIT_SPIN, YOKEI_WAIT_YIELD, YOKEI_WAIT_SLEEP };
 struct yokei_wait {
-    enum yokei_wait_policy policy; /* resolved: never AUTO */
+    enum yokei_wait_policy policy; /* the resolved policy, never AUTO */
     uint64_t n_idle;               /* unsuccessful polls since the last progress */
     uint64_t idle_since_ns;
-    uint64_t alone_since_ns;       /* since then no yield has let another process run; 0: the last one did */
+    uint64_t alone_since_ns;       /* time since which no yield has let another process run; 0: the last yield did */
 };
-/** AUTO becomes SPIN where every rank of the host has a core of its own, YIELD where not. */
+/** AUTO becomes SPIN if every rank of the host has a core of its own, else YIELD. */
 void yokei_wait_init(struct yokei_wait *wait, enum yokei_wait_policy policy, int n_ranks_on_host, int n_cores);
-/** After an unsuccessful poll: spin, yield or sleep a little, longer the longer nothing came. */
+/**
+ * Call this after an unsuccessful poll. It spins, yields or sleeps a little. The longer no poll succeeds, the
+ * longer it waits.
+ */
 void yokei_wait_idle(struct yokei_wait *wait);
-/** The same, but where it is time to sleep, so many nanoseconds are returned for the caller to sleep by his own means; else 0. */
+/**
+ * As yokei_wait_idle, but this function does not sleep. If it is time to sleep, it returns the number of
+ * nanoseconds, and the caller sleeps by its own means. Otherwise it returns 0.
+ */
 uint64_t yokei_wait_turn(struct yokei_wait *wait);
 /**
- * Whether yielding is of no use: for some microseconds nobody else took the core, though nothing came. Either the peer runs on
- * another core, or it may not run yet because it has had more than its share; then it is time to sleep.
+ * Whether yielding is of no use. For some microseconds no other process took the core, although no poll
+ * succeeded. Either the peer runs on another core, or the peer may not run yet because it has had more than
+ * its share of the CPU. It is then time to sleep.
  */
 bool yokei_wait_is_alone(const struct yokei_wait *wait);
-/** After a successful poll. */
+/** Call this after a successful poll. */
 static inline void yokei_wait_progress(struct yokei_wait *wait) { wait->n_idle = 0; }
 /** Monotonic time in nanoseconds. */
 uint64_t yokei_now_ns(void);
 static inline double yokei_seconds_since(uint64_t begun_ns) { return (double)(yokei_now_ns() - begun_ns) * 1e-9; }
 
 /* ---- limits ---- */
-/** Descriptors with which devices' drivers, MPI and the launcher's sockets work: the command raises its limit to that, or says what is missing. */
+/**
+ * The number of descriptors that the drivers of devices, MPI and the launcher's sockets need. The command
+ * raises its limit to this number, or says what is missing.
+ */
 enum { YOKEI_LEAST_DESCRIPTORS = 64 };
 
 /* ---- pocl.c ---- */
-/** Where PoCL keeps its programs, by the variables that it reads; and 0, or the errno why it cannot make that folder: then it has no devices. */
+/**
+ * The folder in which PoCL (an OpenCL implementation for CPUs) keeps its compiled programs, from the
+ * variables that PoCL reads. Returns 0, or the errno that says why PoCL cannot make the folder. PoCL then has
+ * no devices.
+ */
 int yokei_pocl_cache(char *folder_out, size_t bytes);
 /**
- * Where that is so, and POCL_CACHE_DIR is not set, set it to a folder of this user's own in $TMPDIR, which stays. For programs that have
- * no other thread yet. False: nothing was changed.
+ * If PoCL cannot make its folder, and POCL_CACHE_DIR is not set, set this variable to a folder of this user
+ * in $TMPDIR. The folder stays. Call this only in programs that have no other thread yet. Returns false if
+ * nothing was changed.
  */
 bool yokei_pocl_cache_elsewhere(void);
 
 /* ---- text.c ---- */
-/** snprintf that always terminates and cuts silently; for names and reasons of fixed size. */
+/** snprintf that always terminates the text, and cuts it silently. For names and reasons of fixed size. */
 void yokei_text(char *target, size_t bytes, const char *format, ...) YOKE_PRINTF(3, 4);
-/** Edit distance, for "did you mean": the entry of `names` (NULL-terminated) nearest to `word`, or NULL when none is near. */
+/**
+ * Find the entry of `names` (NULL-terminated) with the least edit distance to `word`, for "did you mean".
+ * NULL if no entry is near.
+ */
 const char *yokei_nearest(const char *word, const char *const names[]);
 
-/* ---- live.c: what is in use, so that what is given back twice, or was never given, is refused without being touched ---- */
+/* ---- live.c: a list of the objects in use, to refuse the release of an object that is not in use ---- */
 struct yokei_live {
     pthread_mutex_t lock;
-    void *tree; /* of <search.h> */
+    void *tree; /* a tree of <search.h> */
 };
 #define YOKEI_LIVE_INIT { PTHREAD_MUTEX_INITIALIZER, NULL }
 enum yokei_live_answer { YOKEI_LIVE_NOT, YOKEI_LIVE_INSIDE, YOKEI_LIVE_IS };
-/** From any thread; O(log n). YOKE_ENOMEM; YOKE_EINVAL where the range overlaps one of the list. An empty range takes one byte. */
+/**
+ * Add a range. Any thread may call this; O(log n). YOKE_ENOMEM; YOKE_EINVAL if the range overlaps one in the
+ * list. An empty range takes one byte.
+ */
 yoke_status yokei_live_add(struct yokei_live *live, const void *address, size_t bytes);
 /**
- * Take the range that begins at `address` out: IS for one caller, whoever else tries. INSIDE: it lies in another, which stays; where that
- * begins and how long it is go to begin_out and bytes_out (both may be NULL).
+ * Remove the range that begins at `address`. Returns
+ *  - YOKEI_LIVE_IS if the range was removed. If several threads try, exactly one gets this answer.
+ *  - YOKEI_LIVE_INSIDE if `address` lies inside another range, which stays in the list. The begin and the
+ *    length of that range go to begin_out and bytes_out (both may be NULL).
+ *  - YOKEI_LIVE_NOT if `address` lies in no range.
  */
 enum yokei_live_answer yokei_live_remove(struct yokei_live *live, const void *address, const void **begin_out, size_t *bytes_out);
-/** Whether a range begins at `address`. */
+/** Whether a range in the list begins at `address`. */
 bool yokei_live_has(struct yokei_live *live, const void *address);
-/** The process's objects: devices, streams, events, models, trainers. A new object may have the address of one that was destroyed. */
+/**
+ * The objects of this process: devices, streams, events, models, trainers. A new object may have the address
+ * of one that was destroyed.
+ */
 extern struct yokei_live yokei_objects;
-/** Take an object out of that list before it is destroyed; YOKE_EINVAL, which names the call, where it is not in it. */
+/**
+ * Remove an object from yokei_objects before it is destroyed. YOKE_EINVAL if the object is not in the list;
+ * the text names the call.
+ */
 yoke_status yokei_object_leaves(const char *call, const char *what, const void *object);
 
 /* ---- core/eager.c ---- */
 struct yoke_device;
-/** Whether the device's streams run what they are given at once, on the calling thread (host, reference). */
+/**
+ * Whether the device's streams are eager: they run each call at once, on the calling thread (host,
+ * reference).
+ */
 bool yokei_is_eager(const struct yoke_device *device);
 struct yoke_event;
-/** When an event of such a device was completed, by yokei_now_ns; 0: it is not. */
+/** The time at which an event of an eager device was completed, by yokei_now_ns. 0: the event is not complete. */
 uint64_t yokei_eager_event_ns(const struct yoke_event *event);
 
 #endif

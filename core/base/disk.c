@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes, fsyncs and renames of files that must not be lost, with a place in each where a test may strike. */
+/* Writes, fsyncs and renames of files that must not be lost. A test may inject a fault into each of them. */
 #include "core/base/base.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ void yokei_disk_watch(void)
 
 void yokei_disk_unwatch(void) { fault.watched = fault.full = false; }
 
-/* Whether this call is the one that shall not succeed. */
+/* Whether this call must fail. */
 static bool is_due(void)
 {
     if (!fault.watched) return false;
@@ -38,7 +38,7 @@ static bool is_due(void)
     return fault.full;
 }
 
-/* The end of the process, or of the room. */
+/* Inject the fault: kill the process, or report a full disk. */
 static void strike(void)
 {
     if (fault.kills) kill(getpid(), SIGKILL);
@@ -55,7 +55,10 @@ static void hold_signals(sigset_t *held, sigset_t *was)
     pthread_sigmask(SIG_BLOCK, held, was);
 }
 
-/* `error`: of the call between. The signal that came with it, to this thread alone, is taken away. */
+/*
+ * `error` is the error of the call between hold_signals and release_signals. If this call sent a signal to
+ * this thread, the signal is removed.
+ */
 static void release_signals(const sigset_t *was, int error)
 {
     const struct timespec now = { 0 };
@@ -67,13 +70,14 @@ static void release_signals(const sigset_t *was, int error)
     pthread_sigmask(SIG_SETMASK, was, NULL);
 }
 
-/* 0, or the error. */
+/* Returns 0, or the error number. */
 static int put(int fd, const char *data, size_t bytes)
 {
     while (bytes) {
         const ssize_t n = write(fd, data, YOKE_MIN(bytes, (size_t)1 << 30));
         struct pollfd room = { .fd = fd, .events = POLLOUT };
-        if (n < 0 && (errno == EINTR || (errno == EAGAIN && poll(&room, 1, -1) >= 0))) continue; /* stdout may be set not to block */
+        /* stdout may be in non-blocking mode */
+        if (n < 0 && (errno == EINTR || (errno == EAGAIN && poll(&room, 1, -1) >= 0))) continue;
         if (n < 0) return errno;
         if (n == 0) return ENOSPC;
         data += n;
@@ -123,14 +127,14 @@ int yokei_disk_rename(const char *from, const char *to)
 
 int yokei_disk_remove(const char *path)
 {
-    if (is_due() && fault.kills) return strike(), -1; /* a full disk lets go of files */
+    if (is_due() && fault.kills) return strike(), -1; /* removing a file works on a full disk too */
     return remove(path);
 }
 
 yoke_status yokei_disk_sync_folder(const char *path)
 {
     const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const bool failed = fd < 0 || (yokei_disk_sync(fd) && errno != EINVAL); /* some file systems offer no fsync of a folder */
+    const bool failed = fd < 0 || (yokei_disk_sync(fd) && errno != EINVAL); /* some file systems do not offer fsync of a folder */
     const yoke_status status = failed ? yoke_fail(YOKE_EIO, "%s: the folder cannot be synchronised: %s", path, strerror(errno)) : YOKE_OK;
     if (fd >= 0) close(fd);
     return status;

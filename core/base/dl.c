@@ -12,7 +12,7 @@ void *yokei_dl_open(const char *const names[], const struct yokei_symbol *symbol
     const char *name = NULL;
     for (size_t i = 0; names[i] && !handle; i++) handle = dlopen(name = names[i], RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
-        const char *why = dlerror(); /* of the last name that was tried */
+        const char *why = dlerror(); /* the error of the last name that was tried */
         yokei_text(reason, reason_bytes, "%s", why ? why : "no library name given");
         return NULL;
     }
@@ -25,7 +25,7 @@ void *yokei_dl_open(const char *const names[], const struct yokei_symbol *symbol
             dlclose(handle);
             return NULL;
         }
-        memcpy(symbols[i].slot, &address, sizeof address); /* POSIX: function and object pointers are alike */
+        memcpy(symbols[i].slot, &address, sizeof address); /* POSIX: function pointers and object pointers have the same form */
     }
     return handle;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Element types and the numeric contract's scalar conversions: round to nearest even, NaN stays NaN, subnormals kept. */
+/*
+ * Element types and conversions of single values: round to nearest even, NaN stays NaN, and subnormals are
+ * kept.
+ */
 #include "core/base/base.h"
 
 #include <math.h>
@@ -44,17 +47,17 @@ static uint16_t narrow(double x, int mantissa, int bias)
     const uint16_t sign = (uint16_t)((u >> 63) << 15);
     const int exponent_bits = 15 - mantissa;
     const uint16_t infinity = (uint16_t)(((1u << exponent_bits) - 1u) << mantissa);
-    if (isnan(x)) /* quiet, keeping the payload's upper bits */
+    if (isnan(x)) /* make NaN quiet; the upper bits of the payload stay */
         return (uint16_t)(sign | infinity | (1u << (mantissa - 1)) | ((u >> (52 - mantissa)) & ((1u << (mantissa - 1)) - 1u)));
     if (isinf(x)) return (uint16_t)(sign | infinity);
     const int e = (int)((u >> 52) & 0x7ff);
-    if (e == 0) return sign; /* a double's subnormals are far below half of any subnormal here */
+    if (e == 0) return sign; /* the subnormals of a double are far below half of any subnormal here */
     const int exponent = e - 1023 + bias;
     const uint64_t significand = (u & 0xfffffffffffffULL) | (1ULL << 52);
     int drop = 52 - mantissa;
     uint64_t base = 0;
     if (exponent <= 0)
-        drop += 1 - exponent; /* subnormal: fewer bits stay */
+        drop += 1 - exponent; /* a subnormal result keeps fewer bits */
     else
         base = (uint64_t)(exponent - 1) << mantissa; /* the implicit bit adds the last 1 to the exponent */
     if (drop > 54) return sign;

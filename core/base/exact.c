@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A number of 320 bits in fixed point: adding to it does not round, so it does not matter in which order (Kulisch 2013). */
+/*
+ * A fixed-point number of 320 bits. Additions to it do not round, so their order does not matter (Kulisch
+ * 2013).
+ */
 #include "core/base/exact.h"
 
 #include <math.h>
@@ -13,17 +16,17 @@ static void add_f32(struct yokei_exact *s, float x)
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
     const uint32_t exponent = bits >> 23 & 0xff, mantissa = (bits & 0x7fffff) | (exponent ? 0x800000u : 0);
-    const int at = exponent ? (int)exponent - 1 : 0; /* of its lowest bit, from 2^-149 on */
+    const int at = exponent ? (int)exponent - 1 : 0; /* position of its lowest bit, counted from 2^-149 */
     const uint64_t shifted = (uint64_t)mantissa << at % LIMB;
     s->limb[at / LIMB] += shifted & 0xffffffffu;
     s->limb[at / LIMB + 1] += shifted >> LIMB;
-    /* A limb gets less than 2^32 each time. */
+    /* Each addition puts less than 2^32 into a limb. */
     if (s->limb[at / LIMB] >> 62 || s->limb[at / LIMB + 1] >> 62) yokei_exact_carry(s);
 }
 
 void yokei_exact_add(struct yokei_exact *s, double x)
 {
-    for (int piece = 0; piece < 3 && x > 0; piece++) { /* an f64 is three f32 */
+    for (int piece = 0; piece < 3 && x > 0; piece++) { /* an f64 is the sum of three f32 */
         float some = (float)x;
         if (some > x) some = nextafterf(some, 0);
         if (!isfinite(some)) break;

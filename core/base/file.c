@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that are read whole: one way to open what a user named, and one table of what it means where that fails. */
+/*
+ * Files that are read whole. This file has the one function that opens a path of the user, and the one table
+ * of statuses for its errors.
+ */
 #include "core/base/base.h"
 
 #include <errno.h>
@@ -12,7 +15,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-/* strerror, and for descriptors that are used up the limit. */
+/* strerror; if no descriptor is left, the text also has the limit. */
 const char *yokei_why(int error)
 {
     static _Thread_local char text[160];
@@ -48,7 +51,10 @@ static yoke_status need_regular(const char *path, yoke_status wrong, const struc
 yoke_status yokei_file_open(const char *path, yoke_status wrong, int *fd_out, size_t *bytes_out)
 {
     struct stat st;
-    /* Looked at before it is opened, because opening alone makes some devices act; and again, because it may be another by then. */
+    /*
+     * Check the file before opening it, because opening alone makes some devices act. Check it again
+     * afterwards, because the path may name another file by then.
+     */
     if (stat(path, &st)) return yoke_fail(yokei_input_status(errno, wrong), "%s: cannot be opened: %s", path, yokei_why(errno));
     YOKE_TRY(need_regular(path, wrong, &st));
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of ranges of addresses that are in use: what a caller gives back is looked up here before it is touched. */
+/*
+ * Lists of address ranges that are in use. When a caller releases an address, it is looked up here before it
+ * is touched.
+ */
 #include "core/base/base.h"
 
 #include <search.h>
@@ -7,12 +10,15 @@
 
 struct range {
     uintptr_t begin;
-    size_t bytes; /* as the caller said; an empty range counts as one byte */
+    size_t bytes; /* as the caller gave it; an empty range counts as one byte */
 };
 
 static uintptr_t last_of(const struct range *r) { return r->begin + (r->bytes ? r->bytes - 1 : 0); }
 
-/* Ranges of one list do not overlap, so two that do are taken as equal: an address finds the range that it lies in. */
+/*
+ * Ranges of one list do not overlap. So two overlapping ranges count as equal, and an address finds the range
+ * that contains it.
+ */
 static int compare(const void *left, const void *right)
 {
     const struct range *a = left, *b = right;

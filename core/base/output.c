@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that a user names to be written: whole or not at all, and never in the place of a device, a pipe or a link. */
+/*
+ * Files that a user names for output. A file is written whole or not at all, and never replaces a device, a
+ * pipe or a link.
+ */
 #include "core/base/base.h"
 
 #include <errno.h>
@@ -17,12 +20,12 @@
 enum place { REPLACED, IN_PLACE, DIRECT };
 struct yokei_output {
     enum place place;
-    int fd;                   /* where the caller writes: the temporary file, or one without a name */
-    int target;               /* where it is copied at the commit; -1: it is renamed */
+    int fd;                   /* the descriptor that the caller writes to: the temporary file, or a file without a name */
+    int target;               /* the descriptor that the data is copied to at the commit; -1: the file is renamed */
     bool exists;
-    struct stat before;       /* of the file that is there */
-    char path[PATH_MAX];      /* as it was named, for messages */
-    char real[PATH_MAX];      /* behind all links */
+    struct stat before;       /* the status of the existing file */
+    char path[PATH_MAX];      /* as the user named it, for messages */
+    char real[PATH_MAX];      /* the path after following all links */
     char temporary[PATH_MAX]; /* "": none */
 };
 
@@ -37,9 +40,9 @@ static yoke_status failed(const struct yokei_output *o, int error)
                      o->exists && o->place == REPLACED ? "; what was there before is unchanged" : "");
 }
 
-/* ---- what is at the path ---- */
+/* ---- the file at the path ---- */
 
-/* The folder of a path in `folder`, and where its last name begins. */
+/* Split a path: its folder goes to `folder`, and the begin of its last name is returned. */
 static const char *split(const char *path, char folder[PATH_MAX])
 {
     const char *slash = strrchr(path, '/');
@@ -47,7 +50,7 @@ static const char *split(const char *path, char folder[PATH_MAX])
     return slash ? slash + 1 : path;
 }
 
-/* A process's table of descriptors. own_out: this process's. */
+/* Whether a folder is a process's table of descriptors. own_out: whether it is the table of this process. */
 static bool is_descriptor_table(const char *folder, bool *own_out)
 {
     char real[PATH_MAX], self[32] = "";
@@ -67,7 +70,7 @@ int yokei_open_to_write(const char *path, int flags)
     const struct timespec moment = { 0, 10 * 1000 * 1000 };
     const uint64_t end = yokei_now_ns() + UINT64_C(10000000000);
     int fd;
-    /* Opening a pipe waits for its reader: for a while, and not for ever. */
+    /* Opening a pipe waits for its reader, but not for ever. */
     while ((fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY | flags, 0666)) < 0 && (errno == EINTR || errno == ENXIO)) {
         struct stat st;
         const int error = errno;
@@ -84,8 +87,9 @@ static yoke_status open_descriptor(struct yokei_output *o, const char *name, boo
     const long number = strtol(name, &end, 10);
     o->place = DIRECT;
     if (is_own && end != name && !*end && number >= 0 && number <= INT_MAX) {
-        if (number == STDOUT_FILENO) (void)fflush(stdout); /* what was printed stands before what is written now */
-        o->target = fcntl((int)number, F_DUPFD_CLOEXEC, 0); /* its place in the file, and O_APPEND, hold */
+        /* text that was printed before comes before the data that is written now */
+        if (number == STDOUT_FILENO) (void)fflush(stdout);
+        o->target = fcntl((int)number, F_DUPFD_CLOEXEC, 0); /* it keeps its position in the file, and O_APPEND */
     } else {
         o->target = open(o->real, O_WRONLY | O_CLOEXEC | O_NOCTTY);
     }
@@ -101,7 +105,10 @@ static yoke_status open_other(struct yokei_output *o)
     return o->target < 0 ? failed(o, errno) : YOKE_OK;
 }
 
-/* Follow the links one by one, until something, or nothing, is there. `real` is that; `target` is open where it is no regular file. */
+/*
+ * Follow the links one by one, until the path is no link. `real` is this path. If it is an existing file that
+ * is not regular, `target` is open.
+ */
 static yoke_status resolve(struct yokei_output *o)
 {
     enum { MOST_LINKS = 40 };
@@ -128,9 +135,9 @@ static yoke_status resolve(struct yokei_output *o)
     return failed(o, ELOOP);
 }
 
-/* ---- where the data goes until then ---- */
+/* ---- where the data is kept until the commit ---- */
 
-/* A name of its own: the process's number alone is another's too where containers share a folder. */
+/* Make a unique name. The process id alone is not unique if containers share a folder. */
 static int open_temporary(struct yokei_output *o)
 {
     char folder[PATH_MAX], text[2 * PATH_MAX];
@@ -155,7 +162,7 @@ static int open_unnamed(void)
     return fd >= 0 ? fd : memfd_create("yoke-output", MFD_CLOEXEC);
 }
 
-/* Whether a rename, or a new file, is refused in this folder, but the file itself may be written. */
+/* Whether the folder refuses a rename or a new file. The file itself may still be writable. */
 static bool is_refused(int error) { return error == EACCES || error == EPERM || error == EROFS || error == EBUSY || error == EXDEV; }
 
 static yoke_status open_regular(struct yokei_output *o)
@@ -203,7 +210,7 @@ void yokei_output_abandon(struct yokei_output *o)
 
 /* ---- the commit ---- */
 
-/* From where the caller wrote to the target, which is open. */
+/* Copy from the descriptor that the caller wrote to the open target. */
 static int copy(const struct yokei_output *o)
 {
     enum { PIECE = 1 << 20 };
@@ -217,7 +224,10 @@ static int copy(const struct yokei_output *o)
     return error;
 }
 
-/* A file that is there, with the data instead of what was in it. Where there is no room for more than it had, it stays as it is. */
+/*
+ * Replace the content of an existing file. If the disk has no room for more than the old size, the file stays
+ * as it is.
+ */
 static int copy_in_place(struct yokei_output *o, bool *unchanged_out)
 {
     struct stat st;
@@ -249,14 +259,17 @@ static yoke_status commit_rename(struct yokei_output *o)
     if (yokei_disk_sync(o->fd)) return failed(o, errno);
     if (yokei_disk_rename(o->temporary, o->real)) {
         if (!o->exists || !is_refused(errno)) return failed(o, errno);
-        /* A file that is mounted, or another's in a folder like /tmp: its name cannot change hands. */
+        /*
+         * The file is a mount point, or it belongs to another user in a folder such as /tmp. It cannot be
+         * renamed.
+         */
         o->place = IN_PLACE;
         o->target = open(o->real, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
         return o->target < 0 ? failed(o, errno) : commit_copy(o);
     }
     o->temporary[0] = 0;
     split(o->real, folder);
-    (void)yokei_disk_sync_folder(folder); /* the file itself is safe */
+    (void)yokei_disk_sync_folder(folder); /* the file itself is already safe */
     return YOKE_OK;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Philox4x32-10: counter-based random numbers, the same on every device and layout.
+ * Philox4x32-10: counter-based random numbers. They are the same on every device and in every layout.
  * Source: Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3", section 3.3.
  */
 #include "core/base/base.h"
@@ -30,7 +30,10 @@ struct yokei_philox_key yokei_philox_named(uint64_t seed, const char *name)
     return (struct yokei_philox_key){ { (uint32_t)h, (uint32_t)(h >> 32) } };
 }
 
-/* Two doubles in (0, 1) with 52 random bits each: (r + 0.5) 2^-52, r the upper 52 bits of 64, exact in f64. */
+/*
+ * Make two doubles in (0, 1) with 52 random bits each: (r + 0.5) 2^-52, where r is the upper 52 of 64 bits.
+ * They are exact in f64.
+ */
 static void uniform_pair(struct yokei_philox_key key, uint64_t pair, double out[2])
 {
     const uint32_t counter[4] = { (uint32_t)pair, (uint32_t)(pair >> 32), 0, 0 };

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PoCL has no devices at all where it cannot make the folder that it keeps compiled programs in: where that is, and whether it can. */
+/*
+ * PoCL (an OpenCL implementation for CPUs) keeps its compiled programs in a folder. If PoCL cannot make this
+ * folder, it has no devices at all. This file finds the folder, and checks whether it can be made.
+ */
 #include "core/base/base.h"
 
 #include <errno.h>
@@ -9,7 +12,10 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* Whether `folder` is there, or can be made, and can be written: 0, or why not. */
+/*
+ * Check whether `folder` exists or can be made, and can be written. Returns 0, or the errno that says why
+ * not.
+ */
 static int cannot_make(const char *folder)
 {
     char path[4096];
@@ -49,7 +55,7 @@ bool yokei_pocl_cache_elsewhere(void)
     const char *tmp = getenv("TMPDIR");
     yokei_text(parent, sizeof parent, "%s/yoke-cache-%u", tmp && *tmp ? tmp : "/tmp", (unsigned)geteuid());
     if (mkdir(parent, 0700) && errno != EEXIST) return false;
-    /* In a folder that all may write to, somebody else may have made it, or a link, before. */
+    /* In a folder that all users may write to, another user may have made this folder, or a link, before. */
     if (lstat(parent, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || st.st_mode & 022) return false;
     yokei_text(folder, sizeof folder, "%s/pocl", parent);
     return !cannot_make(folder) && !setenv("POCL_CACHE_DIR", folder, 0);

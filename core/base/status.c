@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define STRING(x) #x
-#define VERSION_STRING(a, b, c) STRING(a) "." STRING(b) "." STRING(c) /* expands a, b, c first */
+#define VERSION_STRING(a, b, c) STRING(a) "." STRING(b) "." STRING(c) /* expands a, b and c first */
 
 static const struct {
     const char *name, *text;
@@ -57,7 +57,7 @@ void yokei_error_restore(const struct yokei_error *saved) { memcpy(last_error, s
 
 yoke_status yoke_fail(yoke_status status, const char *format, ...)
 {
-    /* Through a copy: an argument may be the present error text. */
+    /* Write to a copy first, because an argument may be the present error text. */
     char text[sizeof last_error];
     va_list args;
     va_start(args, format);

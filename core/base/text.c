@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small texts. */
+/* Helpers for short texts. */
 #include "core/base/base.h"
 
 #include <stdio.h>
@@ -15,7 +15,10 @@ void yokei_text(char *target, size_t bytes, const char *format, ...)
     va_end(args);
 }
 
-/* Damerau-Levenshtein distance (adjacent swaps count one), letters' case ignored; long words are cut. */
+/*
+ * The Damerau-Levenshtein distance (a swap of neighbours counts one). Case is ignored, and long words are
+ * cut.
+ */
 static int distance(const char *a, const char *b)
 {
     enum { MOST = 63 };
@@ -43,7 +46,7 @@ static int distance(const char *a, const char *b)
 const char *yokei_nearest(const char *word, const char *const names[])
 {
     const char *best = NULL;
-    int least = (int)strlen(word) / 3 + 2; /* farther than that is no help */
+    int least = (int)strlen(word) / 3 + 2; /* a name farther away is no help */
     for (size_t i = 0; names[i]; i++) {
         const int d = distance(word, names[i]);
         if (d < least) least = d, best = names[i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Clock and statistics of measurements. No library is needed. */
+/** A clock and statistics for measurements. No library is needed. */
 #ifndef CORE_BASE_TIMES_H
 #define CORE_BASE_TIMES_H
 
@@ -15,7 +15,7 @@ static inline double yokei_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/** For qsort() of doubles: ascending. None of them is NaN. */
+/** For qsort() of doubles: ascending order. No value may be NaN. */
 static inline int yokei_by_value(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -25,7 +25,10 @@ static inline int yokei_by_value(const void *a, const void *b)
 /** Sort ascending, in place. */
 static inline void yokei_sort(double *values, int n) { qsort(values, (size_t)n, sizeof *values, yokei_by_value); }
 
-/** The median of n values, which are sorted by it: the mean of the two in the middle where n is even. n 0: 0. */
+/**
+ * The median of n values. If n is even, it is the mean of the two middle values. If n is 0, it is 0. The
+ * function sorts the values.
+ */
 static inline double yokei_median(double *values, int n)
 {
     if (n < 1) return 0;

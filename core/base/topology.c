@@ -45,7 +45,7 @@ yoke_status yokei_topology(struct yokei_topology *out)
     if (t.n_cores < 1) t.n_cores = YOKE_MAX(1, t.n_processing_units);
     t.n_packages = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PACKAGE);
     t.n_numa_nodes = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE);
-    /* hwloc adds up the NUMA nodes of sysfs, which some virtual machines never update after memory was added. */
+    /* hwloc adds up the NUMA nodes of sysfs. Some virtual machines never update them after memory was added. */
     t.memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     t.l2_bytes = cache_bytes(topology, HWLOC_OBJ_L2CACHE);
     t.l3_bytes = cache_bytes(topology, HWLOC_OBJ_L3CACHE);
@@ -61,11 +61,14 @@ yoke_status yokei_topology(struct yokei_topology *out)
 void yokei_bind_range(int n_cores, int index, int n_slots, int *first_out, int *end_out)
 {
     *first_out = (int)((int64_t)n_cores * index / n_slots);
-    /* More slots than cores: neighbours share one, and no core gets two more than another. */
+    /*
+     * There are more slots than cores, so neighbours share a core. The numbers of slots per core differ by at
+     * most one.
+     */
     *end_out = n_slots > n_cores ? *first_out + 1 : (int)((int64_t)n_cores * (index + 1) / n_slots);
 }
 
-/* To slot `index` of the cores that have a processing unit in `allowed`. */
+/* Bind the process to share `index` of the cores that have a processing unit in `allowed`. */
 static yoke_status bind_within(hwloc_topology_t topology, hwloc_const_cpuset_t allowed, int index, int n_slots, int *n_cores_out)
 {
     hwloc_cpuset_t mine = hwloc_bitmap_alloc();
@@ -79,7 +82,7 @@ static yoke_status bind_within(hwloc_topology_t topology, hwloc_const_cpuset_t a
     }
     hwloc_bitmap_and(mine, mine, allowed);
     if (n_cores < 1) {
-        n_cores = 0; /* a host without core objects: leave the binding alone */
+        n_cores = 0; /* a host without core objects: do not change the binding */
         end = first = 0;
     } else if (hwloc_set_cpubind(topology, mine, HWLOC_CPUBIND_PROCESS | HWLOC_CPUBIND_STRICT)) {
         status = yoke_fail(YOKE_EBACKEND, "binding to %d core(s) failed: %s", end - first, strerror(errno));

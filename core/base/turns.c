@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Angles of rotary embeddings, in turns, as whole numbers of 2^-64. Multiplied with a position in 64 bits, whole turns fall off by
- * themselves, and what is left is as exact as the frequency is; without it a float angle of position 100000 would be off by 0.004.
- * The power by squaring takes at most 2 log2(i) products, each cut to 64 bits: off by less than i + 2 log2(i) units.
+ * Angles of rotary embeddings, in turns, as whole numbers of 2^-64. The product with a position in 64 bits
+ * drops whole turns by itself, and the rest is as exact as the frequency is. In f32 without this method, the
+ * angle of position 100000 would be off by 0.004. The power by squaring takes at most 2 log2(i) products,
+ * each cut to 64 bits. So it is off by less than i + 2 log2(i) units.
  */
 #include "core/base/base.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waiting politely. A rank that has a core of its own spins first, then sleeps; where ranks share cores every
- * unsuccessful poll gives the core away, because the peer that is waited for may need it. After a fifth of a millisecond without
- * progress both sleep, longer up to half a millisecond: what is awaited then is not about latency any more.
+ * Waiting for other ranks. A rank that has a core of its own spins first, then sleeps. If ranks share cores,
+ * a rank gives the core away after every unsuccessful poll, because the peer that it waits for may need the
+ * core. After a fifth of a millisecond without progress, both kinds of ranks sleep, for at most half a
+ * millisecond at a time. By then latency no longer matters.
  */
 #include "core/base/base.h"
 
@@ -10,7 +11,8 @@
 #include <time.h>
 
 enum { SPIN_POLLS = 2000, CHECK_EVERY = 64, SLEEPING = 1 << 30 };
-static const uint64_t SWITCH_NS = 600, ALONE_NS = 10000; /* a yield to nobody takes 200-300 ns, one to somebody over 1000 */
+/* a yield takes 200-300 ns if no process takes the core, and over 1000 ns if one does */
+static const uint64_t SWITCH_NS = 600, ALONE_NS = 10000;
 static const uint64_t YIELD_NS = 200000, SLEEP_LEAST_NS = 20000, SLEEP_MOST_NS = 500000;
 
 uint64_t yokei_now_ns(void)

@@ -27,7 +27,10 @@ static yoke_status gelu_erf_backward_check(const struct yoke_gelu_erf_backward_a
     return yokei_check_map("gelu_erf_backward", in, 2, &dx, pointers);
 }
 
-/* Outputs of the rows [N, F] of SwiGLU against its inputs and each other; same[o][i]: output o may be input i. */
+/*
+ * Check the outputs of SwiGLU, rows [N, F], against its inputs and against each other. same[o][i]: output o
+ * may be input i.
+ */
 static yoke_status check_rows(const char *op, int64_t N, int64_t F, const struct yokei_operand ins[], int n_ins, const struct yokei_operand outs[],
                               int n_outs, const bool same[][3], bool pointers)
 {

@@ -16,7 +16,7 @@ static yoke_status check_groups(const char *op, int64_t H, int64_t Hkv, int64_t 
     return YOKE_OK;
 }
 
-/* The fields that both directions have. */
+/* Check the fields that both directions have. */
 #define CHECK_SHAPE(op, a)                                                                                              \
     do {                                                                                                                \
         YOKE_TRY(check_shape(op, (a)->dtype, (a)->B, (a)->T, (a)->H, (a)->Hkv, (a)->D, (a)->scale));                    \

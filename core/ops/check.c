@@ -33,7 +33,7 @@ yoke_status yokei_check_shard(const char *op, int64_t vocab_start, int64_t V, in
 
 yoke_status yokei_check_not_zero(const char *op, const char *field, double value)
 {
-    if (value != 0) return YOKE_OK; /* NaN passes: it shows in the result */
+    if (value != 0) return YOKE_OK; /* NaN passes this check, and is visible in the result */
     return yoke_fail(YOKE_EINVAL, "%s: %s is 0, as if it had not been set; set it (1 for no effect)", op, field);
 }
 
@@ -59,7 +59,10 @@ static uintptr_t end_of(const struct yokei_operand *x)
     return (uintptr_t)x->p + (uintptr_t)elements * yoke_dtype_bytes(x->dtype);
 }
 
-/* Columns of one matrix side by side, such as the three parts of a fused QKV matrix: same ld, rows that do not touch. */
+/*
+ * Whether two operands are columns of one matrix side by side, such as the three parts of a fused QKV matrix.
+ * They have the same ld, and their rows do not overlap.
+ */
 static bool interleaved(const struct yokei_operand *a, const struct yokei_operand *b)
 {
     const size_t bytes = yoke_dtype_bytes(a->dtype);

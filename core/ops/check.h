@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the checks of all families share. A family's file has per op `op` one function
+ * The checks of arguments that all families of ops share. For each op `op`, the file of its family has one
+ * function
  *     static yoke_status op_check(const struct yoke_op_args *a, bool pointers)
- * and YOKEI_OP(family, op) makes yoke_op() and yoke_op_can() from it: check, then one call.
+ * YOKEI_OP(family, op) makes yoke_op() and yoke_op_can() from it. Both functions check the arguments and then
+ * call the backend.
  */
 #ifndef CORE_OPS_CHECK_H
 #define CORE_OPS_CHECK_H
@@ -10,7 +12,10 @@
 #include "core/backend.h"
 #include "core/base/base.h"
 
-/** One matrix operand: rows x columns of `dtype`, leading dimension ld, at `p`; batch of them, `stride` elements apart. */
+/**
+ * One matrix operand at `p`: rows x columns of `dtype`, with leading dimension ld. There are `batch` such
+ * matrices, `stride` elements apart.
+ */
 struct yokei_operand {
     const char *name;
     const void *p;
@@ -21,22 +26,37 @@ struct yokei_operand {
 };
 
 yoke_status yokei_check_size(const char *op, size_t given, size_t expected);
-/** dtype is one of f32, f16, bf16, f64 (whether the device has it is for `can` to say). */
+/** dtype is one of f32, f16, bf16, f64. `can` says whether the device has this type. */
 yoke_status yokei_check_float(const char *op, const char *field, yoke_dtype dtype);
-/** 0 <= value <= 2^40: products of two such with an element size still fit 64 bits after the backend's own checks. */
+/**
+ * 0 <= value <= 2^40. A product of two such values and the size of an element then still fits 64 bits, after
+ * the backend's own checks.
+ */
 yoke_status yokei_check_extent(const char *op, const char *field, int64_t value);
-/** A shard of the vocabulary: V entries from vocab_start on, inside `vocabulary` where that is not 0. */
+/**
+ * A shard of the vocabulary: V entries from vocab_start on. If `vocabulary` is not 0, the shard lies inside
+ * it.
+ */
 yoke_status yokei_check_shard(const char *op, int64_t vocab_start, int64_t V, int64_t vocabulary);
-/** ld >= columns; with `pointers`: not NULL unless optional or empty, aligned to its element. */
+/**
+ * ld >= columns. With `pointers`, the pointer is aligned to its element, and is not NULL unless the operand
+ * is optional or empty.
+ */
 yoke_status yokei_check_operand(const char *op, const struct yokei_operand *x, bool pointers);
-/** Neither address range overlaps the other. With `same_allowed`, beginning at the same address with the same ld is fine. */
+/**
+ * The address ranges of the two operands do not overlap. With `same_allowed`, they may begin at the same
+ * address with the same ld.
+ */
 yoke_status yokei_check_apart(const char *op, const struct yokei_operand *out, const struct yokei_operand *in, bool same_allowed);
-/** An op on each element: inputs and output are vectors of one type and length, and the output may be the same array as an input. */
+/**
+ * For an op on each element: the inputs and the output are vectors of one type and one length. The output may
+ * be the same array as an input.
+ */
 yoke_status yokei_check_map(const char *op, const struct yokei_operand in[], int n_in, const struct yokei_operand *out, bool pointers);
-/** Dropout's probability lies in [0, 1), and its counters, which are 32 bits wide, hold [start, start + n). */
+/** Dropout's probability is in [0, 1). Its counters are 32 bits wide and can hold [start, start + n). */
 yoke_status yokei_check_dropout(const char *op, float p);
 yoke_status yokei_check_counter(const char *op, const char *field, int64_t start, int64_t n);
-/** A field that must not keep its unset value 0. */
+/** The field must not have the value 0, which means that it is unset. */
 yoke_status yokei_check_not_zero(const char *op, const char *field, double value);
 
 static inline struct yokei_operand yokei_vector(const char *name, const void *p, yoke_dtype dtype, int64_t n)

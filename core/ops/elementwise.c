@@ -35,7 +35,7 @@ static yoke_status dropout_check(const struct yoke_dropout_args *a, bool pointer
     YOKE_TRY(yokei_check_counter(op, "channel_start", a->channel_start, a->C));
     const struct yokei_operand x = yokei_matrix("x", a->x, a->dtype, a->N, a->C, a->ldx), y = yokei_matrix("y", a->y, a->dtype, a->N, a->C, a->ldy);
     struct yokei_operand residual = yokei_optional(yokei_matrix("residual", a->residual, a->dtype, a->N, a->C, a->ldresidual));
-    if (!a->residual) residual.ld = a->C; /* not wanted, or not known yet */
+    if (!a->residual) residual.ld = a->C; /* the residual is not wanted, or not known yet */
     YOKE_TRY(yokei_check_operand(op, &x, pointers));
     YOKE_TRY(yokei_check_operand(op, &residual, pointers));
     YOKE_TRY(yokei_check_operand(op, &y, pointers));

@@ -25,7 +25,7 @@ static yoke_status gemm_check(const struct yoke_gemm_args *a, bool pointers)
     A.batch = B.batch = C.batch = X.batch = a->batch;
     A.stride = a->stride_a, B.stride = a->stride_b, C.stride = a->stride_c, X.stride = a->stride_aux;
     const bool has_aux = a->epilogue == YOKE_EPILOGUE_BIAS_GELU && a->aux;
-    pointers = pointers && a->M > 0 && a->N > 0; /* no result: no operand is looked at */
+    pointers = pointers && a->M > 0 && a->N > 0; /* the result is empty, so no operand is checked */
     YOKE_TRY(yokei_check_operand(op, &A, pointers));
     YOKE_TRY(yokei_check_operand(op, &B, pointers));
     YOKE_TRY(yokei_check_operand(op, &C, pointers));

@@ -41,7 +41,7 @@ static yoke_status layernorm_backward_check(const struct yoke_layernorm_backward
     struct yokei_operand dx = yokei_optional(yokei_matrix("dx", a->dx, a->dtype, a->N, a->C, a->lddx));
     if (pointers && !a->dresidual) dr.ld = a->C;
     if (pointers && !a->dx) dx.ld = a->C;
-    if (!pointers) dr.ld = YOKE_MAX(dr.ld, a->C), dx.ld = YOKE_MAX(dx.ld, a->C); /* whether they are wanted is not known yet */
+    if (!pointers) dr.ld = YOKE_MAX(dr.ld, a->C), dx.ld = YOKE_MAX(dx.ld, a->C); /* whether the two are wanted is not known yet */
     const struct yokei_operand gamma = yokei_vector("gamma", a->gamma, wide, a->C);
     const struct yokei_operand mean = yokei_vector("mean", a->mean, wide, a->N), rstd = yokei_vector("rstd", a->rstd, wide, a->N);
     const struct yokei_operand dgamma = yokei_optional(yokei_vector("dgamma", a->dgamma, wide, a->C));
@@ -90,7 +90,7 @@ static yoke_status rmsnorm_backward_check(const struct yoke_rmsnorm_backward_arg
     const struct yokei_operand x = yokei_matrix("x", a->x, a->dtype, a->N, a->C, a->ldx);
     struct yokei_operand dr = yokei_optional(yokei_matrix("dresidual", a->dresidual, a->dtype, a->N, a->C, a->lddresidual));
     struct yokei_operand dx = yokei_optional(yokei_matrix("dx", a->dx, a->dtype, a->N, a->C, a->lddx));
-    if (!a->dresidual) dr.ld = a->C; /* not wanted, or not known yet */
+    if (!a->dresidual) dr.ld = a->C; /* dresidual is not wanted, or not known yet */
     if (!a->dx) dx.ld = a->C;
     const struct yokei_operand gamma = yokei_vector("gamma", a->gamma, wide, a->C), rstd = yokei_vector("rstd", a->rstd, wide, a->N);
     const struct yokei_operand dgamma = yokei_optional(yokei_vector("dgamma", a->dgamma, wide, a->C));

@@ -1,18 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Yoke, base: status codes, the error text, the log, data types.
+ * Yoke, base: status codes, the error text, the log, and data types.
  *
  * Conventions that hold for the whole library:
- *  - Functions return a yoke_status; 0 is success. Outputs come last, are named *_out, and are written on success only.
- *  - The text of the last error of the calling thread is yoke_last_error(): what failed, where, why, what to do.
- *  - Public structs begin with `size`, so that they can grow, and have an initialiser macro that sets it: struct yoke_x has YOKE_X_INIT,
- *    the arguments of an op have YOKE_ARGS. Where a call fills a struct in, the call sets `size`. Structs that say "plain value" have no
- *    `size` and never grow, because they are elements of arrays.
- *  - The headers are C11 and C++11. In C++ the macros of initialisers are expressions: yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
- *    and YOKE_ARGS takes the name of the op alone, since C++ before 2020 cannot name fields: yoke_gemm_args args = YOKE_ARGS(gemm);
- *    then args.M = M; and so on. yoke::sized<yoke_gemm_args>() is the same.
- *  - Threads: the error text is each thread's own. Functions of this header may be called from any thread at any time.
- *  - Who creates an object destroys it. Destroying a parent with live children is YOKE_EBUSY and changes nothing.
+ *  - Functions return a yoke_status, and 0 is success. Output parameters come last and are named *_out. A
+ *    function writes them on success only.
+ *  - yoke_last_error() gives the text of the calling thread's last error. The text says what failed, where,
+ *    why, and what to do.
+ *  - A public struct begins with the field `size`, so that the struct can grow. An initialiser macro sets
+ *    `size`: struct yoke_x has YOKE_X_INIT, and the arguments of an op (an operation on device memory, such
+ *    as gemm) have YOKE_ARGS. If a call fills in a struct, the call sets `size`.
+ *  - A struct whose comment says "plain value" has no `size` and never grows, because it is an element of
+ *    arrays.
+ *  - The headers are valid C11 and C++11. In C++ the initialiser macros are expressions: yoke_comm_config
+ *    config = YOKE_COMM_CONFIG_INIT;
+ *  - In C++, YOKE_ARGS takes the name of the op alone, because C++ before 2020 cannot name fields. Write
+ *    yoke_gemm_args args = YOKE_ARGS(gemm); then args.M = M; and so on. yoke::sized<yoke_gemm_args>() gives
+ *    the same value.
+ *  - Threads: each thread has its own error text. Any thread may call the functions of this header at any
+ *    time.
+ *  - The code that creates an object also destroys it. Destroying an object that still has children fails
+ *    with YOKE_EBUSY and changes nothing.
  *  - The library never prints, exits or aborts.
  */
 #ifndef YOKE_BASE_H
@@ -37,50 +45,59 @@ extern "C" {
 #define YOKE_PRINTF(fmt_index, first)
 #endif
 
-/** What a call came to. The command's exit codes are derived from these by one table (yoke_status_exit_code). */
+/** The result of a call. yoke_status_exit_code turns it into the exit code of the command, by one table. */
 typedef enum yoke_status {
     YOKE_OK = 0,
-    YOKE_EINVAL,       /* an argument is wrong: shape, range, null, alias, size of a struct */
-    YOKE_EUNSUPPORTED, /* this device, type or shape is not offered; nothing was done */
+    YOKE_EINVAL,       /* an argument is wrong: a shape, a range, a NULL pointer, an alias, or the size of a struct */
+    YOKE_EUNSUPPORTED, /* this device does not offer this type or shape; nothing was done */
     YOKE_ENOMEM,       /* host or device memory, or the stream's scratch, is too small */
-    YOKE_EBUSY,        /* the object still has children or work in flight; nothing was changed */
-    YOKE_ENODEV,       /* no such device or backend; the text lists those that are there */
-    YOKE_EBACKEND,     /* the vendor's driver or library reported an error; its text is quoted */
-    YOKE_ECOMPILE,     /* a device program did not compile; the compiler's log is quoted */
-    YOKE_EIO,          /* a file could not be read or written (full disk included) */
+    YOKE_EBUSY,        /* the object still has children, or work that has not ended; nothing was changed */
+    YOKE_ENODEV,       /* no such device or backend; the error text lists the available ones */
+    YOKE_EBACKEND,     /* the vendor's driver or library reported an error; the error text quotes it */
+    YOKE_ECOMPILE,     /* a device program did not compile; the error text quotes the compiler's log */
+    YOKE_EIO,          /* a file could not be read or written, for example because the disk is full */
     YOKE_EDATA,        /* a data file or checkpoint is missing, truncated or corrupt; a message was damaged, lost or doubled */
     YOKE_ECONFIG,      /* a configuration or plan is wrong */
-    YOKE_EMISMATCH,    /* ranks called different collectives, or were configured differently */
-    YOKE_ETIMEOUT,     /* a rank made no progress, or did not call, in the stated time */
+    YOKE_EMISMATCH,    /* the ranks called different collectives, or have different configurations */
+    YOKE_ETIMEOUT,     /* a rank made no progress, or did not call, within the stated time */
     YOKE_EDEAD,        /* a rank died or was stopped */
-    YOKE_EABORTED,     /* the communicator was aborted, by this rank or another */
-    YOKE_ENUMERIC,     /* NaN or infinity where there must be none */
+    YOKE_EABORTED,     /* this rank or another one aborted the communicator */
+    YOKE_ENUMERIC,     /* NaN or infinity where neither is allowed */
     YOKE_EREGRESSED,   /* a benchmark is slower than its baseline allows */
-    YOKE_EPREEMPTED,   /* asked to stop; a checkpoint was saved */
-    YOKE_EINTERNAL,    /* a fault of Yoke's own: please report it with the text */
+    YOKE_EPREEMPTED,   /* the process was asked to stop; a checkpoint was saved */
+    YOKE_EINTERNAL,    /* an error in Yoke itself; please report it with the error text */
     YOKE_N_STATUS
 } yoke_status;
 
-/** The name of a status ("YOKE_EINVAL") and one line of what it means; never NULL, also for values out of range. */
+/**
+ * The name of a status ("YOKE_EINVAL"), and one line that says what it means. Neither is ever NULL, not even
+ * for values out of range.
+ */
 const char *yoke_status_name(yoke_status status);
 const char *yoke_status_text(yoke_status status);
 
-/** The exit code of the `yoke` command for a status (0 ok, 1 internal, 2 usage, 10 config, 11 data, 12 device, …). */
+/** The `yoke` command's exit code for a status: 0 ok, 1 internal, 2 usage, 10 config, 11 data, 12 device, … */
 int yoke_status_exit_code(yoke_status status);
 
-/** The text of the last error of the calling thread; "" when there was none. Valid until the thread's next error. */
+/**
+ * The text of the calling thread's last error, or "" if there was none. It is valid until the thread's next
+ * error.
+ */
 const char *yoke_last_error(void);
 
 /**
- * Record an error where its cause is known, and return its status.
- * For authors of layers, backends and programs on top of Yoke; callers above pass the status on with YOKE_TRY.
+ * Record an error where its cause is known, and return its status. This function is for authors of layers,
+ * backends and programs on top of Yoke. Callers further up pass the status on with YOKE_TRY.
  */
 yoke_status yoke_fail(yoke_status status, const char *format, ...) YOKE_PRINTF(2, 3);
 
 /** Put "context: " in front of the calling thread's error text, and return `status` unchanged. */
 yoke_status yoke_fail_context(yoke_status status, const char *format, ...) YOKE_PRINTF(2, 3);
 
-/** Return from the calling function, or go to `label` with `status_` set, when `x` is not success. */
+/**
+ * If `x` is not success: YOKE_TRY returns from the calling function, and YOKE_TRY_GOTO sets the variable
+ * `status` and goes to `label`.
+ */
 #define YOKE_TRY(x)                                   \
     do {                                              \
         yoke_status yoke_try_status_ = (x);           \
@@ -92,14 +109,21 @@ yoke_status yoke_fail_context(yoke_status status, const char *format, ...) YOKE_
         if (status) goto label;      \
     } while (0)
 
-/** Log levels, and the callback that receives what is logged. No callback is installed at start: nothing is shown. */
+/**
+ * Log levels, and the callback that receives the log messages. At start no callback is installed, so nothing
+ * is shown.
+ */
 typedef enum yoke_log_level { YOKE_LOG_ERROR, YOKE_LOG_WARN, YOKE_LOG_INFO, YOKE_LOG_DEBUG } yoke_log_level;
 typedef void (*yoke_log_function)(void *context, yoke_log_level level, const char *text);
-/** Install the process's log callback (NULL removes it). It may be called from any thread, not re-entrantly. */
+/**
+ * Install the process's log callback; NULL removes it. The callback receives messages of the levels up to
+ * `most`. Any thread may call the callback, but never two at once. The callback must not call yoke_log or
+ * yoke_log_set.
+ */
 void yoke_log_set(yoke_log_function function, void *context, yoke_log_level most);
 void yoke_log(yoke_log_level level, const char *format, ...) YOKE_PRINTF(2, 3);
 
-/** Types of elements. f64 is stored by the reference backend and the collectives only. */
+/** Types of elements. Only the reference backend and the collectives store f64. */
 typedef enum yoke_dtype {
     YOKE_F32 = 0,
     YOKE_F16,
@@ -112,26 +136,35 @@ typedef enum yoke_dtype {
     YOKE_N_DTYPES
 } yoke_dtype;
 
-/** Bytes of one element; 0 for a value out of range. */
+/** The number of bytes of one element, or 0 for a value out of range. */
 size_t yoke_dtype_bytes(yoke_dtype dtype);
-/** "f32", "bf16", …; "?" for a value out of range. */
+/** The name of a type: "f32", "bf16", …; "?" for a value out of range. */
 const char *yoke_dtype_name(yoke_dtype dtype);
-/** The type called `name`: "f32", "f16", "bf16", "f64", "i32", "i64", "i8", "u8" (also "fp32", "fp16"). YOKE_EINVAL. */
+/**
+ * The type with this name: "f32", "f16", "bf16", "f64", "i32", "i64", "i8" or "u8" (also "fp32" and "fp16").
+ * Errors: YOKE_EINVAL.
+ */
 yoke_status yoke_dtype_parse(const char *name, yoke_dtype *dtype_out);
-/** The type of statistics, sums and vectors that go with data of `dtype`: f32, and f64 for f64. */
+/**
+ * The type of the statistics, sums and vectors that go with data of type `dtype`: f64 for f64, and f32 for
+ * all others.
+ */
 static inline yoke_dtype yoke_dtype_wide(yoke_dtype dtype) { return dtype == YOKE_F64 ? YOKE_F64 : YOKE_F32; }
 
-/** Conversion of `n` elements between any two of f32, f16, bf16, f64 in host memory; round to nearest even, NaN stays NaN. */
+/**
+ * Convert `n` elements in host memory between any two of f32, f16, bf16 and f64. Values are rounded to
+ * nearest even, and NaN stays NaN.
+ */
 void yoke_convert(yoke_dtype from, const void *source, yoke_dtype to, void *target, size_t n);
 
-/** "0.1.0" of the library that is linked. */
+/** The version of the library that is linked, such as "0.1.0". */
 const char *yoke_version(void);
 
 #ifdef __cplusplus
 }
 
 namespace yoke {
-/** A public struct of zeros, which stand for the defaults, whose `size` is set. */
+/** A public struct with `size` set. All other fields are zero, which stands for their defaults. */
 template <typename T> inline T sized()
 {
     T value = T();
@@ -141,7 +174,7 @@ template <typename T> inline T sized()
 }
 #define YOKE_SIZED(type) (::yoke::sized<struct type>())
 #else
-/** What the initialisers of structs expand to in which zero is the default of every field. */
+/** The initialiser of a struct in which zero is the default of every field. */
 #define YOKE_SIZED(type) { .size = sizeof(struct type) }
 #endif
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Yoke, devices: discovery, memory, streams, events.
+ * Yoke, devices: discovery, memory, streams, and events.
  *
- * A device is named by a spec: "reference", "host", "opencl:0" (a missing index is 0).
- * Device memory is a `void *` address on every backend, and pointer arithmetic on it is legal; whether the host may
- * read it is answered by yoke_host_ptr(). A device may be used from any thread, a stream from one thread at a time.
+ * A device is named by a spec: "reference", "host", "opencl:0". A missing index is 0.
+ * On every backend, device memory is a `void *` address, and pointer arithmetic on it is legal.
+ * yoke_host_ptr() says whether the host may read the memory. Any thread may use a device. Only one thread at
+ * a time may use a stream.
  */
 #ifndef YOKE_DEVICE_H
 #define YOKE_DEVICE_H
@@ -19,72 +20,96 @@ typedef struct yoke_device yoke_device;
 typedef struct yoke_stream yoke_stream;
 typedef struct yoke_event yoke_event;
 
-#define YOKE_MAX_DEVICES 16 /* devices listed per backend */
+#define YOKE_MAX_DEVICES 16 /* most devices that are listed per backend */
 
-/** What is known of a device without opening it. */
+/** The facts about a device that are known without opening it. */
 struct yoke_device_info {
     size_t size;
     char spec[32];          /* "opencl:0" */
     char backend[16];       /* "opencl" */
     int index;              /* 0 */
-    char name[128];         /* as the vendor writes it */
-    char driver[160];       /* driver, platform and compiler versions */
+    char name[128];         /* the name that the vendor gives the device */
+    char driver[160];       /* versions of the driver, the platform and the compiler */
     uint64_t memory_bytes;  /* total memory of the device */
     uint64_t max_alloc_bytes;
     int compute_units;      /* cores, multiprocessors, … */
-    bool host_visible;      /* the host sees this device's memory: nothing is staged */
-    uint32_t storage;       /* bit (1u << dtype): types that kernels load and store */
-    uint32_t arithmetic;    /* bit (1u << dtype): types that the device computes in natively */
-    char features[256];     /* what was chosen at run time: "avx512 bf16", "svm-fine", … */
+    bool host_visible;      /* the host sees this device's memory, so no data is staged */
+    uint32_t storage;       /* bit (1u << dtype) is set for each type that kernels load and store */
+    uint32_t arithmetic;    /* bit (1u << dtype) is set for each type that the device computes in natively */
+    char features[256];     /* the features that were chosen at run time: "avx512 bf16", "svm-fine", … */
 };
 #define YOKE_DEVICE_INFO_INIT YOKE_SIZED(yoke_device_info)
 
-/** One backend: its devices, or why it has none. */
+/** The devices of one backend, or the reason why it has none. */
 struct yoke_backend_report {
     size_t size;
     char name[16];
-    char reason[256]; /* "" when devices were found */
+    char reason[256]; /* "" if devices were found */
     int n_devices;
     struct yoke_device_info devices[YOKE_MAX_DEVICES];
 };
 #define YOKE_BACKEND_REPORT_INIT YOKE_SIZED(yoke_backend_report)
 
 /**
- * Look for the devices of every backend, each in a child process of its own (two vendors' compilers in one process
- * can abort it; a driver that crashes or hangs is reported as the reason, after at most 20 s).
- * Writes at most `capacity` reports and their number. Blocks. Errors: YOKE_EINVAL, YOKE_ENOMEM (no process).
+ * Look for the devices of every backend. Each backend is probed in a child process of its own, because two
+ * vendors' compilers in one process can abort it. If a driver crashes, or hangs for 20 s, the report gives
+ * this as the reason. The function blocks.
+ * Writes: at most `capacity` reports, and the number of reports. Errors: YOKE_EINVAL, YOKE_ENOMEM (no process
+ *         could be started).
  */
 yoke_status yoke_discover(struct yoke_backend_report *reports_out, int capacity, int *n_reports_out);
 
-/** How a device is opened. Zero means the default everywhere. */
+/** The configuration with which a device is opened. Zero means the default in every field. */
 struct yoke_device_config {
     size_t size;
-    int n_threads;          /* host: OpenMP threads of the calling thread's teams; 0 = as OpenMP was set up, at most the cores of the process */
-    const char *cache_dir;  /* compiled programs; default $YOKE_CACHE_DIR, $XDG_CACHE_HOME/yoke, $HOME/.cache/yoke */
-    const char *tune_file;  /* chosen variants (docs/TUNING.md); default $YOKE_TUNE_FILE, the user's, the one shipped for such devices; "off": none */
-    uint64_t cache_bytes;   /* most that cache_dir may hold, what was not used for longest goes first; default $YOKE_CACHE_BYTES, 1 GiB */
+    /*
+     * The number of OpenMP threads in the calling thread's teams (host backend). 0: the number that OpenMP is
+     * set up for, but at most the number of cores that the process may use.
+     */
+    int n_threads;
+    /*
+     * The folder for compiled programs. Default: $YOKE_CACHE_DIR, else $XDG_CACHE_HOME/yoke, else
+     * $HOME/.cache/yoke.
+     */
+    const char *cache_dir;
+    /*
+     * The file with the chosen variants (docs/TUNING.md). Default: $YOKE_TUNE_FILE, else the user's file,
+     * else the file that Yoke ships for this kind of device. "off": no file.
+     */
+    const char *tune_file;
+    /*
+     * The most bytes that cache_dir may hold. The entries that were not used for the longest time are removed
+     * first. Default: $YOKE_CACHE_BYTES, else 1 GiB.
+     */
+    uint64_t cache_bytes;
 };
 #define YOKE_DEVICE_CONFIG_INIT YOKE_SIZED(yoke_device_config)
 
 /**
- * Open the device called `spec`; config may be NULL.
- * Errors: YOKE_ENODEV (the text says why, and lists what this process knows of), YOKE_EINVAL, YOKE_EBACKEND.
+ * Open the device with the spec `spec`. config may be NULL.
+ * Errors: YOKE_ENODEV (the text says why, and lists the backends that this library has), YOKE_EINVAL,
+ *         YOKE_EBACKEND.
  */
 yoke_status yoke_device_open(const char *spec, const struct yoke_device_config *config, yoke_device **device_out);
 /**
- * Close. YOKE_EBUSY while streams, events or allocations live. YOKE_EINVAL for what is no open device. So do yoke_stream_destroy and
- * yoke_event_destroy with what is no such object, or was destroyed already: it is looked up by its address, and not touched.
+ * Close a device. YOKE_EBUSY while the device still has streams, events or allocations. YOKE_EINVAL if
+ * `device` is not an open device. yoke_stream_destroy and yoke_event_destroy likewise fail with YOKE_EINVAL
+ * if the object does not exist or was destroyed already. The object is looked up by its address and is not
+ * touched.
  */
 yoke_status yoke_device_close(yoke_device *device);
-/** The device's description; valid while it is open. */
+/** The device's description. It is valid while the device is open. */
 const struct yoke_device_info *yoke_device_info(const yoke_device *device);
-/** Free and total bytes of device memory now. */
+/** The numbers of free and total bytes of device memory now. */
 yoke_status yoke_device_memory(const yoke_device *device, uint64_t *free_out, uint64_t *total_out);
 
-/** Bytes of device memory that this library holds on the device now, and the most that it ever held. */
+/** The bytes of device memory that this library now holds on the device, and the most bytes that it ever held. */
 yoke_status yoke_device_allocated(const yoke_device *device, uint64_t *now_out, uint64_t *peak_out);
 
-/** Foreign objects of one vendor: (cl_context, cl_device_id, cl_command_queue) or (CUcontext, CUdevice, CUstream). */
+/**
+ * Objects of a vendor's own library: (cl_context, cl_device_id, cl_command_queue) or (CUcontext, CUdevice,
+ * CUstream).
+ */
 struct yoke_native {
     size_t size;
     void *context;
@@ -92,42 +117,64 @@ struct yoke_native {
     void *queue;
 };
 #define YOKE_NATIVE_INIT YOKE_SIZED(yoke_native)
-/** A device on a context that another framework owns; the context must outlive it. YOKE_EUNSUPPORTED where it means nothing. */
+/**
+ * Open a device on a context that another framework owns. The context must outlive the device.
+ * YOKE_EUNSUPPORTED if the backend has no contexts to wrap.
+ */
 yoke_status yoke_device_wrap(const char *backend, const struct yoke_native *native,
                              const struct yoke_device_config *config, yoke_device **device_out);
-/** A stream on a foreign queue (native->queue). Destroying it leaves the queue alone. */
+/**
+ * Create a stream on another framework's queue (native->queue). Destroying the stream does not destroy the
+ * queue.
+ */
 yoke_status yoke_stream_wrap(yoke_device *device, const struct yoke_native *native, yoke_stream **stream_out);
-/** An address for a foreign buffer (a cl_mem; elsewhere the pointer itself). Release with yoke_free: the buffer stays. */
+/**
+ * Get a device address for another framework's buffer: a cl_mem in OpenCL, else a pointer, whose address
+ * stays the same. Release the address with yoke_free. The buffer itself is not freed.
+ */
 yoke_status yoke_buffer_wrap(yoke_device *device, void *native_buffer, size_t bytes, void **address_out);
 
-/** `bytes` of device memory, aligned to 64 or better; 0 bytes give a unique address too. YOKE_ENOMEM says need and have. */
+/**
+ * Allocate `bytes` bytes of device memory, aligned to 64 bytes or better. 0 bytes give a unique address too.
+ * The text of YOKE_ENOMEM says how much is needed and how much is available.
+ */
 yoke_status yoke_alloc(yoke_device *device, size_t bytes, void **address_out);
 /**
- * Free what yoke_alloc or yoke_buffer_wrap gave; NULL is allowed. The caller has synchronised the streams that use it.
- * Errors: YOKE_EINVAL for an address that was freed already, lies inside an allocation (the text names its address), belongs to another
- * device, or never came from either; nothing is touched then. From any thread. An allocation may get the address of an earlier one:
- * freeing the old pointer then frees the new allocation.
+ * Free an address from yoke_alloc or yoke_buffer_wrap. NULL is allowed. Before the call, the caller has
+ * synchronised the streams that use the memory. Any thread may call this function.
+ * Errors: YOKE_EINVAL if the address was freed already, lies inside an allocation (the text gives the address
+ *         of that allocation), belongs to another device, or did not come from either function. Nothing is
+ *         touched then.
+ * A new allocation may get the address of an earlier one. Freeing the old pointer then frees the new
+ * allocation.
  */
 yoke_status yoke_free(yoke_device *device, void *address);
-/** The host's pointer to the same memory, or NULL where the host cannot see it. `address` may point inside an allocation. */
+/**
+ * The host's pointer to the same memory, or NULL if the host cannot see the memory. `address` may point
+ * inside an allocation.
+ */
 void *yoke_host_ptr(const yoke_device *device, const void *address);
 
-/** A stream: what is issued to it runs in order. */
+/** Create a stream. The work that is issued to a stream runs in order. */
 yoke_status yoke_stream_create(yoke_device *device, yoke_stream **stream_out);
-/** Waits for the stream's work, then destroys it. */
+/** Wait for the stream's work, then destroy the stream. */
 yoke_status yoke_stream_destroy(yoke_stream *stream);
 yoke_device *yoke_stream_device(const yoke_stream *stream);
-/** Block until all work has ended. An asynchronous error surfaces here, with the op that failed. */
+/**
+ * Block until all work of the stream has ended. This call reports an asynchronous error, with the name of the
+ * op that failed.
+ */
 yoke_status yoke_stream_sync(yoke_stream *stream);
-/** Hand what was issued to the device without waiting. */
+/** Hand the issued work to the device, without waiting for its end. */
 yoke_status yoke_stream_flush(yoke_stream *stream);
 /**
- * Give the stream at least `bytes` of scratch (never shrinks). Ops allocate nothing: an op whose `can` states a larger
- * scratch than the stream has fails with YOKE_ENOMEM. Synchronises the stream when it must grow.
+ * Give the stream at least `bytes` bytes of scratch memory. The scratch never shrinks. Ops allocate nothing:
+ * if an op's `can` states a larger scratch than the stream has, the op fails with YOKE_ENOMEM. This call
+ * synchronises the stream if the scratch must grow.
  */
 yoke_status yoke_stream_reserve(yoke_stream *stream, size_t bytes);
 
-/** Copies in stream order. Host memory must stay valid until the stream has been synchronised. */
+/** Copy in stream order. Host memory must stay valid until the stream has been synchronised. */
 yoke_status yoke_copy(yoke_stream *stream, void *target, const void *source, size_t bytes);
 yoke_status yoke_copy_to_device(yoke_stream *stream, void *target, const void *host_source, size_t bytes);
 yoke_status yoke_copy_to_host(yoke_stream *stream, void *host_target, const void *source, size_t bytes);
@@ -135,8 +182,10 @@ yoke_status yoke_copy_to_host(yoke_stream *stream, void *host_target, const void
 yoke_status yoke_fill(yoke_stream *stream, void *target, uint8_t byte, size_t bytes);
 
 /**
- * Events. A fresh event is complete. yoke_event_record: complete when the stream's work so far is.
- * yoke_event_arm + yoke_event_signal: completed by the host, from any thread (a collective's progress thread, say).
+ * Events. A new event is complete.
+ *  - yoke_event_record: the event becomes complete when the work that the stream has so far is complete.
+ *  - yoke_event_arm, then yoke_event_signal: the host completes the event, from any thread (for example a
+ *    collective's progress thread).
  */
 yoke_status yoke_event_create(yoke_device *device, yoke_event **event_out);
 yoke_status yoke_event_destroy(yoke_event *event);
@@ -147,23 +196,28 @@ yoke_status yoke_event_signal(yoke_event *event);
 yoke_status yoke_event_query(yoke_event *event, bool *complete_out);
 /** Block the calling thread until the event is complete. */
 yoke_status yoke_event_sync(yoke_event *event);
-/** Work issued to `stream` from now on waits for the event. Host streams run at once, so there this blocks the caller. */
+/**
+ * All work that is issued to `stream` from now on waits for the event. Streams of the host backend run work
+ * at once, so there this call blocks the caller.
+ */
 yoke_status yoke_stream_wait(yoke_stream *stream, yoke_event *event);
 
-/** What an op would cost on a device, as its `can` answers. */
+/** The cost of an op on a device, as the op's `can` states it. */
 struct yoke_cost {
     size_t size;
-    size_t scratch_bytes; /* of the stream's scratch */
+    size_t scratch_bytes; /* bytes that the op needs of the stream's scratch */
     double flops;         /* arithmetic operations */
-    double bytes;         /* least bytes moved */
+    double bytes;         /* least number of bytes moved */
 };
 #define YOKE_COST_INIT YOKE_SIZED(yoke_cost)
 
 /**
- * Variants: several ways in which a device can run one op (an instruction set, a tile size, a library).
- * yoke_variant_name: the name of variant `index` of `op` ("layernorm_forward"), NULL past the last.
- * yoke_variant_force: run `op` by that variant only (NULL: as tuned). For tests, `yoke tune` and `yoke verify`; call it
- * while no stream of the device runs. YOKE_EINVAL for a name that is not offered.
+ * Variants: a device may have several ways to run one op (an instruction set, a tile size, a library).
+ * yoke_variant_name gives the name of variant `index` of `op` (such as "layernorm_forward"), or NULL past the
+ * last one.
+ * yoke_variant_force makes `op` run by this variant only. NULL restores the tuned choice. This function is
+ * for tests, `yoke tune` and `yoke verify`. Call it only while no stream of the device runs. YOKE_EINVAL for
+ * a name that is not offered.
  */
 const char *yoke_variant_name(const yoke_device *device, const char *op, int index);
 yoke_status yoke_variant_force(yoke_device *device, const char *op, const char *variant);

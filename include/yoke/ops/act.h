@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Activations: GELU in its tanh form and in its own (erf), SwiGLU. */
+/** Activations: GELU in its tanh form, GELU in its exact form (erf), and SwiGLU. */
 #ifndef YOKE_OPS_ACT_H
 #define YOKE_OPS_ACT_H
 
@@ -14,11 +14,13 @@ extern "C" {
 
 /**
  * GELU, tanh form, forward.
- * Maths:  y = 0.5 x (1 + tanh(k (x + 0.044715 x^3))),  k = sqrt(2 / pi); evaluated as x * s, s = 1 / (1 + exp(-2 k (x + 0.044715 x^3)))
- * Shapes: x, y [n]        Types: {f32, f16, bf16}, the same; computed in f32; rounded once
+ * Maths:  y = 0.5 x (1 + tanh(k (x + 0.044715 x^3))),  k = sqrt(2 / pi).
+ *         It is evaluated as x * s, s = 1 / (1 + exp(-2 k (x + 0.044715 x^3))).
+ * Shapes: x, y [n]        Types: both the same, one of {f32, f16, bf16}; computed in f32; rounded once
  * Writes: y; may alias x  Errors: YOKE_EINVAL, YOKE_EUNSUPPORTED
- * Bound:  |y - ref| <= u |ref| + 16 u32 |x| s (1 + |z| (1 - s)) + eta,  z = 2 k (x + 0.044715 x^3);  where s < 2^-125
- *         the result may be 0. At infinite x the formula is 0 times infinity: what comes out is not specified.
+ * Bound:  |y - ref| <= u |ref| + 16 u32 |x| s (1 + |z| (1 - s)) + eta,  z = 2 k (x + 0.044715 x^3).
+ *         If s < 2^-125, the result may be 0. For infinite x the formula is 0 times infinity, and the result
+ *         is not specified.
  * Source: Hendrycks and Gimpel 2016, arXiv:1606.08415, section 2
  */
 struct yoke_gelu_forward_args {
@@ -31,11 +33,12 @@ struct yoke_gelu_forward_args {
 
 /**
  * GELU, tanh form, backward: dx = dy * gelu'(x).
- * Maths:  with s as above,  gelu'(x) = s + x s (1 - s) 2 k (1 + 0.134145 x^2)
- * Shapes: x, dy, dx [n]   Types: {f32, f16, bf16}, the same; computed in f32; rounded once
+ * Maths:  with s as in forward,  gelu'(x) = s + x s (1 - s) 2 k (1 + 0.134145 x^2)
+ * Shapes: x, dy, dx [n]   Types: all the same, one of {f32, f16, bf16}; computed in f32; rounded once
  * Writes: dx; may alias dy or x      Errors: YOKE_EINVAL, YOKE_EUNSUPPORTED
- * Bound:  |dx - ref| <= u |ref| + 32 u32 |dy| (s + w (1 + |z|)) + eta,  w = |x| s (1 - s) 2 k (1 + 0.134145 x^2);  where
- *         s or 1 - s is below 2^-125 the terms that hold it may be 0. Finite x of any size give a finite factor of dy.
+ * Bound:  |dx - ref| <= u |ref| + 32 u32 |dy| (s + w (1 + |z|)) + eta,  w = |x| s (1 - s) 2 k (1 + 0.134145 x^2).
+ *         If s or 1 - s is below 2^-125, the terms that contain it may be 0.
+ *         Every finite x, of any size, gives a finite factor of dy.
  */
 struct yoke_gelu_backward_args {
     size_t size;
@@ -46,13 +49,13 @@ struct yoke_gelu_backward_args {
 };
 
 /**
- * GELU, forward: x Phi(x), Phi the normal distribution function.
- * Maths:  y = x Phi(x);  E = Phi(-|x|) = exp(-x^2 / 2) t Q(t), t = 1 / (1 + 0.31 |x|), Q of degree 7 (relative error 1.7e-7); Phi is E for
- *         negative x and 1 - E else, so that nothing cancels
- * Shapes: x, y [n]        Types: {f32, f16, bf16}, the same; computed in f32; rounded once
+ * GELU, forward: y = x Phi(x), where Phi is the normal distribution function.
+ * Maths:  E = Phi(-|x|) = exp(-x^2 / 2) t Q(t), t = 1 / (1 + 0.31 |x|), Q of degree 7 (relative error 1.7e-7).
+ *         Phi(x) is E for negative x, and 1 - E for all other x, so no digits cancel.
+ * Shapes: x, y [n]        Types: both the same, one of {f32, f16, bf16}; computed in f32; rounded once
  * Writes: y; may alias x  Errors: YOKE_EINVAL, YOKE_EUNSUPPORTED
- * Bound:  |y - ref| <= u |ref| + u32 |x| (2 Phi + 24 E (1 + x^2)) + eta; where E < 2^-125 it may be 0. At infinite x the result is
- *         not specified.
+ * Bound:  |y - ref| <= u |ref| + u32 |x| (2 Phi + 24 E (1 + x^2)) + eta.  If E < 2^-125, E may be taken as 0.
+ *         For infinite x the result is not specified.
  * Source: Hendrycks and Gimpel 2016, arXiv:1606.08415, section 2
  */
 struct yoke_gelu_erf_forward_args {
@@ -65,9 +68,10 @@ struct yoke_gelu_erf_forward_args {
 
 /**
  * GELU, backward: dx = dy * (Phi(x) + x phi(x)), phi(x) = exp(-x^2 / 2) / sqrt(2 pi).
- * Shapes: x, dy, dx [n]   Types: {f32, f16, bf16}, the same; computed in f32; rounded once
+ * Shapes: x, dy, dx [n]   Types: all the same, one of {f32, f16, bf16}; computed in f32; rounded once
  * Writes: dx; may alias dy or x      Errors: YOKE_EINVAL, YOKE_EUNSUPPORTED
- * Bound:  |dx - ref| <= u |ref| + u32 |dy| (4 Phi + 24 (E + |x| phi) (1 + x^2)) + eta; where E < 2^-125 it and phi may be 0
+ * Bound:  |dx - ref| <= u |ref| + u32 |dy| (4 Phi + 24 (E + |x| phi) (1 + x^2)) + eta.
+ *         If E < 2^-125, E and phi may be taken as 0.
  */
 struct yoke_gelu_erf_backward_args {
     size_t size;
@@ -80,10 +84,11 @@ struct yoke_gelu_erf_backward_args {
 /**
  * SwiGLU, forward: y = silu(gate) * up.
  * Maths:  silu(g) = g s,  s = 1 / (1 + exp(-g))
- * Shapes: gate, up, y [N, F], ld >= F each, so that gate and up may lie side by side in one [N, 2 F]
- * Types:  {f32, f16, bf16}, the same; computed in f32; rounded once
+ * Shapes: gate, up, y [N, F], each with ld >= F, so gate and up may lie side by side in one matrix [N, 2 F]
+ * Types:  all the same, one of {f32, f16, bf16}; computed in f32; rounded once
  * Writes: y; may alias gate or up (same ld)      Errors: YOKE_EINVAL (shape, alias), YOKE_EUNSUPPORTED (type)
- * Bound:  |y - ref| <= u |ref| + 16 u32 |gate s up| + eta;  where s < 2^-125 it may be 0. At infinite gate it is not specified.
+ * Bound:  |y - ref| <= u |ref| + 16 u32 |gate s up| + eta.  If s < 2^-125, s may be taken as 0.
+ *         For infinite gate the result is not specified.
  * Source: Shazeer 2020, arXiv:2002.05202, eq. 6
  */
 struct yoke_swiglu_forward_args {
@@ -101,10 +106,12 @@ struct yoke_swiglu_forward_args {
 /**
  * SwiGLU, backward: dgate, dup from dy.
  * Maths:  dup = dy * gate s;  dgate = dy * up * (s + gate s (1 - s))
- * Shapes: gate, up, dy, dgate, dup [N, F], ld >= F each     Types: {f32, f16, bf16}, the same; computed in f32; each rounded once
- * Writes: dgate, dup. dgate may alias gate, and dup up (same ld)      Errors: YOKE_EINVAL (shape, alias), YOKE_EUNSUPPORTED (type)
- * Bound:  dup: u |ref| + 16 u32 |dy gate s| + eta;  dgate: u |ref| + 32 u32 |dy up| (s + |gate| s (1 - s)) + eta;  where s or 1 - s is
- *         below 2^-125 the terms that hold it may be 0
+ * Shapes: gate, up, dy, dgate, dup [N, F], each with ld >= F
+ * Types:  all the same, one of {f32, f16, bf16}; computed in f32; each output is rounded once
+ * Writes: dgate, dup. dgate may alias gate, and dup may alias up (same ld).
+ * Errors: YOKE_EINVAL (shape, alias), YOKE_EUNSUPPORTED (type)
+ * Bound:  dup: u |ref| + 16 u32 |dy gate s| + eta;  dgate: u |ref| + 32 u32 |dy up| (s + |gate| s (1 - s)) + eta.
+ *         If s or 1 - s is below 2^-125, the terms that contain it may be 0.
  */
 struct yoke_swiglu_backward_args {
     size_t size;

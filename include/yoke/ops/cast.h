@@ -12,9 +12,11 @@ extern "C" {
 #define YOKE_CAST_OPS(OP) OP(cast)
 
 /**
- * Maths:  y[i] = round(x[i]), to nearest even; NaN stays NaN (made quiet where the result is narrower), overflow gives infinity, subnormals are kept
+ * Conversion of n elements from one type to another.
+ * Maths:  y[i] = round(x[i]), to nearest even. NaN stays NaN (made quiet if the result is narrower). Overflow
+ *         gives infinity. Subnormals are kept.
  * Shapes: x, y [n]       Types: from, to in {f32, f16, bf16} (f64 too on the reference backend)
- * Writes: y; may alias x exactly when the types are equally large
+ * Writes: y; may alias x only if both types have the same size
  * Errors: YOKE_EINVAL, YOKE_EUNSUPPORTED         Bound: exact: the correctly rounded value
  */
 struct yoke_cast_args {

@@ -1,19 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What all op families share.
+ * The parts that all families of ops share. An op is an operation on device memory, such as gelu_forward.
  *
- * An op is called as   yoke_gelu_forward(stream, &YOKE_ARGS(gelu_forward, .dtype = YOKE_BF16, .n = n, .x = x, .y = y));
- * and in C++ as        yoke_gelu_forward_args args = YOKE_ARGS(gelu_forward); args.dtype = YOKE_BF16; …; yoke_gelu_forward(stream, &args);
- * Every op `f` has:  struct yoke_f_args;  yoke_f(stream, args) issues it;  yoke_f_can(device, args, cost) asks whether
- * the device offers that type and shape, and what it costs, without running it (pointers are not looked at).
+ * An op is called as follows.
+ *   In C:   yoke_gelu_forward(stream, &YOKE_ARGS(gelu_forward, .dtype = YOKE_BF16, .n = n, .x = x, .y = y));
+ *   In C++: yoke_gelu_forward_args args = YOKE_ARGS(gelu_forward); args.dtype = YOKE_BF16; …;
+ *           yoke_gelu_forward(stream, &args);
+ * Every op `f` has struct yoke_f_args and two functions. yoke_f(stream, args) issues the op.
+ * yoke_f_can(device, args, cost) says whether the device offers this type and shape, and what the op costs.
+ * yoke_f_can runs nothing and does not look at the pointers.
  *
- * Common to all ops: matrices are row-major with a leading dimension `ld` in elements (ld >= columns); pointers are
- * device addresses aligned to their element; outputs may not overlap inputs unless the comment says so; dimensions are
- * int64_t; a zero dimension is legal and does nothing (it still zeroes what is overwritten by an empty sum).
- * An op never allocates: the scratch that `can` states must have been reserved with yoke_stream_reserve.
- * "wide" is f32, and f64 for f64 data (reference backend only).
- * u is the unit roundoff of the stored type: 2^-24 f32, 2^-11 f16, 2^-8 bf16 (round to nearest even, u = eps / 2);
- * u32 = 2^-24; gamma(n) = n u32 / (1 - n u32). Bounds add the absolute underflow term of the type where they say eta.
+ * Rules for all ops:
+ *  - Matrices are row-major, with a leading dimension `ld` in elements (ld >= columns).
+ *  - Pointers are device addresses, aligned to their element.
+ *  - Outputs may not overlap inputs unless the comment says so.
+ *  - Dimensions are int64_t. A zero dimension is legal and does nothing, except that an output of empty sums
+ *    is still overwritten with zeros.
+ *  - An op never allocates. If `can` states a scratch, the caller must have reserved it with
+ *    yoke_stream_reserve.
+ *
+ * Words and symbols in the comments of the ops:
+ *  - "wide" is f64 for f64 data (reference backend only), and f32 for all other data.
+ *  - u is the unit roundoff of the stored type: 2^-24 for f32, 2^-11 for f16, 2^-8 for bf16 (round to nearest
+ *    even, u = eps / 2).
+ *  - u32 = 2^-24; gamma(n) = n u32 / (1 - n u32).
+ *  - eta in a bound is the absolute underflow term of the type.
  */
 #ifndef YOKE_OPS_COMMON_H
 #define YOKE_OPS_COMMON_H
@@ -21,7 +32,10 @@
 #include <yoke/base.h>
 #include <yoke/device.h>
 
-/** The arguments of op `f`, with `size` set and all fields that are not named zero. In C++ no field can be named here: set them afterwards. */
+/**
+ * The arguments of op `op`, with `size` set. All fields that are not named are zero. In C++ no field can be
+ * named here, so set the fields afterwards.
+ */
 #ifdef __cplusplus
 #define YOKE_ARGS(op) YOKE_SIZED(yoke_##op##_args)
 #else

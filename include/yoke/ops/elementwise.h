@@ -12,7 +12,9 @@ extern "C" {
 #define YOKE_ELEMENTWISE_OPS(OP) OP(add) OP(scale) OP(dropout)
 
 /**
- * Maths:  z[i] = x[i] + y[i]       Shapes: [n]     Types: {f32, f16, bf16}, the same; in f32, rounded once
+ * Elementwise sum.
+ * Maths:  z[i] = x[i] + y[i]       Shapes: [n]
+ * Types:  all the same, one of {f32, f16, bf16}; computed in f32, rounded once
  * Writes: z; may alias x or y      Errors: YOKE_EINVAL, YOKE_EUNSUPPORTED
  * Bound:  |z - ref| <= u |ref| + u32 |ref|
  */
@@ -25,7 +27,9 @@ struct yoke_add_args {
 };
 
 /**
- * Maths:  y[i] = alpha * x[i]      Shapes: [n]     Types: {f32, f16, bf16}, the same; in f32, rounded once
+ * Multiplication with a constant.
+ * Maths:  y[i] = alpha * x[i]      Shapes: [n]
+ * Types:  both the same, one of {f32, f16, bf16}; computed in f32, rounded once
  * Writes: y; may alias x           Errors: YOKE_EINVAL, YOKE_EUNSUPPORTED
  * Bound:  |y - ref| <= u |ref| + u32 |ref| + eta
  */
@@ -39,31 +43,38 @@ struct yoke_scale_args {
 };
 
 /**
- * The key of the random draws that are called `name` in step `step` of a run with this seed; keys of other names, steps or seeds draw
- * independently. A layer adds what it draws for to its name: "h.0.attn/residual".
+ * The key of the random draws with the name `name` in step `step` of a run with this seed. Keys with another
+ * name, step or seed give independent draws. A layer adds the purpose of the draws to its own name:
+ * "h.0.attn/residual".
  */
 uint64_t yoke_random_key(uint64_t seed, int64_t step, const char *name);
 
 /**
- * Dropout, forward; and backward, where x is dy and y is dx: nothing is kept, the same key draws the same elements again.
- * Maths:  y[n, c] = (kept(n, c) ? s x[n, c] : 0) [+ residual[n, c]],  s = 1 / (1 - p), rounded to f32
- *         Row n is row r = first_row + n of whole sequences of T tokens: sample sample_start + r / T, position pos_start + r mod T;
- *         column c is channel channel_start + c. An element is kept where its word is at least p 2^32, rounded to a whole number: word
- *         (channel / 16) mod 4 of Philox4x32-10 under `key` at counter (16 (channel / 64) + channel mod 16, position, sample, 0).
- *         So the choice depends on the element alone, and not on which rank, device or piece of the matrix holds it.
- * Shapes: x, residual, y [N, C], ld >= C each     Types: {f32, f16, bf16}, the same; in f32, rounded once
- * Writes: y; may alias x or residual (same ld). residual NULL adds nothing. What is dropped is not looked at: NaN does not pass.
- * p:      in [0, 1); 0 keeps all. T at least 1. Samples, positions and channels are below 2^32.
+ * Dropout, forward. For backward, pass dy as x and dx as y. No mask is stored, because the same key draws the
+ * same elements again.
+ * Maths:  y[n, c] = (kept(n, c) ? s x[n, c] : 0) [+ residual[n, c]],  s = 1 / (1 - p), rounded to f32.
+ *         Row n is row r = first_row + n of a batch of whole sequences of T tokens each. Its sample is
+ *         sample_start + r / T, and its position is pos_start + r mod T. Column c is channel channel_start +
+ *         c. Each element has one random word of 32 bits. It is word (channel / 16) mod 4 of Philox4x32-10
+ *         under `key` at counter (16 (channel / 64) + channel mod 16, position, sample, 0). An element is
+ *         kept if its word is at least p 2^32, rounded to a whole number. So the choice depends on the
+ *         element alone, not on the rank, device or piece of the matrix that holds it.
+ * Shapes: x, residual, y [N, C], each with ld >= C
+ * Types:  all the same, one of {f32, f16, bf16}; computed in f32, rounded once
+ * Writes: y; may alias x or residual (same ld). If residual is NULL, nothing is added. The value of a dropped
+ *         element is not used, so a NaN there does not pass.
+ * p:      in [0, 1); 0 keeps all elements. T is at least 1. Samples, positions and channels are below 2^32.
  * Errors: YOKE_EINVAL (shape, alias, range), YOKE_EUNSUPPORTED (type)
- * Bound:  the same elements everywhere;  |y - ref| <= u |ref| + u32 (|s x| + |ref|) + eta
- * Source: Srivastava et al. 2014, JMLR 15; Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3", section 3.3
+ * Bound:  the same elements are kept on every device;  |y - ref| <= u |ref| + u32 (|s x| + |ref|) + eta
+ * Source: Srivastava et al. 2014, JMLR 15; Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3",
+ *         section 3.3
  */
 struct yoke_dropout_args {
     size_t size;
     yoke_dtype dtype;
     int64_t N, C, T;
     float p;
-    uint64_t key; /* yoke_random_key() */
+    uint64_t key; /* from yoke_random_key() */
     int64_t first_row, sample_start, pos_start, channel_start;
     const void *x;
     int64_t ldx;

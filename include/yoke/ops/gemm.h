@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Matrix products, and the bias gradient that goes with them. */
+/** Matrix products, and the gradient of their bias. */
 #ifndef YOKE_OPS_GEMM_H
 #define YOKE_OPS_GEMM_H
 
@@ -11,7 +11,7 @@ extern "C" {
 
 #define YOKE_GEMM_OPS(OP) OP(gemm) OP(bias_backward)
 
-/** What follows the product inside the same pass. */
+/** The epilogue: the computation that follows the product in the same pass. */
 enum yoke_epilogue {
     YOKE_EPILOGUE_NONE = 0,
     YOKE_EPILOGUE_BIAS,      /* c = pre + bias[n] */
@@ -19,21 +19,27 @@ enum yoke_epilogue {
 };
 
 /**
- * Matrix product, batched and strided:  for each i in [0, batch)
+ * Matrix product, batched and strided: one product for each i in [0, batch).
  * Maths:  C_i = epilogue(alpha * op(A_i) op(B_i) + beta * C_i),  op(X) = X or X^T
- * Shapes: op(A) [M, K], op(B) [K, N], C [M, N]; without trans A is stored [M, K], lda >= K, with trans_a [K, M], lda >= M;
- *         B stored [K, N], ldb >= N, with trans_b [N, K], ldb >= K; ldc >= N; bias [N]; aux [M, N], ldaux >= N.
- *         A_i = a + i * stride_a elements, likewise B, C and aux; a stride of 0 shares A or B between products.
- * Types:  A, B in {f32, f16, bf16} = dtype; C, aux in out_dtype = dtype or wide; bias wide. Sums in f32.
- * Rounds: once, C to out_dtype. With BIAS_GELU the pre-activation is rounded to out_dtype first (to aux when it is not
- *         NULL) and GELU is evaluated on the rounded value, so that fusing never changes a bit of gelu's input.
- * alpha:  must not be 0 (an unset field): YOKE_EINVAL. batch must be at least 1. beta = 0 does not read C.
- *         K = 0 gives C = epilogue(beta * C).
- * Writes: C, aux; no output may alias an input (C is read where beta != 0).
+ * Shapes: op(A) [M, K], op(B) [K, N], C [M, N].
+ *         A is stored [M, K], lda >= K; with trans_a [K, M], lda >= M.
+ *         B is stored [K, N], ldb >= N; with trans_b [N, K], ldb >= K.
+ *         ldc >= N; bias [N]; aux [M, N], ldaux >= N.
+ *         A_i begins at a + i * stride_a elements, and likewise B, C and aux. With a stride of 0 all products
+ *         share A or B.
+ * Types:  A and B have the type dtype, one of {f32, f16, bf16}. C and aux have the type out_dtype, which is
+ *         dtype or wide. bias is wide. Sums are in f32.
+ * Rounds: C is rounded once, to out_dtype. With BIAS_GELU the pre-activation is rounded to out_dtype first
+ *         (and stored in aux if aux is not NULL). GELU is evaluated on the rounded value, so fusing never
+ *         changes a bit of GELU's input.
+ * alpha:  must not be 0 (an unset field), else YOKE_EINVAL. batch must be at least 1. If beta = 0, C is not
+ *         read. If K = 0, C = epilogue(beta * C).
+ * Writes: C, aux. No output may alias an input. C is read if beta != 0.
  * Errors: YOKE_EINVAL (shape, ld, null, alias), YOKE_EUNSUPPORTED (type), YOKE_ENOMEM (scratch)
- * Bound:  |C - ref| <= u |ref| + E + eta,  E = gamma(K + 4) (|alpha| |A||B| + |beta C0| + |bias|);  with bf16 input eta holds
- *         2^-126 |alpha| (sum |a| + sum |b| + K): matrix units flush subnormals. aux is held to the same; through GELU, C
- *         to what gelu (act.h) makes of aux.
+ * Bound:  |C - ref| <= u |ref| + E + eta,  E = gamma(K + 4) (|alpha| |A||B| + |beta C0| + |bias|).
+ *         With bf16 input, eta includes 2^-126 |alpha| (sum |a| + sum |b| + K), because matrix units flush
+ *         subnormals. The same bound holds for aux. With GELU, the bound of C is that of gelu (act.h) applied
+ *         to aux.
  */
 struct yoke_gemm_args {
     size_t size;
@@ -56,8 +62,8 @@ struct yoke_gemm_args {
 /**
  * Gradient of a bias: column sums.
  * Maths:  dbias[c] += sum over n of dy[n, c], in a fixed order
- * Shapes: dy [N, C], ld >= C; dbias [C]      Types: dy in {f32, f16, bf16}; dbias wide. Sums in f32.
- * Writes: dbias accumulated (+=)             Errors: YOKE_EINVAL, YOKE_EUNSUPPORTED, YOKE_ENOMEM
+ * Shapes: dy [N, C], ld >= C; dbias [C]      Types: dy in {f32, f16, bf16}; dbias wide. Sums are in f32.
+ * Writes: dbias is accumulated (+=)          Errors: YOKE_EINVAL, YOKE_EUNSUPPORTED, YOKE_ENOMEM
  * Bound:  |dbias - ref| <= gamma(N + 1) (sum |dy| + |dbias0|)
  */
 struct yoke_bias_backward_args {

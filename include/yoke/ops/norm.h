@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Normalisation: LayerNorm, RMSNorm. */
+/** Normalisation: LayerNorm and RMSNorm. */
 #ifndef YOKE_OPS_NORM_H
 #define YOKE_OPS_NORM_H
 
@@ -15,8 +15,9 @@ extern "C" {
  * Layer normalisation, forward: y, mean, rstd from x.
  * Maths:  mean = avg(x);  rstd = 1 / sqrt(avg((x - mean)^2) + eps);  y = (x - mean) * rstd * gamma + beta
  * Shapes: x, y [N, C], ldx, ldy >= C; mean, rstd [N]; gamma, beta [C]
- * Types:  x, y in {f32, f16, bf16}, the same; the rest wide; sums in f32, the variance from centred values; y rounded once
- * Writes: y, mean, rstd overwritten. y may alias x (same ld). mean and rstd may both be NULL.
+ * Types:  x and y have the same type, one of {f32, f16, bf16}. The others are wide. Sums are in f32, and the
+ *         variance is computed from centred values. y is rounded once.
+ * Writes: y, mean, rstd are overwritten. y may alias x (same ld). mean and rstd may both be NULL.
  * Errors: YOKE_EINVAL (shape, alias), YOKE_EUNSUPPORTED (type), YOKE_ENOMEM
  * Bound:  |y - ref| <= u |ref| + |gamma| (rstd dm + |xhat| (r + 3 u32)) + u32 (|xhat gamma| + |beta| + |y|) + eta,
  *         dm = gamma(C + 1) avg|x|,  r = gamma(C + 4) / 2 + (rstd dm)^2 / 2 + 4 u32;  |mean - ref| <= dm,  |rstd - ref| <= r rstd
@@ -38,11 +39,13 @@ struct yoke_layernorm_forward_args {
 /**
  * Layer normalisation, backward: dx, dgamma, dbeta from dy.
  * Maths:  xhat = (x - mean) * rstd;  g = dy * gamma;  dx = rstd * (g - avg(g) - xhat * avg(g * xhat))  [+ dresidual]
- *         dgamma += sum over rows of dy * xhat;  dbeta += sum over rows of dy, in a fixed order
- * Shapes: dy, x, dx, dresidual [N, C], ld >= C each; mean, rstd [N]; gamma, dgamma, dbeta [C]
- * Types:  dy, x, dx, dresidual in {f32, f16, bf16}, the same; the rest wide; sums in f32; dx rounded once
- * Writes: dx overwritten (NULL: not wanted); dgamma, dbeta accumulated (+=; both NULL: not wanted, so that the input
- *         and the weight gradient can be two calls). dx may alias dy or dresidual (same ld). dresidual NULL adds nothing.
+ *         dgamma += sum over rows of dy * xhat;  dbeta += sum over rows of dy. The order of the sums is fixed.
+ * Shapes: dy, x, dx, dresidual [N, C], each with ld >= C; mean, rstd [N]; gamma, dgamma, dbeta [C]
+ * Types:  dy, x, dx and dresidual have the same type, one of {f32, f16, bf16}. The others are wide. Sums are
+ *         in f32. dx is rounded once.
+ * Writes: dx is overwritten. dgamma and dbeta are accumulated (+=). dx may be NULL, or dgamma and dbeta both,
+ *         if they are not wanted. So the input's gradient and the weights' gradients can be two calls. dx may
+ *         alias dy or dresidual (same ld). If dresidual is NULL, nothing is added.
  * Errors: YOKE_EINVAL (shape, alias), YOKE_EUNSUPPORTED (type), YOKE_ENOMEM
  * Bound:  |dx - ref| <= (u + u32) |ref| + rstd (gamma(6) |g| + gamma(C + 6) avg|g| + gamma(C + 12) |xhat| avg|g xhat|) + eta
  *         dgamma: gamma(N + 4) (sum |dy xhat| + |dgamma0|);  dbeta: gamma(N + 1) (sum |dy| + |dbeta0|)
@@ -68,8 +71,9 @@ struct yoke_layernorm_backward_args {
  * Root-mean-square normalisation, forward: y, rstd from x.
  * Maths:  rstd = 1 / sqrt(avg(x^2) + eps);  y = x * rstd * gamma
  * Shapes: x, y [N, C], ldx, ldy >= C; rstd [N]; gamma [C]
- * Types:  x, y in {f32, f16, bf16}, the same; the rest wide; sums in f32; y rounded once
- * Writes: y, rstd overwritten. y may alias x (same ld). rstd may be NULL.
+ * Types:  x and y have the same type, one of {f32, f16, bf16}. The others are wide. Sums are in f32. y is
+ *         rounded once.
+ * Writes: y, rstd are overwritten. y may alias x (same ld). rstd may be NULL.
  * Errors: YOKE_EINVAL (shape, alias), YOKE_EUNSUPPORTED (type)
  * Bound:  |y - ref| <= u |ref| + |x rstd gamma| (r + 3 u32) + eta,  r = gamma(C + 4) / 2 + 4 u32;  |rstd - ref| <= r rstd
  * Source: Zhang and Sennrich 2019, arXiv:1910.07467, eq. 4
@@ -90,11 +94,12 @@ struct yoke_rmsnorm_forward_args {
 /**
  * Root-mean-square normalisation, backward: dx, dgamma from dy.
  * Maths:  xhat = x * rstd;  g = dy * gamma;  dx = rstd * (g - xhat * avg(g * xhat))  [+ dresidual]
- *         dgamma += sum over rows of dy * xhat, in a fixed order
- * Shapes: dy, x, dx, dresidual [N, C], ld >= C each; rstd [N]; gamma, dgamma [C]
- * Types:  dy, x, dx, dresidual in {f32, f16, bf16}, the same; the rest wide; sums in f32; dx rounded once
- * Writes: dx overwritten (NULL: not wanted); dgamma accumulated (+=; NULL: not wanted). dx may alias dy or dresidual (same ld).
- *         dresidual NULL adds nothing.
+ *         dgamma += sum over rows of dy * xhat. The order of the sum is fixed.
+ * Shapes: dy, x, dx, dresidual [N, C], each with ld >= C; rstd [N]; gamma, dgamma [C]
+ * Types:  dy, x, dx and dresidual have the same type, one of {f32, f16, bf16}. The others are wide. Sums are
+ *         in f32. dx is rounded once.
+ * Writes: dx is overwritten. dgamma is accumulated (+=). Either may be NULL if it is not wanted. dx may alias
+ *         dy or dresidual (same ld). If dresidual is NULL, nothing is added.
  * Errors: YOKE_EINVAL (shape, alias), YOKE_EUNSUPPORTED (type), YOKE_ENOMEM
  * Bound:  |dx - ref| <= (u + u32) |ref| + rstd (gamma(6) |g| + gamma(C + 10) |xhat| avg|g xhat|) + eta
  *         dgamma: gamma(N + 4) (sum |dy xhat| + |dgamma0|)

@@ -12,13 +12,15 @@ extern "C" {
 #define YOKE_ROPE_OPS(OP) OP(rope)
 
 /**
- * Rotate the heads of queries or keys by their position, in place; with `inverse` back, which is the backward pass.
- * Maths:  of row n and head h, for i in [0, D / 2), with a = x[i], b = x[i + D / 2] (the pairs of Hugging Face's Llama):
- *         x[i] = a cos(w) - b sin(w),  x[i + D / 2] = b cos(w) + a sin(w),  w = position theta^(-2 i / D), inverse: -w
- * Shapes: x [N, H, D], element (n, h, d) at x + n ldx + h D + d, ldx >= H D, so that heads of a fused QKV are rotated where they lie;
- *         D even. Row n has position pos_start + n mod T.
- * Types:  {f32, f16, bf16}; in f32, rounded once. The angle, in turns, is a whole number of 2^-64 on every device: position times
- *         (2 pi)^-1 theta^(-2 i / D), whose power is made of products that are cut to 64 bits; so no argument is reduced in floating point.
+ * Rotate the heads of queries or keys by their position, in place. With `inverse` they are rotated back,
+ * which is the backward pass.
+ * Maths:  For row n, head h and each i in [0, D / 2), with a = x[i], b = x[i + D / 2] (the pairs of Hugging Face's Llama):
+ *         x[i] = a cos(w) - b sin(w),  x[i + D / 2] = b cos(w) + a sin(w),  w = position theta^(-2 i / D);  inverse: -w
+ * Shapes: x [N, H, D]. Element (n, h, d) is at x + n ldx + h D + d, ldx >= H D, so the heads of a fused QKV
+ *         matrix are rotated in place. D is even. Row n has position pos_start + n mod T.
+ * Types:  one of {f32, f16, bf16}; computed in f32, rounded once. On every device the angle, in turns, is a
+ *         whole number of 2^-64. It is the position times (2 pi)^-1 theta^(-2 i / D), and this power is made
+ *         of products that are cut to 64 bits. So no argument is reduced in floating point.
  * theta:  above 1 (10000 in the paper). Positions are below 2^32.
  * Writes: x                          Errors: YOKE_EINVAL (shape, theta), YOKE_EUNSUPPORTED (type, D)
  * Bound:  |x - ref| <= u |ref| + (|a| + |b|) (8 u32 + 2 pi (2^-32 + position (D / 2 + 32) 2^-64)) + eta
