@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Conformance compares every op of a device with the reference backend, element by element. The differences must stay
- * within bounds that are derived from the unit roundoff and the length of the reductions. tests/conform and `yoke verify`
- * use this library.
+ * Conformance compares every op of a device with the reference backend, element by element. The differences
+ * must stay within bounds that are derived from the unit roundoff and the length of the reductions.
+ * tests/conform and `yoke verify` use this library.
  *
- * A case is one call of an op with one set of inputs, drawn from a seed. The reference backend in f64 (the oracle) gets the
- * same inputs, converted exactly. The difference of the two results must be within the bound from conform/<family>.c.
- * Around and between the elements of a result lie canaries (known bytes) that the op must not overwrite. Inputs must not
- * change. The padding of inputs is NaN, so that an op that reads it is noticed. A second run must give the same bits.
+ * A case is one call of an op with one set of inputs, drawn from a seed. The reference backend in f64 (the
+ * oracle) gets the same inputs, converted exactly. The difference of the two results must be within the bound
+ * from conform/<family>.c. Around and between the elements of a result lie canaries (known bytes) that the op
+ * must not overwrite. Inputs must not change. The padding of inputs is NaN, so that an op that reads it is
+ * noticed. A second run must give the same bits.
  */
 #ifndef CONFORM_CONFORM_H
 #define CONFORM_CONFORM_H
@@ -28,12 +29,16 @@ struct conform_options {
     bool full;           /* the full sweep: many more random shapes, and every variant in every type */
     int only_case;       /* run one case of each line, by its number from 1; 0: all */
     const struct conform_line *after; /* go on after this line, which counts as failed; for a line that killed its process */
-    conform_callback before_case;     /* called before each case, with op, type, variant, worst_case and case_number set; may be NULL */
+    /* Called before each case, with op, type, variant, worst_case and case_number set; may be NULL. */
+    conform_callback before_case;
     yoke_device *gradient_device; /* the device for conform_gradients; NULL: the reference device */
 };
 #define CONFORM_OPTIONS_INIT { .size = sizeof(struct conform_options) }
 
-/* CONFORM_LEFT_OUT: the default sweep does not run this variant in this type (see conform_run). The full sweep does. */
+/*
+ * CONFORM_LEFT_OUT: the default sweep does not run this variant in this type (see conform_run). The full
+ * sweep does.
+ */
 enum conform_verdict { CONFORM_PASS, CONFORM_FAIL, CONFORM_SKIP, CONFORM_LEFT_OUT };
 
 /** The result of all cases of one (op, type, variant). */
@@ -49,7 +54,10 @@ struct conform_line {
     double ratio;        /* greatest |got - wanted| / bound; infinity if NaN or infinity is in the wrong place */
     double ulp;          /* greatest distance in units in the last place (of the element, or of its tensor's root mean square) */
     uint64_t seed;
-    /* The first case that failed; if none failed, the case with the greatest ratio. The element is the one with the greatest ratio. */
+    /*
+     * The first case that failed; if none failed, the case with the greatest ratio. The element is the one
+     * with the greatest ratio.
+     */
     char worst_case[128]; /* in words: "N 5 C 257 ld +3 nan" */
     int case_number;      /* from 1; 0: no case ran */
     bool has_element;     /* the fields from worst_output to `bound` describe an element; false if the op returned an error */
@@ -67,40 +75,46 @@ struct conform_summary {
 };
 
 /**
- * The index of an op, from 0, in the order in which a model's forward pass and then its backward pass use the ops. If
- * several ops fail, look at the first one. Later ops may fail as a consequence, or from the same cause.
+ * The index of an op, from 0, in the order in which a model's forward pass and then its backward pass use the
+ * ops. If several ops fail, look at the first one. Later ops may fail as a consequence, or from the same
+ * cause.
  */
 int conform_order(const char *op);
 
 /**
- * Compare the ops of `device` with the reference backend, in the order of conform_order. If an op fails, the call still
- * succeeds: the op's line says FAIL, and the summary counts it. `callback` may be NULL. The device must be idle. At the end
- * the device has no forced variants. Every op, type and variant of the device gets a line. If the device compiles programs
- * at run time, the default sweep runs every variant in f32, and one variant in each other type. The lines of the other
- * variants say LEFT OUT.
- * Errors: YOKE_EINVAL (an unknown op, type or variant; the text has the nearest name), YOKE_ENOMEM, and the errors of
- * opening the reference device or a stream.
+ * Compare the ops of `device` with the reference backend, in the order of conform_order. If an op fails, the
+ * call still succeeds: the op's line says FAIL, and the summary counts it. `callback` may be NULL. The device
+ * must be idle. At the end the device has no forced variants. Every op, type and variant of the device gets a
+ * line. If the device compiles programs at run time, the default sweep runs every variant in f32, and one
+ * variant in each other type. The lines of the other variants say LEFT OUT.
+ * Errors: YOKE_EINVAL (an unknown op, type or variant; the text has the nearest name), YOKE_ENOMEM, and the
+ *         errors of opening the reference device or a stream.
  */
 yoke_status conform_run(yoke_device *device, const struct conform_options *options, conform_callback callback,
                         void *context, struct conform_summary *summary_out);
 
 /**
- * Check every backward op by central differences in f64. |analytic - numeric| must be within a bound for truncation and
- * cancellation. Each gradient gets one line: op "layernorm_backward", variant "gradient", worst_output "dx". The cases of
- * such a line are elements. The call uses these options: op (a backward op, or a family), seed and gradient_device. This
- * device must store f64, and the host must be able to access its memory. YOKE_EINVAL if options set dtype, variant or
- * only_case, which gradients do not have, and for an op that has no gradient.
+ * Check every backward op by central differences in f64. |analytic - numeric| must be within a bound for
+ * truncation and cancellation. Each gradient gets one line: op "layernorm_backward", variant "gradient",
+ * worst_output "dx". The cases of such a line are elements. The call uses these options: op (a backward op,
+ * or a family), seed and gradient_device. This device must store f64, and the host must be able to access its
+ * memory. YOKE_EINVAL if options set dtype, variant or only_case, which gradients do not have, and for an op
+ * that has no gradient.
  */
 yoke_status conform_gradients(const struct conform_options *options, conform_callback callback, void *context,
                               struct conform_summary *summary_out);
 
 /**
- * Write a line as text:  layernorm_backward bf16 avx512 host   17 cases  bound 0.31  ulp 2  worst dx[3,17] ...  PASS
+ * Write a line as text:
+ *   layernorm_backward bf16 avx512 host   17 cases  bound 0.31  ulp 2  worst dx[3,17] ...  PASS
  * The text of a failure has got, wanted, the case and the seed.
  */
 void conform_text(const struct conform_line *line, char *text, size_t bytes);
 
-/** Write the command that repeats only the case that a line names: yoke verify --device opencl:0 --op ... --case 17 */
+/**
+ * Write the command that repeats only the case that a line names:
+ *   yoke verify --device opencl:0 --op ... --case 17
+ */
 void conform_command(const struct conform_line *line, char *text, size_t bytes);
 
 /** "PASS", "FAIL", "SKIP", "LEFT OUT". */

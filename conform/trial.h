@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * A trial is one case of a conformance row, and a row is the set of conformance tests of one op. A trial has its tensors in
- * host memory, on the device, and in f64 for the oracle (the reference backend). This header also has the generators that
- * fill the tensors, and the comparison. Read it to write a row.
+ * A trial is one case of a conformance row, and a row is the set of conformance tests of one op. A trial has
+ * its tensors in host memory, on the device, and in f64 for the oracle (the reference backend). This header
+ * also has the generators that fill the tensors, and the comparison. Read it to write a row.
  */
 #ifndef CONFORM_TRIAL_H
 #define CONFORM_TRIAL_H
@@ -81,7 +81,10 @@ struct conform_row {
     int n_cases;     /* number of cases in the row's own table */
     /** Choose shape and flavour by t->index. Declare and fill the tensors. Describe the case in words. */
     void (*setup)(struct trial *t);
-    /** If cost is NULL, issue the op on one side. Otherwise ask whether the side offers the op, and fill *cost. */
+    /**
+     * If cost is NULL, issue the op on one side. Otherwise ask whether the side offers the op, and fill
+     * *cost.
+     */
     yoke_status (*call)(struct trial *t, const struct side *side, struct yoke_cost *cost);
     /** Fill the bounds of all outputs. The device's results can be read with trial_got. */
     void (*bound)(struct trial *t);
@@ -99,7 +102,10 @@ YOKE_ALL_OPS(CONFORM_DECLARE_ROW)
     ((cost) ? yoke_##op##_can((side)->device, &YOKE_ARGS(op, __VA_ARGS__), (cost)) \
             : yoke_##op((side)->stream, &YOKE_ARGS(op, __VA_ARGS__)))
 
-/** One of several ops in a call. All of them must be offered. The scratch memory of the call is the largest of the ops' needs. */
+/**
+ * One of several ops in a call. All of them must be offered. The scratch memory of the call is the largest of
+ * the ops' needs.
+ */
 #define CONFORM_STEP(op, side, cost, ...)                                                             \
     do {                                                                                                \
         const size_t scratch_before = (cost) ? (cost)->scratch_bytes : 0;                               \
@@ -120,23 +126,32 @@ void trial_describe(struct trial *t, const char *format, ...) YOKE_PRINTF(2, 3);
 /* ---- filling them ---- */
 /** Fill with normally distributed values of standard deviation `scale`. */
 void trial_fill(struct trial *t, int id, double scale);
-/** Fill by the trial's flavour. WIDE takes exponents from -range to range, or the type's range if that is smaller. */
+/**
+ * Fill by the trial's flavour. WIDE takes exponents from -range to range, or the type's range if that is
+ * smaller.
+ */
 void trial_flavoured(struct trial *t, int id, double scale, int range);
 void trial_set(struct trial *t, int id, int64_t element, double value);
 double trial_get(const struct trial *t, int id, int64_t element);
 void trial_set_int(struct trial *t, int id, int64_t element, int32_t value);
 /**
- * The first entry of shard p of P shards of a vocabulary with V entries. trial_shard(V, P, P) is V, the end of the last
- * shard. V must be at least P + 4. The shards are uneven on purpose: the first has 5 entries, the second 1, and the others
- * have equal parts of the rest. With P = 1 the only shard has all entries.
+ * The first entry of shard p of P shards of a vocabulary with V entries. trial_shard(V, P, P) is V, the end
+ * of the last shard. V must be at least P + 4. The shards are uneven on purpose: the first has 5 entries, the
+ * second 1, and the others have equal parts of the rest. With P = 1 the only shard has all entries.
  */
 static inline int64_t trial_shard(int64_t V, int64_t P, int64_t p)
 {
     return p == P ? V : p == 0 ? 0 : p == 1 ? 5 : p == 2 ? 6 : 6 + (p - 2) * (V - 6) / (P - 2);
 }
-/** Set every element to `value`. A timed backward pass uses this for the results of the forward pass, which are not computed. */
+/**
+ * Set every element to `value`. A timed backward pass uses this for the results of the forward pass, which
+ * are not computed.
+ */
 void trial_constant(struct trial *t, int id, double value);
-/** A uniform random number in [0, n), for shapes and tokens. It depends on seed, op, case, `what` and `index` alone. */
+/**
+ * A uniform random number in [0, n), for shapes and tokens. It depends on seed, op, case, `what` and `index`
+ * alone.
+ */
 int64_t trial_random(const struct trial *t, const char *what, int64_t index, int64_t n);
 
 /* ---- for call ---- */
@@ -148,7 +163,10 @@ static inline yoke_dtype side_dtype(const struct side *side, yoke_dtype dtype) {
 static inline double *exact_of(const struct trial *t, int id) { return t->tensor[id].exact; }
 /** The device's result, converted exactly. */
 double trial_got(const struct trial *t, int id, int64_t element);
-/** The bound of a result that has an error e from 32-bit arithmetic, and is then rounded once to its stored type. */
+/**
+ * The bound of a result that has an error e from 32-bit arithmetic, and is then rounded once to its stored
+ * type.
+ */
 double bound_rounded(yoke_dtype dtype, double wanted, double e);
 static inline double gamma32(double n) { return n * 0x1p-24 / (1 - n * 0x1p-24); }
 static const double u32 = 0x1p-24;
@@ -173,9 +191,15 @@ struct finding {
     yoke_status status;
     char reason[sizeof((struct conform_line *)0)->reason];
 };
-/** Set up the trial, run it on both sides, compare, and run it again. YOKE_EUNSUPPORTED: the device does not offer the case. */
+/**
+ * Set up the trial, run it on both sides, compare, and run it again. YOKE_EUNSUPPORTED: the device does not
+ * offer the case.
+ */
 yoke_status trial_run(struct trial *t, struct finding *out);
-/** Allocate the tensors' memory on the device. trial_release frees this memory and all that setup has allocated. */
+/**
+ * Allocate the tensors' memory on the device. trial_release frees this memory and all that setup has
+ * allocated.
+ */
 yoke_status trial_allocate(struct trial *t);
 void trial_release(struct trial *t);
 

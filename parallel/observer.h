@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The observer behind the macro YOKE_CALL, with which layers call ops. An observer is either a planner, which records ops
- * and their costs without running them, or a profiler, which runs ops and measures their times.
+ * The observer behind the macro YOKE_CALL, with which layers call ops. An observer is either a planner, which
+ * records ops and their costs without running them, or a profiler, which runs ops and measures their times.
  */
 #ifndef PARALLEL_OBSERVER_H
 #define PARALLEL_OBSERVER_H

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The parameters of a model, each name once, and the part of each parameter that a rank holds (its shard). */
+/**
+ * The parameters of a model, each name once, and the part of each parameter that a rank holds (its shard).
+ */
 #ifndef PARALLEL_PARAMETERS_H
 #define PARALLEL_PARAMETERS_H
 
@@ -15,8 +17,8 @@ struct yokei_parameters {
 };
 
 /**
- * Collect the parameters of all layers l with held[l]. held [n_layers]; NULL: all layers. Free the result with
- * yokei_parameters_free. YOKE_ECONFIG if a name is declared twice with different shapes.
+ * Collect the parameters of all layers l with held[l]. held [n_layers]; NULL: all layers. Free the result
+ * with yokei_parameters_free. YOKE_ECONFIG if a name is declared twice with different shapes.
  */
 yoke_status yokei_parameters_create(const yoke_layer *const *layers, int n_layers, const bool *held, const struct yoke_place *place,
                                     struct yokei_parameters *out);
@@ -29,17 +31,19 @@ int64_t yokei_logical_count(const struct yoke_parameter *p);
 int64_t yokei_local_count(const struct yoke_parameter *p);
 
 /**
- * Walk through the shard in order, in runs of elements that are contiguous in the whole parameter. For each run it calls
- * visit(context, index in the whole parameter, index in the shard, length of the run).
+ * Walk through the shard in order, in runs of elements that are contiguous in the whole parameter. For each
+ * run it calls visit(context, index in the whole parameter, index in the shard, length of the run).
  */
 void yokei_shard_runs(const struct yoke_parameter *p, void (*visit)(void *context, int64_t logical, int64_t local, int64_t n),
                       void *context);
-/** Copy this rank's shard from `whole` to `local`, or back from `local` to its place in `whole`. Both are f32. */
+/**
+ * Copy this rank's shard from `whole` to `local`, or back from `local` to its place in `whole`. Both are f32.
+ */
 void yokei_shard_slice(const struct yoke_parameter *p, const float *whole, float *local);
 void yokei_shard_place(const struct yoke_parameter *p, const float *local, float *whole);
 /**
- * Draw the initial values of this rank's shard. The value of element i of the whole parameter depends on (seed, name, i)
- * alone, so all layouts start with the same values.
+ * Draw the initial values of this rank's shard. The value of element i of the whole parameter depends on
+ * (seed, name, i) alone, so all layouts start with the same values.
  */
 void yokei_parameter_draw(const struct yoke_parameter *p, uint64_t seed, float *local);
 /** Draw elements [first, first + n) of the shard. */

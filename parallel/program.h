@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The step program: the list of instructions that one rank runs in one step. It is made once from the layers, the schedule
- * and the shares. Each instruction names the buffers that it uses. A buffer lives from its first to its last use, so every
- * buffer gets its address before anything runs, and the need for memory is known exactly. The interpreter, the planner of
- * memory and the profile all read this list.
+ * The step program: the list of instructions that one rank runs in one step. It is made once from the layers,
+ * the schedule and the shares. Each instruction names the buffers that it uses. A buffer lives from its first
+ * to its last use, so every buffer gets its address before anything runs, and the need for memory is known
+ * exactly. The interpreter, the planner of memory and the profile all read this list.
  *
- * F is a forward pass, B the gradient of a layer's input, W the gradient of its weights, and R a forward pass that is
- * repeated to recompute activations. A stash is what one of these calls leaves in memory for a later one.
+ * F is a forward pass, B the gradient of a layer's input, W the gradient of its weights, and R a forward pass
+ * that is repeated to recompute activations. A stash is what one of these calls leaves in memory for a later
+ * one.
  */
 #ifndef PARALLEL_PROGRAM_H
 #define PARALLEL_PROGRAM_H
@@ -37,12 +38,21 @@ enum yokei_instruction_kind {
 };
 extern const char *const yokei_instruction_names[YOKEI_N_INSTRUCTIONS];
 
-/** Whether the instruction is a message between stages. A message always records an event, with which others wait for its end. */
+/**
+ * Whether the instruction is a message between stages. A message always records an event, with which others
+ * wait for its end.
+ */
 static inline bool yokei_is_message(enum yokei_instruction_kind kind) { return kind >= YOKEI_SEND_ACTIVATION && kind <= YOKEI_RECEIVE_GRADIENT; }
-/** Whether the instruction may run on while later ones begin: messages and sums of buckets. A sum always records an event, too. */
+/**
+ * Whether the instruction may run on while later ones begin: messages and sums of buckets. A sum always
+ * records an event, too.
+ */
 static inline bool yokei_goes_on(enum yokei_instruction_kind kind) { return yokei_is_message(kind) || kind == YOKEI_REDUCE; }
 
-/* Each neighbour and direction has a stream of its own, so a message that waits for its receiver delays nothing else. */
+/*
+ * Each neighbour and direction has a stream of its own, so a message that waits for its receiver delays
+ * nothing else.
+ */
 enum yokei_stream {
     YOKEI_COMPUTE,
     YOKEI_COMMUNICATION,
@@ -66,7 +76,10 @@ struct yokei_instruction {
     int first_op, n_ops;           /* the ops that the instruction issues, in program->planner.ops */
 };
 
-/** BOUNDARY: a layer's output, or the gradient of it. STASH: what a call leaves for a later call. WORKSPACE: used within one call. */
+/**
+ * BOUNDARY: a layer's output, or the gradient of it. STASH: what a call leaves for a later call. WORKSPACE:
+ * used within one call.
+ */
 enum yokei_buffer_kind { YOKEI_BUFFER_BOUNDARY, YOKEI_BUFFER_STASH, YOKEI_BUFFER_WORKSPACE, YOKEI_N_BUFFER_KINDS };
 
 /** A buffer that lives from instruction `first` to `last`, both included. */
@@ -74,7 +87,11 @@ struct yokei_buffer {
     size_t bytes;
     int first, last;
     size_t offset;  /* from the end of the state (see parallel/state.h) */
-    bool is_received; /* filled by a receive. Such buffers never share memory with sent ones, so a receive never waits for a send's end */
+    /*
+     * Filled by a receive. Such buffers never share memory with sent ones, so a receive never waits for a
+     * send's end.
+     */
+    bool is_received;
     enum yokei_buffer_kind kind;
 };
 
@@ -118,7 +135,8 @@ struct yokei_job {
     int n_chunks;
     const struct yokei_chunk *chunk; /* [n_chunks] this rank's chunks; if n_chunks is 0, all layers are one chunk */
     const bool *recomputed;          /* [n_layers] whether R fills the layer's stash again; NULL: no layer's */
-    int segment;                     /* number of layers that one R fills again together, if R comes directly before B; 0: the whole chunk */
+    /* Number of layers that one R fills again together, if R comes directly before B; 0: the whole chunk. */
+    int segment;
     const struct yokei_parameters *parameters;
     const struct yokei_state *state;
     yoke_device *device;
@@ -130,8 +148,8 @@ struct yokei_job {
 /** The number of micro-batches in a share of n_sequences. */
 int yokei_n_micro_batches(int64_t n_sequences, int64_t micro_batch);
 /**
- * Make the program of a training step from a schedule's actions for this rank. Free it with yokei_program_free.
- * YOKE_EUNSUPPORTED if the device lacks an op; the error text names the layer.
+ * Make the program of a training step from a schedule's actions for this rank. Free it with
+ * yokei_program_free. YOKE_EUNSUPPORTED if the device lacks an op; the error text names the layer.
  */
 yoke_status yokei_program_train(const struct yokei_job *job, const struct yokei_actions *actions,
                                 struct yokei_program *program_out);
@@ -140,11 +158,15 @@ yoke_status yokei_program_evaluate(const struct yokei_job *job, struct yokei_pro
 void yokei_program_free(struct yokei_program *program);
 
 /* ---- memory.c ---- */
-/** Give every buffer an offset. Buffers that live at the same time do not overlap. *bytes_out: memory for all of them. */
+/**
+ * Give every buffer an offset. Buffers that live at the same time do not overlap. *bytes_out: memory for all
+ * of them.
+ */
 yoke_status yokei_place_buffers(struct yokei_buffer *buffers, int n, size_t *bytes_out);
 /**
- * A program's memory by part, in bytes. `of` is the state at the instruction where the live buffers need most memory.
- * `received` is the separate memory for received messages. `unused` is the rest: memory that no live buffer uses there.
+ * A program's memory by part, in bytes. `of` is the state at the instruction where the live buffers need most
+ * memory. `received` is the separate memory for received messages. `unused` is the rest: memory that no live
+ * buffer uses there.
  */
 struct yokei_program_parts {
     size_t of[YOKEI_N_BUFFER_KINDS], received, unused;
@@ -152,7 +174,10 @@ struct yokei_program_parts {
 yoke_status yokei_program_parts(const struct yokei_program *program, struct yokei_program_parts *parts_out);
 
 /* ---- order.c ---- */
-/** Set the events of other streams that each instruction waits for, from the buffers that it uses. The buffers must be placed. */
+/**
+ * Set the events of other streams that each instruction waits for, from the buffers that it uses. The buffers
+ * must be placed.
+ */
 yoke_status yokei_order_streams(struct yokei_program *program);
 
 /* ---- interpreter.c ---- */
@@ -180,10 +205,16 @@ struct yokei_machine {
     yoke_status (*tied)(void *context, yoke_stream *stream);
     yoke_status (*replicated)(void *context, yoke_stream *stream);
     yoke_status (*agree)(void *context);
-    /* One message of a pipeline. `kind` says which neighbour sends or receives it. data [n_rows, columns]: rows of the micro-batch. */
+    /*
+     * One message of a pipeline. `kind` says which neighbour sends or receives it. data [n_rows, columns]:
+     * rows of the micro-batch.
+     */
     yoke_status (*message)(void *context, enum yokei_instruction_kind kind, void *data, int64_t n_rows, int64_t columns, yoke_stream *stream,
                            yoke_event *done);
-    bool messages_tell;     /* a message completes its event itself, because the streams run each op within the call that issues it */
+    /*
+     * A message completes its event itself, because the streams run each op within the call that issues it.
+     */
+    bool messages_tell;
     bool reduces_tell;      /* a sum of a bucket completes its event itself, too, and runs beside computation */
     struct yokei_record *record; /* gets the times of the instructions; NULL: the times are not recorded */
     void *context;
@@ -199,12 +230,15 @@ static inline bool yokei_tells(const struct yokei_machine *k, enum yokei_instruc
 
 /* ---- slow.c: a test aid ---- */
 /**
- * The factor that the variable YOKE_SLOW ("RANK:FACTOR,...") has for this rank of the job. 1 if it does not name the rank.
- * YOKE_ECONFIG if the variable cannot be read.
+ * The factor that the variable YOKE_SLOW ("RANK:FACTOR,...") has for this rank of the job. 1 if it does not
+ * name the rank. YOKE_ECONFIG if the variable cannot be read.
  */
 yoke_status yokei_slow_factor(double *factor_out);
 typedef yoke_status (*yokei_run_function)(const struct yokei_machine *machine, const struct yokei_instruction *instruction);
-/** Run a layer's call, then sleep so that it takes machine->slow times as long. Time spent waiting for other ranks does not count. */
+/**
+ * Run a layer's call, then sleep so that it takes machine->slow times as long. Time spent waiting for other
+ * ranks does not count.
+ */
 yoke_status yokei_run_slowly(const struct yokei_machine *machine, const struct yokei_instruction *instruction, yokei_run_function run);
 
 #endif

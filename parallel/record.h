@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The times at which the instructions of a step ran. Some streams run each op within the call that issues it (host,
- * reference). For these eager streams the interpreter reads the clock around each instruction and each wait, and the times
- * are exact. Other streams only queue the op at that moment. Their times are meaningful only if `exact` is set. Then the
- * interpreter synchronises the stream around every instruction except messages and sums. A message or a sum counts as
- * finished when the interpreter next looks at its event.
+ * The times at which the instructions of a step ran. Some streams run each op within the call that issues it
+ * (host, reference). For these eager streams the interpreter reads the clock around each instruction and each
+ * wait, and the times are exact. Other streams only queue the op at that moment. Their times are meaningful
+ * only if `exact` is set. Then the interpreter synchronises the stream around every instruction except
+ * messages and sums. A message or a sum counts as finished when the interpreter next looks at its event.
  */
 #ifndef PARALLEL_RECORD_H
 #define PARALLEL_RECORD_H

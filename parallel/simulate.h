@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * A simulator of pipeline schedules. It computes when each action begins and ends, how long the stages wait, and how much
- * memory they hold at most. parallel/schedule.h explains the names of the actions.
+ * A simulator of pipeline schedules. It computes when each action begins and ends, how long the stages wait,
+ * and how much memory they hold at most. parallel/schedule.h explains the names of the actions.
  *
- * Each stage computes in the order of its list. When all computation that is listed before a receive is done, the receive
- * is posted. The same holds for a send, which can leave then. Messages of one kind between two neighbours keep their order.
- * F waits for its RA, and B for its RG. REDUCEs run beside computation, in their own order. At TIED the first and the last
- * stage wait for each other, and at AGREE all stages do.
- * With several replicas the schedule has one line for each stage of each replica. At a REDUCE all replicas of a stage wait
- * for each other.
+ * Each stage computes in the order of its list. When all computation that is listed before a receive is done,
+ * the receive is posted. The same holds for a send, which can leave then. Messages of one kind between two
+ * neighbours keep their order. F waits for its RA, and B for its RG. REDUCEs run beside computation, in their
+ * own order. At TIED the first and the last stage wait for each other, and at AGREE all stages do.
+ * With several replicas the schedule has one line for each stage of each replica. At a REDUCE all replicas of
+ * a stage wait for each other.
  */
 #ifndef PARALLEL_SIMULATE_H
 #define PARALLEL_SIMULATE_H
 
 #include "parallel/schedule.h"
 
-/** Costs of one chunk of one stage, per micro-batch. Times are in seconds. Sizes may have any unit, the same in all costs. */
+/**
+ * Costs of one chunk of one stage, per micro-batch. Times are in seconds. Sizes may have any unit, the same
+ * in all costs.
+ */
 struct yokei_chunk_costs {
     double F, B, W, R;
     double until_b, until_w; /* memory that F leaves (or R, if there is one): the part that B frees, and the part that W frees */
@@ -38,7 +41,11 @@ struct yokei_step_costs {
 /** Costs of a bucket's sum over the replicas. */
 struct yokei_sum_costs {
     double seconds; /* time of the sum once the last replica has reached it */
-    double early;   /* the bucket's gradients are complete this many seconds before the end of the pass that is listed before the sum */
+    /*
+     * The bucket's gradients are complete this many seconds before the end of the pass that is listed before
+     * the sum.
+     */
+    double early;
 };
 
 struct yokei_costs {
@@ -46,12 +53,14 @@ struct yokei_costs {
     int n_replicas;                  /* 0 means 1. Line r * n_stages + s of the schedule is stage s of replica r */
     struct yokei_chunk_costs *chunk; /* [lines][n_chunks] */
     struct yokei_hop *hop;           /* [lines] the link to the next stage; the last stage's leads to the first */
-    double reduce, tied, step;       /* seconds of a REDUCE (used if `sum` is NULL), of TIED, and of STEP (used if `once` is NULL) */
+    /* Seconds of a REDUCE (used if `sum` is NULL), of TIED, and of STEP (used if `once` is NULL). */
+    double reduce, tied, step;
     int n_sums;
     struct yokei_sum_costs *sum;     /* [lines][n_sums] for each bucket, or NULL */
     struct yokei_step_costs *once;   /* [lines], or NULL */
     double agree;                    /* seconds that AGREE takes once all lines have reached it */
-    bool waits_for_receiver;         /* a send begins when its receive is posted, and the next computation begins after the send's end */
+    /* A send begins when its receive is posted, and the next computation begins after the send's end. */
+    bool waits_for_receiver;
     bool receiver_takes;             /* a send begins when its receive is posted, but computation does not wait for the send */
     bool sums_block;                 /* nothing is computed during a REDUCE */
 };
@@ -72,22 +81,27 @@ struct yokei_timeline {
     int n_stages;                    /* number of lines */
     struct yokei_stage_times *stage; /* [n_stages] */
     double longest; /* longest time of a stage from `first` to `last` */
-    double bubble;  /* mean of (longest - useful) / longest over the stages; for equal stages (longest - m (F + B + W)) / longest */
+    /*
+     * Mean of (longest - useful) / longest over the stages; for equal stages (longest - m (F + B + W)) /
+     * longest.
+     */
+    double bubble;
     double total;   /* end of the last action of all stages */
 };
 
 /**
- * Make the costs of equal stages. F, B and W are the times of a stage for a micro-batch; each chunk takes its part of them.
- * R costs the same as F. From F to W a micro-batch holds 1 unit of memory on a stage. If there is an R, it holds 0 until R.
- * Free the costs with yokei_costs_free.
+ * Make the costs of equal stages. F, B and W are the times of a stage for a micro-batch; each chunk takes its
+ * part of them. R costs the same as F. From F to W a micro-batch holds 1 unit of memory on a stage. If there
+ * is an R, it holds 0 until R. Free the costs with yokei_costs_free.
  */
 yoke_status yokei_costs_equal(int n_stages, int n_chunks, double F, double B, double W, double latency, struct yokei_costs *costs_out);
 void yokei_costs_free(struct yokei_costs *costs);
 
 /**
- * Simulate a schedule, which has one line per stage of each replica. Free the timeline with yokei_timeline_free.
- * YOKE_ECONFIG: a message has no sender or no receiver, or comes in another order than its receiver expects. The error text
- * names both ends. YOKE_ECONFIG also if the stages deadlock. Then the error text says what each stage waits for.
+ * Simulate a schedule, which has one line per stage of each replica. Free the timeline with
+ * yokei_timeline_free. YOKE_ECONFIG: a message has no sender or no receiver, or comes in another order than
+ * its receiver expects. The error text names both ends. YOKE_ECONFIG also if the stages deadlock. Then the
+ * error text says what each stage waits for.
  */
 yoke_status yokei_simulate(const struct yokei_schedule *schedule, const struct yokei_costs *costs, struct yokei_timeline *timeline_out);
 void yokei_timeline_free(struct yokei_timeline *timeline);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The state: the memory on the device that lives from step to step, and its layout. It holds weights, gradients, moments,
- * and the input and output of a step.
+ * The state: the memory on the device that lives from step to step, and its layout. It holds weights,
+ * gradients, moments, and the input and output of a step.
  *
- * Gradients, working weights, masters (f32 copies of 16-bit weights) and moments lie in *buckets*. A bucket is a flat row of
- * elements, one parameter after the other. The gradients of a bucket are summed over the replicas in one operation. Each
- * replica owns a *slice* of the row, and computes the norm of the gradients in its slice. If optimizer states are divided
- * (ZeRO-1), only the owner of a slice has its moments and masters, and only the owner updates its weights.
+ * Gradients, working weights, masters (f32 copies of 16-bit weights) and moments lie in *buckets*. A bucket
+ * is a flat row of elements, one parameter after the other. The gradients of a bucket are summed over the
+ * replicas in one operation. Each replica owns a *slice* of the row, and computes the norm of the gradients
+ * in its slice. If optimizer states are divided (ZeRO-1), only the owner of a slice has its moments and
+ * masters, and only the owner updates its weights.
  */
 #ifndef PARALLEL_STATE_H
 #define PARALLEL_STATE_H
@@ -14,25 +15,40 @@
 #include "parallel/parameters.h"
 
 /*
- * The device adds up the squares of a parameter's gradient in blocks of this many elements. The host adds these sums without
- * rounding. Slices begin and end at multiples of a block within the parameter. So the norm of all gradients has the same bits,
- * however parameters are cut into stages, buckets and slices. Vectors have smaller blocks because they are short. If whole
- * blocks fill neighbouring vectors, one call serves all of these vectors.
+ * The device adds up the squares of a parameter's gradient in blocks of this many elements. The host adds
+ * these sums without rounding. Slices begin and end at multiples of a block within the parameter. So the norm
+ * of all gradients has the same bits, however parameters are cut into stages, buckets and slices. Vectors
+ * have smaller blocks because they are short. If whole blocks fill neighbouring vectors, one call serves all
+ * of these vectors.
  */
 enum { YOKEI_NORM_BLOCK = 1024, YOKEI_NORM_BLOCK_OF_VECTORS = 32 };
 
 /** The replicas of this rank's part of the model, and the tensors that they divide among themselves. */
 struct yokei_replicas {
     int n, d;                /* the number of replicas, and the index of this one */
-    const int64_t *shares;   /* [n] the sizes of the slices are in proportion to these. None is below 0, not all are 0. NULL: equal slices */
+    /*
+     * [n] the sizes of the slices are in proportion to these. None is below 0, not all are 0. NULL: equal
+     * slices.
+     */
+    const int64_t *shares;
     bool divides;            /* moments and masters are divided (ZeRO-1); with one replica this has no effect */
     bool is_tensor;          /* ranks share tensors. Parameters that all of these ranks hold whole then have separate buckets */
-    const bool *tied;        /* [parameters] whether another stage holds the parameter, too. Then it has its own bucket. NULL: none does */
-    /* Ranks of the other stage hold other pieces of tied parameters, so their slices would not match. These gradients are summed whole. */
+    /*
+     * [parameters] whether another stage holds the parameter, too. Then it has its own bucket. NULL: none
+     * does.
+     */
+    const bool *tied;
+    /*
+     * Ranks of the other stage hold other pieces of tied parameters, so their slices would not match. These
+     * gradients are summed whole.
+     */
     bool has_ties;
 };
 
-/** A slot says where one parameter's tensors lie. Offsets are in bytes from the start of the rank's one allocation. */
+/**
+ * A slot says where one parameter's tensors lie. Offsets are in bytes from the start of the rank's one
+ * allocation.
+ */
 struct yokei_slot {
     int64_t n;               /* elements of the parameter that this rank holds (its shard) */
     int bucket;
@@ -41,7 +57,10 @@ struct yokei_slot {
     struct yoke_range kept;  /* elements whose moments, and master if there is one, this rank keeps: all, or `own` */
     size_t gradient, weight; /* offsets of all elements; layers get `weight`: the 16-bit working copy, or else the weight itself */
     size_t master, moment1, moment2; /* offsets of the elements `kept` */
-    size_t norms;            /* offset of the pairs that grad_norm writes, one pair for each block of `own`; slots follow state->order */
+    /*
+     * Offset of the pairs that grad_norm writes, one pair for each block of `own`; slots follow state->order.
+     */
+    size_t norms;
     int64_t n_norms;         /* number of these pairs */
     bool has_copy;           /* the parameter has a 16-bit working copy and a master */
 };
@@ -80,16 +99,16 @@ struct yokei_state {
 };
 
 /**
- * Lay out the state. `n_tokens` is the number of tokens in the rank's share of a step or of an evaluation, whichever is
- * larger. Free the layout with yokei_state_free. YOKE_ENOMEM.
+ * Lay out the state. `n_tokens` is the number of tokens in the rank's share of a step or of an evaluation,
+ * whichever is larger. Free the layout with yokei_state_free. YOKE_ENOMEM.
  */
 yoke_status yokei_state_create(const struct yokei_parameters *parameters, const struct yokei_replicas *replicas, yoke_dtype dtype,
                                int64_t n_tokens, size_t bucket_bytes, struct yokei_state *state_out);
 void yokei_state_free(struct yokei_state *state);
 
 /**
- * The elements of a parameter that this rank has of one kind of tensor, and the offset of the first one. For gradients the
- * range is that of the elements that are valid after the sum over the replicas.
+ * The elements of a parameter that this rank has of one kind of tensor, and the offset of the first one. For
+ * gradients the range is that of the elements that are valid after the sum over the replicas.
  */
 struct yoke_range yokei_slot_range(const struct yokei_state *state, int parameter, enum yoke_tensor_kind kind, size_t *offset_out);
 /** The type of a working weight. */
