@@ -21,7 +21,10 @@ struct conform_size {
     int64_t dim[CONFORM_MAX_DIMS];
 };
 
-/** The dimensions of an op, and the shapes that are measured. Without an entry for an op Yoke does not compile. */
+/**
+ * The dimensions of an op, and the shapes that are measured. Every op must have an entry, or Yoke does not
+ * compile.
+ */
 struct conform_sizes {
     const char *dims[CONFORM_MAX_DIMS + 1]; /* names of the dimensions, such as "N", "C"; NULL ends the list */
     struct conform_size list[CONFORM_MAX_SIZES]; /* in ascending order; a name of NULL ends the list */

@@ -42,8 +42,11 @@ static bool is_send(enum yokei_action_kind k) { return k == YOKEI_ACTION_SA || k
 static bool is_receive(enum yokei_action_kind k) { return k == YOKEI_ACTION_RA || k == YOKEI_ACTION_RG; }
 static bool is_compute(enum yokei_action_kind k) { return k <= YOKEI_ACTION_R; }
 
-/* For a message that a stage sends: the stage that receives it, and the chunk in which it arrives. */
-/* Stages are identified by their lines: stage s of replica r is line r * n_stages + s. */
+/*
+ * Stages are identified by their lines: stage s of replica r is line r * n_stages + s. line_at is the line of
+ * the stage that comes `stages_on` stages later in the same replica. receiver_of is the line that receives
+ * what `line` sends, and chunk_there is the chunk in which the message arrives.
+ */
 static int line_at(const struct simulation *u, int line, int stages_on)
 {
     const int stage = line % u->n_stages;
