@@ -107,7 +107,7 @@ double trial_got(const struct trial *t, int id, int64_t element)
 }
 
 /*
- * The key of the random numbers has all names of the case, so that a case does not depend on the cases before
+ * The key has the type, the case and the name of the draw, so that a case does not depend on the cases before
  * it.
  */
 static struct yokei_philox_key key_of(const struct trial *t, const char *what)

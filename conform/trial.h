@@ -149,8 +149,8 @@ static inline int64_t trial_shard(int64_t V, int64_t P, int64_t p)
  */
 void trial_constant(struct trial *t, int id, double value);
 /**
- * A uniform random number in [0, n), for shapes and tokens. It depends on seed, op, case, `what` and `index`
- * alone.
+ * A uniform random number in [0, n), for shapes and tokens. It depends on seed, type, case, `what` and
+ * `index` alone.
  */
 int64_t trial_random(const struct trial *t, const char *what, int64_t index, int64_t n);
 
