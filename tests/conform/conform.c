@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The conformance sweep of one device as TAP:  conform SPEC [OP or FAMILY]...   or   conform gradients
- * YOKE_SEED chooses other inputs, YOKE_SOAK=1 the long sweep. A device that is not there is a skip, except for the two
- * backends that are always there.
+ * Runs the conformance sweep of one device, or the gradient check, and prints TAP:
+ *   conform SPEC [OP or FAMILY]...
+ *   conform gradients
+ * YOKE_SEED selects other inputs. YOKE_SOAK=1 runs the full sweep. If a device is missing, the test is
+ * skipped, but the two backends that every machine has must be there.
  */
 #include "conform/trial.h"
 #include "core/backend.h"

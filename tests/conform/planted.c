@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Planted errors: the reference backend with one op replaced by a wrong one. The conformance rows (or the gradient check)
- * must report each of them, and must pass the same ops without the error.
+ * Planted errors: the reference backend with one op replaced by a wrong one. The conformance rows (or the
+ * gradient check) must report each error. They must also pass the same ops without the error.
  */
 #include "conform/conform.h"
 #include "core/backend.h"

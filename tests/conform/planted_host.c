@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Planted errors in a kernel of the host: the rotary embedding compiled once more, with a store that has an error, takes the
- * place of an instruction set's. The sweep of that instruction set must report each, and pass the same text without one.
+ * Planted errors in a kernel of the host. The rotary embedding is compiled once more, with an error in its
+ * store. It replaces the kernel of one instruction set. The sweep of this instruction set must report each
+ * error, and must pass the same text without an error.
  */
 #include "backends/host/kernels.h"
 #include "conform/conform.h"

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Planted errors in the text of kernels on OpenCL, and in a kernel of the host: the conformance sweep must report each of
- * them, and must pass the same case without it. A text that is to be changed must be there exactly where it is looked for,
- * so a kernel that is written anew cannot turn a row into one that plants nothing. PoCL runs work-items one after the other
- * between barriers, and puts barriers of its own around loops: those of the dialect that it hides that way are not planted.
+ * Planted errors in the text of OpenCL kernels, and in a kernel of the host. The conformance sweep must
+ * report each error, and must pass the same case without the error. The text to replace must be exactly where
+ * the test looks for it. So if a kernel is rewritten, no row of this test can silently plant nothing. Between
+ * barriers PoCL runs work-items one after the other, and it adds its own barriers around loops. Errors that
+ * PoCL hides in this way are not planted.
  *
- *   planted_kernels SPEC      SPEC: a device that runs the texts in prelude/opencl.yk (opencl:0)
+ *   planted_kernels SPEC      SPEC: a device that compiles the texts in prelude/opencl.yk (opencl:0)
  */
 #include "backends/gpu/driver.h"
 #include "conform/conform.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The report of yoke verify where things go wrong: an op that is wrong, kills its process, hangs, or runs on a device that
- * dies; a kernel that does not compile; a device that is not there. Each time the other ops are verified, the first
- * difference is the right one, its command repeats it, and the JSON says it all.
+ * The report of yoke verify if something goes wrong: an op that is wrong, kills its process, hangs, or runs
+ * on a device that dies; a kernel that does not compile; a missing device. Each time the other ops are still
+ * verified, the report shows the right first difference, its command repeats that difference, and the JSON
+ * has everything.
  */
 #include "backends/gpu/driver.h"
 #include "cli/devices/verify.h"

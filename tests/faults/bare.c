@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kill a rank of a job that a bare mpiexec started, at a random moment: the launcher kills the other ranks at once, and what
- * is left are the flight records. `yoke trace` must name the rank that was killed, with what it did:
+ * Kills a rank of a job that was started by a bare mpiexec, without `yoke run`, at a random moment. The
+ * launcher then kills the other ranks at once, and only the flight records are left. (A flight record is a
+ * file in which a rank notes what it does.) `yoke trace` must name the killed rank and what it did.
  *   bare YOKE VICTIM TRIALS [SEED]
- * In half of the trials rank 0 computes while the others wait for it, whoever of them is killed. A trial fails when another
- * rank is named, or the killed one is not even a candidate. When no other rank was quick enough to see the end, several are
- * candidates, and that is allowed in a quarter of the trials. Prints TAP.
+ * In half of the trials rank 0 computes while the others wait for it, whichever rank is killed. A trial fails
+ * if `yoke trace` names another rank, or if the killed rank is not among the candidates. If no other rank
+ * sees the end before it is killed itself, there are several candidates. This may happen in at most a quarter
+ * of the trials. Prints TAP.
  */
 #include <fcntl.h>
 #include <jansson.h>

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Harm a job at random moments and see what `yoke run` makes of it:
+ * Harms a job at random moments, and checks how `yoke run` reports it:
  *   harm YOKE VICTIM kill|stop|agent|holder|proxy|launcher|supervisor TRIALS [SEED]
- *   with_hosts N -- harm YOKE VICTIM the same|link|host TRIALS [SEED]     the ranks are on these hosts then; a link is cut, a host dies
- * Each trial starts VICTIM on a few ranks under `yoke run`, harms one process, and asserts: the exit code, that the right
- * rank is named and in one line, that the other ranks say so too where they can, that all ends in time, and that neither a
- * process nor a file in /dev/shm is left.
+ *   with_hosts N -- harm YOKE VICTIM the same|link|host TRIALS [SEED]
+ * With with_hosts the ranks are on N hosts. `link` cuts a link between hosts, and `host` kills a host. Each
+ * trial starts VICTIM on a few ranks under `yoke run`, and harms one process. It checks that
+ * - the exit code is right;
+ * - one line names the right rank, and the other ranks say the same if they can;
+ * - everything ends in time;
+ * - no process and no file in /dev/shm is left.
  * Prints TAP.
  */
 #include <dirent.h>

@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A job that loses ranks and goes on. Every rank knows from the seed who dies, how and when; the others meet an error, shrink
- * the communicator, agree on where they are, and go on until as many rounds are done. Wrong sums are errors.
+ * A job that loses ranks and goes on. Every rank knows from the seed which rank dies, how and when. The other
+ * ranks get an error, shrink the communicator, agree on the current round, and go on until ROUNDS rounds are
+ * done. A wrong sum is an error.
  *   yoke run -n N -- tests/faults/survivor kill|stop|exit|abort|lost DEATHS SEED
- *   kill: SIGKILL by a thread, at a random moment; stop: SIGSTOP likewise; exit: leaves with a code between two calls; abort: nobody
- *   dies, a rank aborts the communicator and all shrink it; lost: somebody else takes ranks away, and the job goes on until it has lost
- *   DEATHS ranks, and then ROUNDS more. SURVIVOR_FOLDER: where each rank leaves a file when it has begun.
- *   SURVIVOR_FAILS: in the end the first that is left dies too, and the others give up.
- *   SURVIVOR_HOSTS=aabb: a letter for each rank; those of different letters count as on different hosts, and share the run directory.
+ * - kill: a thread sends SIGKILL at a random moment.
+ * - stop: a thread sends SIGSTOP at a random moment.
+ * - exit: the rank exits with a code between two calls.
+ * - abort: no rank dies. One rank aborts the communicator, and all ranks shrink it.
+ * - lost: another program takes ranks away. The job goes on until it has lost DEATHS ranks, and then for
+ *   ROUNDS more rounds.
+ *
+ * SURVIVOR_FOLDER: the folder in which each rank makes a file when it has begun.
+ * SURVIVOR_FAILS: at the end the first remaining rank dies, too, and the others give up.
+ * SURVIVOR_HOSTS=aabb: one letter for each rank. Ranks with different letters count as on different hosts,
+ * and share the run directory.
  */
 #include <pthread.h>
 #include <signal.h>
