@@ -123,7 +123,7 @@ void trial_vector(struct trial *t, int id, const char *name, enum role role, yok
 void trial_alias(struct trial *t, int id, const char *name, int of);
 void trial_describe(struct trial *t, const char *format, ...) YOKE_PRINTF(2, 3);
 
-/* ---- filling them ---- */
+/* ---- filling tensors ---- */
 /** Fill with normally distributed values of standard deviation `scale`. */
 void trial_fill(struct trial *t, int id, double scale);
 /**

@@ -88,8 +88,8 @@ struct yokei_buffer {
     int first, last;
     size_t offset;  /* from the end of the state (see parallel/state.h) */
     /*
-     * Filled by a receive. Such buffers never share memory with sent ones, so a receive never waits for a
-     * send's end.
+     * Filled by a receive. Such a buffer never shares memory with a sent one, so no receive waits until
+     * another rank takes a message.
      */
     bool is_received;
     enum yokei_buffer_kind kind;
@@ -135,7 +135,10 @@ struct yokei_job {
     int n_chunks;
     const struct yokei_chunk *chunk; /* [n_chunks] this rank's chunks; if n_chunks is 0, all layers are one chunk */
     const bool *recomputed;          /* [n_layers] whether R fills the layer's stash again; NULL: no layer's */
-    /* Number of layers that one R fills again together, if R comes directly before B; 0: the whole chunk. */
+    /*
+     * Number of layers whose stashes are filled again together, if R comes directly before B; 0: the whole
+     * chunk.
+     */
     int segment;
     const struct yokei_parameters *parameters;
     const struct yokei_state *state;

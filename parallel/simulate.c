@@ -317,7 +317,7 @@ static bool advance(struct simulation *u, int s)
     return progress;
 }
 
-/* ---- who waits for what ---- */
+/* ---- what each stage waits for ---- */
 
 /* Describe what keeps a stage from its next computation or meeting, which is action i. */
 static void say_wait(const struct simulation *u, int s, int i, char *out, size_t bytes)
@@ -363,7 +363,7 @@ static yoke_status stuck(const struct simulation *u)
                      n > 8 ? "; and others" : "");
 }
 
-/* ---- what comes of it ---- */
+/* ---- results ---- */
 
 static void measure_stage(const struct simulation *u, int s, struct yokei_stage_times *out)
 {
@@ -417,7 +417,7 @@ static yoke_status measure(const struct simulation *u, struct yokei_timeline *ou
     return YOKE_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- the simulation ---- */
 
 static yoke_status begin(struct simulation *u)
 {

@@ -22,7 +22,7 @@ static size_t take(size_t *at, size_t bytes)
 /* n rounded up to a multiple of EVEN: with the rest of its last 64 bytes. */
 static int64_t padded(int64_t n) { return (n + EVEN - 1) / EVEN * EVEN; }
 
-/* ---- which bucket ---- */
+/* ---- buckets ---- */
 
 /*
  * The kind of bucket for parameter i; -1: a bucket of its own. Matrices and vectors have separate buckets,
@@ -108,7 +108,7 @@ static yoke_status list_buckets(struct yokei_state *s)
     return YOKE_OK;
 }
 
-/* ---- whose slice ---- */
+/* ---- slices ---- */
 
 static int64_t share_of(const struct yokei_replicas *r, int d) { return r->shares ? r->shares[d] : 1; }
 
@@ -167,7 +167,7 @@ static yoke_status slice_buckets(const struct yokei_replicas *r, struct yokei_st
     return YOKE_OK;
 }
 
-/* ---- where ---- */
+/* ---- offsets ---- */
 
 static void place_buckets(struct yokei_state *s, size_t *at)
 {

@@ -22,7 +22,10 @@ static void set_columns(int fd, int columns)
     if (ioctl(fd, TIOCSWINSZ, &size)) perror("terminal: TIOCSWINSZ");
 }
 
-/* Until the command and all who hold its terminal have ended; a session's end is then seen as EIO. */
+/*
+ * Pass the output on until the command and all processes that hold its terminal have ended. The end of a
+ * session is then seen as EIO.
+ */
 static void pass_on(int terminal, int then)
 {
     char buffer[4096];

@@ -69,7 +69,8 @@ static bool are_busy(struct trial *t)
             snprintf(path, sizeof path, "%s/%s", t->folder, name);
             if (yokei_flight_read(path, &file)) continue;
             t->pids[r] = file->pid;
-            n += atomic_load(&file->n_comms) && atomic_load(&file->n_operations) > 10; /* of its own, not of the start */
+            /* The rank's own operations, not those of its start. */
+            n += atomic_load(&file->n_comms) && atomic_load(&file->n_operations) > 10;
             free(file);
         }
         if (n == t->n_ranks) return true;
@@ -98,7 +99,7 @@ static json_t *ask(const struct trial *t)
     return NULL;
 }
 
-/* What is wrong with the answer, NULL: nothing; *sure_out when only one rank is named. */
+/* What is wrong with the answer; NULL: nothing. *sure_out: the answer names only one rank. */
 static const char *judge(const struct trial *t, const json_t *root, bool *sure_out, const char **text_out)
 {
     const json_t *culprit = json_object_get(root, "culprit"), *candidates = json_object_get(culprit, "candidates");
@@ -110,7 +111,10 @@ static const char *judge(const struct trial *t, const json_t *root, bool *sure_o
     *sure_out = json_array_size(candidates) == 1;
     if (!among) return "the rank is not named";
     if (*sure_out && (!json_is_integer(named) || json_integer_value(named) != t->at_rank)) return "another rank is named";
-    /* Where several are candidates and nobody waited, all were between two collectives: there is none to be named. */
+    /*
+     * If several ranks are candidates and no rank waited, all were between two collectives. Then there is no
+     * rank to be named.
+     */
     if (!*sure_out && !strstr(*text_out, "likeliest")) return NULL;
     return strstr(*text_out, "all_reduce #") ? NULL : "the collective is not named";
 }

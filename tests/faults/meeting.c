@@ -24,7 +24,7 @@ static void come_to(const char *place)
     if (rank == 1 && !strcmp(where, place)) raise(harm);
 }
 
-/* A communicator fails, and all ranks live; rank 1 does not come to the agreement on whom to go on with. */
+/* A communicator fails, but all ranks live. Rank 1 does not come to the agreement on the ranks that go on. */
 static yoke_status shrink(yoke_comm *comm)
 {
     yoke_comm *rest = NULL;

@@ -49,7 +49,7 @@ static void *die(void *argument)
     return NULL;
 }
 
-/* For who takes ranks away: this one is at work. */
+/* Tell the program that takes ranks away that this rank is at work. */
 static void leave_word(void)
 {
     const char *folder = getenv("SURVIVOR_FOLDER"), *rank = getenv("PMI_RANK");
@@ -70,7 +70,7 @@ static void choose_host(void)
     setenv("YOKE_HOST_ID", letter, 1);
 }
 
-/* One round: a sum whose every element is checked. */
+/* One round: a sum of which every element is checked. */
 static yoke_status work(yoke_comm *comm, int round, float *data)
 {
     const size_t count = round % 3 == 0 ? LARGEST : round % 3 == 1 ? 8 : 20000;
@@ -84,7 +84,10 @@ static yoke_status work(yoke_comm *comm, int round, float *data)
     return YOKE_OK;
 }
 
-/* After a failure: the ranks that are left, and the round that the last of them came to. A member may die meanwhile: again. */
+/*
+ * After a failure: get a communicator of the remaining ranks, and the round that the last of them reached. If
+ * another rank dies meanwhile, do it again.
+ */
 static yoke_status recover(yoke_comm **comm, int *round)
 {
     for (;;) {
@@ -104,7 +107,7 @@ static yoke_status run(yoke_comm **comm, const char *how, const struct death *de
 {
     pthread_t thread;
     const int me = yoke_comm_rank(*comm), n = yoke_comm_size(*comm);
-    int next = 0; /* death that this rank has yet to care for */
+    int next = 0; /* index of the next death that this rank must still handle */
     const bool by_others = !strcmp(how, "lost");
     for (int round = 0, more = 0; by_others ? more < ROUNDS : round < ROUNDS;) {
         while (!by_others && next < n_deaths && deaths[next].round <= round) {
@@ -168,5 +171,5 @@ int main(int argc, char **argv)
     fflush(stdout);
     yoke_comm_destroy(comm);
     free(data);
-    _exit(0); /* MPI cannot be finalised without the dead */
+    _exit(0); /* MPI cannot be finalised without the dead ranks */
 }

@@ -25,7 +25,7 @@ static void compute(double ms)
     while ((double)(now.tv_sec - begin.tv_sec) * 1e3 + (double)(now.tv_nsec - begin.tv_nsec) * 1e-6 < ms);
 }
 
-/* A file `name`-RANK with a line of text, there as a whole or not at all. */
+/* Write a file `name`-RANK with a line of text. The file is there whole, or not at all. */
 static void leave_word(const char *name, const char *text)
 {
     const char *folder = getenv("VICTIM_FOLDER"), *rank = getenv("PMI_RANK");
@@ -74,7 +74,7 @@ int main(int argc, char **argv)
         if (status) leave_word("said", yoke_last_error());
         yoke_comm_destroy(comm);
     }
-    if (status) _exit(yoke_status_exit_code(status)); /* after a fault nobody calls MPI_Finalize */
+    if (status) _exit(yoke_status_exit_code(status)); /* after a fault no rank calls MPI_Finalize */
     free(data);
     return yoke_mpi_stop() != YOKE_OK; /* MPI_Finalize does not always return between hosts */
 }

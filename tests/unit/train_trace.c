@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a run on one rank reports about itself: the trace of its steps, the metrics of each step, the work
- * that counts, and its peak.
+ * that counts, and the peak speed of its device.
  */
 #include "tests/unit/tiny_run.h"
 #include "tests/unit/trace_check.h"
