@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conformance of activations. With z = 2 k (x + 0.044715 x^3) and s = 1 / (1 + exp(-z)):
- * z has no cancellation, so its error is relative, 6 roundings; s takes |z| (1 - s) of it, and of exp (4 u32), sum and
- * quotient at most 6 u32 more. Hence |ds| <= 8 u32 s (1 + |z| (1 - s)), doubled for devices whose exp and division are
- * good to 3 ulp.   Forward:  16 u32 |x| s (1 + |z| (1 - s)).
- * Backward: the term w = x s (1 - s) 2 k (1 + 0.134145 x^2) takes s and 1 - s once each and 6 operations more; its sum
- * with s may cancel, so the bound is of the terms:  32 u32 |dy| (s + |w| (1 + |z|)).
- * Where s or 1 - s is below 2^-125 an f32 evaluation may lose it altogether (exp overflows to infinity, or gives a
- * subnormal): the terms that hold it are allowed as error.
+ * Conformance of activations: the derivation of the bounds.
  *
- * GELU by the normal distribution: the argument -x^2 / 2 of exp has one rounding, which makes u32 x^2 / 2 of the result; exp 4 u32; t, Q and
- * the products 12 u32, with Q's own 1.7e-7: E is off by at most 24 u32 E (1 + x^2), and 1 - E by u32 more. phi likewise.
+ * GELU by tanh. Let z = 2 k (x + 0.044715 x^3) and s = 1 / (1 + exp(-z)). z has no cancellation, so its error
+ * is relative: 6 roundings. s gets |z| (1 - s) of this error. It also gets the errors of exp (4 u32), and of
+ * sum and quotient, at most 6 u32 together. Hence |ds| <= 8 u32 s (1 + |z| (1 - s)). This is doubled for
+ * devices whose exp and division are accurate only to 3 ulp.
+ *   Forward:  16 u32 |x| s (1 + |z| (1 - s)).
+ * Backward: the term w = x s (1 - s) 2 k (1 + 0.134145 x^2) has the factors s and 1 - s once each, and 6 more
+ * operations. Its sum with s may cancel, so the bound is that of the terms:
+ *   32 u32 |dy| (s + |w| (1 + |z|)).
+ * If s or 1 - s is below 2^-125, an f32 evaluation may lose it completely, because exp overflows to infinity
+ * or gives a subnormal number. Then the terms that contain it are allowed as error.
  *
- * SwiGLU: -|g| is exact, exp 4 u32, sum, quotient and product 3 u32: s and 1 - s are good to 8 u32, doubled for devices whose exp and
- * division are good to 3 ulp only. Products add a rounding each.
- * The products with an infinite x are 0 times infinity; what they give is left open. NaN must stay NaN.
+ * GELU by the normal distribution (erf). The argument -x^2 / 2 of exp has one rounding, which becomes an
+ * error of u32 x^2 / 2 in the result. exp adds 4 u32. t, Q and the products add 12 u32, and Q its own error
+ * of 1.7e-7. So the error of E is at most 24 u32 E (1 + x^2), and 1 - E has u32 more. The same holds for phi.
+ *
+ * SwiGLU. -|g| is exact. exp adds 4 u32, and sum, quotient and product add 3 u32. So s and 1 - s are accurate
+ * to 8 u32. This is doubled for devices whose exp and division are accurate only to 3 ulp. Each product adds
+ * a rounding.
+ * The products with an infinite x are 0 times infinity, and any result of them passes. NaN must stay NaN.
  */
 #include "conform/trial.h"
 
@@ -23,9 +29,9 @@ static const double k = 0.79788456080286535588;
 struct shape {
     int64_t n;
     enum flavour flavour;
-    int aliased; /* 1: with x, 2: with dy */
+    int aliased; /* 1: the output is at the address of x; 2: of dy */
     double scale;
-    bool grid;   /* x evenly from -14 to 14 */
+    bool grid;   /* x goes evenly from -14 to 14 */
 };
 
 static const struct shape shapes[] = {
@@ -63,7 +69,7 @@ static struct sigmoid sigmoid_of(double x)
     return (struct sigmoid){ 1 / (1 + exp(-z)), 1 / (1 + exp(z)), fabs(z) };
 }
 
-/* a * b where 0 times infinity is 0: a term that has vanished brings no error. */
+/* a * b, but 0 if a factor is 0, even if the other is infinite: a term that has vanished has no error. */
 static double times(double a, double b)
 {
     return a == 0 || b == 0 ? 0 : a * b;
@@ -182,8 +188,12 @@ const struct conform_row conform_row_gelu_erf_backward = {
 
 struct rows {
     int64_t N, F, pad;
-    bool fused;   /* gate and up side by side */
-    int aliased;  /* forward: 1 y is gate, 2 y is up; backward, any: dgate is gate and dup is up */
+    bool fused;   /* gate and up lie side by side in one matrix */
+    /*
+     * Forward: 1: y is at gate's address, 2: at up's. backward, if not 0: dgate is at gate's address and dup
+     * at up's.
+     */
+    int aliased;
     enum flavour flavour;
 };
 
@@ -203,7 +213,10 @@ static struct rows rows_of(const struct trial *t)
 
 enum { GATE, UP, ROWS_DY, DGATE, DUP };
 
-/* Tensor and first element of an operand: up lies behind gate in one matrix, or in its own. */
+/*
+ * The tensor and the first element of an operand. `up` lies beside `gate` in one matrix, or in a matrix of
+ * its own.
+ */
 static void *rows_at(const struct trial *t, const struct rows *s, const struct side *side, int id)
 {
     return s->fused && (id == UP || id == DUP) ? trial_at(t, side, id - 1, s->F) : trial_at(t, side, id, 0);

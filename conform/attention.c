@@ -1,27 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conformance of attention. u: unit roundoff of the stored type; eta its underflow (2^-126 at least, see below).
+ * Conformance of attention: the derivation of the bounds. u is the unit roundoff of the stored type. eta is
+ * the underflow of the stored type, at least 2^-126 (see below).
  *
  * Forward. A score s = scale q.k is a sum of D products:  ds = gamma(D+2) |scale| |q|.|k|.
- * p = exp(s - m) relative to 1: ds, the argument's rounding u32 |s - m|, exp 6 u32, together rho. Through the softmax,
- * whose derivative of O by s_j is P_j (v_j - O):  sum_j P_j rho_j (|v_j| + |O|).
- * P rounded to the stored type before P V (its sum is not): u sum_j P_j |v_j|, and eta |v_j| / l where l = sum exp(s - m) >= 1.
- * Sums over T keys with a rescaling per block, at most one per key: gamma(2T+8) (sum P |v| + |O|). O rounded once.
- * With dropout the weights of V are P_j m_j, m_j being 0 or s = 1 / (1 - p): the derivative is P_j (m_j v_j - O), so v_j is m_j v_j
- * above, and the products with s and 1 / l add 2 u32 |O|. The mask is drawn by the rule of include/yoke/ops/attention.h.
- * lse = m + log l: sum_j P_j rho_j + gamma(2T+8) + 4 u32 |log l| + u32 |lse|.
+ * The relative error rho of p = exp(s - m) has three parts: ds, the rounding u32 |s - m| of the argument, and
+ * 6 u32 of exp. It passes through the softmax. The derivative of O by s_j is P_j (v_j - O), so the error of O
+ * is
+ *   sum_j P_j rho_j (|v_j| + |O|).
+ * P is rounded to the stored type before P V, but the sum of P is not. This adds u sum_j P_j |v_j|, and eta
+ * |v_j| / l, where l = sum exp(s - m) >= 1.
+ * Sums over T keys are rescaled once per block, so at most once per key. This adds gamma(2T+8) (sum P |v| +
+ * |O|). O is rounded once.
+ * With dropout the weights of V are P_j m_j, where m_j is 0 or s = 1 / (1 - p). The derivative is then P_j
+ * (m_j v_j - O), so v_j above becomes m_j v_j. The products with s and 1 / l add 2 u32 |O|. The mask follows
+ * the rule of include/yoke/ops/attention.h.
+ * lse = m + log l has the error sum_j P_j rho_j + gamma(2T+8) + 4 u32 |log l| + u32 |lse|.
  *
- * Backward. p = exp(s - lse): rho = ds + u32 |s - lse| + 8 u32. With R = rows that see key j, over all heads of the group:
+ * Backward. p = exp(s - lse) has rho = ds + u32 |s - lse| + 8 u32. R is the number of rows that see key j,
+ * over all heads of the group. Each of dV, dQ and dK is rounded once.
  *   dV:  sum p (rho + u + gamma(R)) |do| + eta sum |do|
  *   dP = do.v, delta = do.o:  gamma(D+1) (|do|.|v| + |do|.|o|) =: ddp
- *   dS = p (dP - delta):  e = |dS| (rho + 3 u32) + p ddp + 2^-126 |dP - delta|;  rounded to the stored type: e + u (|dS| + e) + eta
+ *   dS = p (dP - delta):  e = |dS| (rho + 3 u32) + p ddp + 2^-126 |dP - delta|;
+ *       rounded to the stored type: e + u (|dS| + e) + eta
  *   dQ:  |scale| sum_j (e_j |k| + gamma(T+2) |dS| |k|);  dK: |scale| sum_rows (e |q| + gamma(R+2) |dS| |q|)
- * With dropout dV has m p for p, and dP m dP: so do their errors; s adds a rounding to each, of which the margins hold enough.
- * each rounded once. eta is at least 2^-126, since exp and bf16 matrix units may flush subnormal numbers.
- * Such a unit takes a subnormal factor for zero and flushes a subnormal result: a product x y of bf16 loses at most
- * 2^-126 (|x| + |y| + 1) =: phi(x, y), which is added for each product: do.v to ddp, p v to O, p do to dV, dS k and dS q to dQ and dK.
- * A causal row t depends on keys up to t alone: NaN in a later key or value must not reach it, nor NaN in an earlier row
- * of q or do the keys after it.
+ * With dropout dV has m p instead of p, and m dP instead of dP, and so have their errors. s adds a rounding
+ * to each. The margins above are large enough for it.
+ * eta is at least 2^-126, because exp and matrix units of bf16 may flush subnormal numbers. Such a unit
+ * treats a subnormal factor as zero, and flushes a subnormal result. So a product x y of bf16 loses at most
+ * 2^-126 (|x| + |y| + 1) =: phi(x, y). phi is added for each product: for do.v to ddp, for p v to O, for p do
+ * to dV, and for dS k and dS q to dQ and dK.
+ * With a causal mask row t depends only on keys up to t. A NaN in a later key or value must not reach row t.
+ * A NaN in an earlier row of q or do must not reach the later keys.
  */
 #include "conform/trial.h"
 
@@ -31,12 +41,13 @@
 struct shape {
     int64_t B, T, H, Hkv, D;
     bool causal, packed;
-    double size; /* of q: greater makes the softmax sharper */
+    double size; /* the size of q's elements; a greater size makes the softmax sharper */
     enum flavour flavour;
-    enum { IN_KV, IN_Q } special; /* where NANS and INFS go */
+    enum { IN_KV, IN_Q } special; /* the tensors that get the special values of NANS and INFS */
     float scale;                  /* 0: 1 / sqrt(D) */
     bool no_lse;
-    int64_t first, group;         /* a piece of more heads */
+    /* The heads are a part of more heads: index of the first one, and query heads per K/V head. */
+    int64_t first, group;
     float p;                      /* dropout */
 };
 
@@ -90,7 +101,10 @@ static struct shape shape_of(const struct trial *t)
     return s;
 }
 
-/* q, k, v lie in three tensors, or side by side in one; likewise the gradients. An operand is where one of them lies. */
+/*
+ * q, k and v lie in three tensors, or side by side in one tensor. The same holds for the gradients. An
+ * operand says where one of them lies.
+ */
 enum { Q, K, V, O, LSE, DO, DQ, DK, DV };
 struct operand {
     int id;
@@ -131,7 +145,7 @@ static void set(struct trial *t, const struct shape *s, int which, int64_t row, 
     trial_set(t, x.id, element(s, x, 0, row, h, d), value);
 }
 
-/* Specials go into the middle of the sequence, so that there are rows that must not see them. */
+/* Put special values into the middle of the sequence, so that there are rows that must not see them. */
 static void place_specials(struct trial *t, const struct shape *s)
 {
     const double special = s->flavour == NANS ? NAN : INFINITY;
@@ -169,14 +183,14 @@ static int64_t kv_of(const struct shape *s, int64_t h)
 
 static uint64_t key_of(const struct trial *t) { return yoke_random_key(t->seed, t->index, "conformance"); }
 
-/* What the probability of a pair is multiplied with. */
+/* The dropout factor m of a pair of query and key. */
 static double kept(const struct trial *t, const struct shape *s, int64_t b, int64_t row, int64_t h, int64_t j)
 {
     const struct yokei_dropout drop = yokei_dropout(s->p, key_of(t));
     return s->p == 0 ? 1 : yokei_dropout_keeps(&drop, j, row, 5 + b, s->first + h) ? (double)drop.scale : 0;
 }
 
-/* One row t of one head: its scores, their errors, and the operands as f64. */
+/* One row t of one head: its scores, the errors of the scores, and the operands as f64. */
 struct row {
     int64_t b, t, h, hkv, n_keys;
     double *s, *ds;
@@ -215,7 +229,7 @@ static double stored_eta(yoke_dtype dtype)
     return fmax(yokei_underflow(dtype), flush32);
 }
 
-/* phi: what a matrix unit of bf16 may lose of one product. */
+/* phi: the most that a matrix unit of bf16 may lose in one product. 0 for other types. */
 static double flushed(yoke_dtype dtype, double x, double y)
 {
     return dtype == YOKE_BF16 ? flush32 * (fabs(x) + fabs(y) + 1) : 0;
@@ -294,7 +308,7 @@ const struct conform_row conform_row_attention_forward = {
 
 /* ---- backward ---- */
 
-/* o and lse of row (b, t, h), as a forward pass of the device would have left them. */
+/* Set o and lse of row (b, t, h) as a forward pass of the device would leave them. */
 static void forward_row(struct trial *t, const struct shape *s, struct row *r)
 {
     score_row(t, s, r);
@@ -324,7 +338,7 @@ static void attention_backward_setup(struct trial *t)
     if (t->status) return;
     if (t->timed) {
         trial_fill(t, O, 0.1);
-        trial_constant(t, LSE, log((double)s.T) + 0.5); /* of scores of standard deviation 1 */
+        trial_constant(t, LSE, log((double)s.T) + 0.5); /* the lse of scores with standard deviation 1 */
         return;
     }
     for (int id = Q; id <= V; id++)
@@ -352,7 +366,7 @@ static double *bound_at(const struct trial *t, const struct shape *s, int which,
     return &t->tensor[x.id].bound[element(s, x, b, row, h, d)];
 }
 
-/* Key j's part in the errors of row r: of dq of this row, and of dk and dv of key j. */
+/* Add the part of key j in the errors of row r: to dq of the row, and to dk and dv of key j. */
 static void backward_key_bound(struct trial *t, const struct shape *s, const struct row *r, int64_t j, double delta, double d_delta)
 {
     const double lse = t->tensor[LSE].exact[(r->b * s->H + r->h) * s->T + r->t], p = exp(r->s[j] - lse);

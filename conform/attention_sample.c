@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sampled attention. The bounds are derived in conform/attention.c; here they are taken for one row or one key. */
+/*
+ * Checks samples of a long attention. conform/attention.c derives the bounds; here they are applied to one
+ * row or one key.
+ */
 #include "conform/attention_sample.h"
 #include "conform/trial.h"
 
@@ -7,7 +10,7 @@
 
 typedef const struct yoke_attention_backward_args args;
 
-/* Channels of head h, row t of sample b of a matrix. */
+/* Read the channels of head h in row t of sample b of a matrix. */
 static void channels(args *a, const void *x, int64_t ld, int64_t b, int64_t t, int64_t h, double *to)
 {
     for (int64_t d = 0; d < a->D; d++) to[d] = yokei_load(a->dtype, x, (b * a->T + t) * ld + h * a->D + d);
@@ -26,7 +29,10 @@ static struct sum dot(const double *x, const double *y, int64_t n)
 
 static double eta_of(yoke_dtype dtype) { return fmax(yokei_underflow(dtype), flush32); }
 
-/* Error of a score relative to its exponential, by what its terms amount to. */
+/*
+ * The error of a score, which is a relative error of its exponential. `size` is the sum of |x y| over its
+ * terms.
+ */
 static double score_error(args *a, double size)
 {
     return fabs((double)a->scale) * (gamma32((double)a->D + 2) * size + flush32 * 3 * (double)a->D * (1 + size));
@@ -124,7 +130,7 @@ struct key {
     double dk[ATTENTION_SAMPLE_MOST_D], dv[ATTENTION_SAMPLE_MOST_D], dk_bound[ATTENTION_SAMPLE_MOST_D], dv_bound[ATTENTION_SAMPLE_MOST_D];
 };
 
-/* What query t of head h adds to the key's gradients, and to their errors. */
+/* Add the part of query t of head h to the gradients of the key, and to their bounds. */
 static void add_query(struct key *key, int64_t h, int64_t t)
 {
     args *a = key->a;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Attention of lengths at which the reference backend would take minutes: single rows of queries and single keys in f64, against the bounds
- * of include/yoke/ops/attention.h. Used by tests/unit/attention_long and bench/attention.
+ * Check attention of sequences so long that the reference backend would take minutes. Single rows of queries
+ * and single keys are computed in f64 and compared with the bounds of include/yoke/ops/attention.h.
+ * tests/unit/attention_long and bench/attention use these functions.
  */
 #ifndef CONFORM_ATTENTION_SAMPLE_H
 #define CONFORM_ATTENTION_SAMPLE_H
@@ -11,13 +12,15 @@
 enum { ATTENTION_SAMPLE_MOST_D = 128 };
 
 /**
- * `a`: what the host sees of a backward call that is over, with the o and lse of the forward call before it; D at most
- * ATTENTION_SAMPLE_MOST_D, no dropout, whole groups. Returns the largest |got - exact| / bound of an element: right below 1; infinity
- * where something is not finite, or memory for T numbers is not to be had.
+ * `a` has the arguments of a backward call that is complete, with the o and lse of the forward call before
+ * it. All pointers are to memory that the host can read. D is at most ATTENTION_SAMPLE_MOST_D. There is no
+ * dropout, and groups are whole. Each function returns the largest |got - exact| / bound of an element. The
+ * op is right if this is at most 1. The result is infinity if a value is not finite, or if there is no memory
+ * for T numbers.
  */
-/** o, lse and dq of query t of head h of sample b; dq is held to the maths of the o and lse that are there. */
+/** Check o, lse and dq of query t of head h of sample b. The exact dq follows from the o and lse in `a`. */
 double attention_sample_row(const struct yoke_attention_backward_args *a, int64_t b, int64_t h, int64_t t);
-/** dk and dv of key j of K/V head hkv of sample b. */
+/** Check dk and dv of key j of K/V head hkv of sample b. */
 double attention_sample_key(const struct yoke_attention_backward_args *a, int64_t b, int64_t hkv, int64_t j);
 
 #endif

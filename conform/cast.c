@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conformance of conversions: the correctly rounded value, bit for bit. 16-bit types are tried with all their 65536
- * patterns; f32 with random patterns (all exponents, NaN, subnormals) and with numbers at and beside the midpoints of
- * two 16-bit numbers, where a wrong rounding shows.
+ * Conformance of conversions. The result must be the correctly rounded value, bit for bit. 16-bit types are
+ * tested with all 65536 patterns. f32 is tested with random patterns (all exponents, NaN, subnormals), and
+ * with numbers at and beside the midpoints of two 16-bit numbers, where a wrong rounding shows.
  */
 #include "conform/trial.h"
 
@@ -31,13 +31,15 @@ static struct shape shape_of(const struct trial *t)
     if (t->dims) return (struct shape){ .n = t->dims[0], .to = t->dtype == YOKE_F32 ? YOKE_BF16 : YOKE_F32 };
     struct shape s = { .n = 1 + trial_random(t, "n", 0, 9000), .to = to[t->index % 3], .values = t->index / 3 % 2 };
     if ((size_t)t->index < YOKE_COUNT(shapes)) s = shapes[t->index];
-    /* f64 exists on the reference backend alone. */
+    /* Only the reference backend has f64. */
     if (s.to == YOKE_F64 && !(yoke_device_info(t->device.device)->storage & 1u << YOKE_F64)) s.to = YOKE_F32;
     s.aliased &= yoke_dtype_bytes(s.to) == yoke_dtype_bytes(t->dtype);
     return s;
 }
 
-/* Number i: the midpoint above a 16-bit pattern of the type converted to, or its neighbour in f32. */
+/*
+ * Number i: the midpoint above a 16-bit pattern of the target type, or a neighbour of this midpoint in f32.
+ */
 static double midpoint(yoke_dtype to, int64_t i)
 {
     const yoke_dtype type = to == YOKE_F16 ? YOKE_F16 : YOKE_BF16;
@@ -64,7 +66,7 @@ static void cast_setup(struct trial *t)
     }
     if (s.aliased) trial_alias(t, Y, "y", X);
     else trial_vector(t, Y, "y", OUT, s.to, s.n);
-    t->tensor[Y].dtype = s.to; /* an alias of another type of the same size */
+    t->tensor[Y].dtype = s.to; /* the alias may have another type of the same size */
     t->tensor[Y].strict = true;
     trial_describe(t, "to %s n %d%s%s", yoke_dtype_name(s.to), (int)s.n, s.values == MIDPOINTS ? " midpoints" : "", s.aliased ? " y=x" : "");
 }
@@ -76,7 +78,7 @@ static yoke_status cast_call(struct trial *t, const struct side *side, struct yo
                         .x = trial_at(t, side, X, 0), .y = trial_at(t, side, Y, 0));
 }
 
-/* The bound stays 0; what is wanted is the oracle's value rounded once. */
+/* The bound stays 0. The expected value is the oracle's value, rounded once. */
 static void cast_bound(struct trial *t)
 {
     const struct shape s = shape_of(t);

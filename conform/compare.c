@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One case: run on the oracle and on the device, compare, check canaries and inputs, run again for the same bits. */
+/*
+ * Runs one case on the oracle and on the device, compares the results, checks canaries and inputs, and runs
+ * the case again to compare the bits.
+ */
 #include "conform/trial.h"
 
 #include <stdlib.h>
@@ -40,7 +43,7 @@ static yoke_status issue_to_device(struct trial *t)
     return YOKE_OK;
 }
 
-/* Whatever failed, nothing of it still runs at the end: its memory is freed next. */
+/* Also after a failure nothing of the run is still active at the end, because its memory is freed next. */
 static yoke_status run_device(struct trial *t)
 {
     char error[4096];
@@ -76,7 +79,7 @@ void trial_release(struct trial *t)
 
 /* ---- comparing ---- */
 
-/* From here on, a magnitude rounds to infinity. */
+/* The magnitude from which numbers of this type round to infinity. */
 static double overflow_threshold(yoke_dtype dtype)
 {
     switch (dtype) {
@@ -94,7 +97,7 @@ static double ulp_of(yoke_dtype dtype, double x)
     return fmax(ldexp(2 * yokei_unit_roundoff(dtype), exponent - 1), 2 * yokei_underflow(dtype));
 }
 
-/* |got - wanted| / bound; infinity where no rounding explains the difference. */
+/* |got - wanted| / bound; infinity if no rounding explains the difference. */
 static double ratio_of(const struct tensor *x, double got, double wanted, double bound)
 {
     if (bound == BOUND_ANY) return 0;
@@ -102,7 +105,7 @@ static double ratio_of(const struct tensor *x, double got, double wanted, double
     if (isnan(wanted)) return isnan(got) ? 0 : INFINITY;
     if (isinf(wanted)) return got == wanted ? 0 : INFINITY;
     if (isnan(got)) return INFINITY;
-    if (isinf(got)) { /* overflow: where the value, or the value within its bound, rounds to infinity */
+    if (isinf(got)) { /* overflow: right if the value, or a value within its bound, rounds to infinity */
         const double threshold = overflow_threshold(x->dtype);
         if ((got > 0) != (wanted > 0) || fabs(wanted) + bound < threshold) return INFINITY;
         return fabs(wanted) < threshold ? 1 : 0;
@@ -110,7 +113,7 @@ static double ratio_of(const struct tensor *x, double got, double wanted, double
     if (x->strict && signbit(got) != signbit(wanted)) return INFINITY;
     const double error = fabs(got - wanted);
     if (error == 0) return 0;
-    return isnan(bound) ? INFINITY : error / bound; /* a bound of 0 asks for the exact value */
+    return isnan(bound) ? INFINITY : error / bound; /* a bound of 0 requires the exact value */
 }
 
 static bool quiet(const struct tensor *x, const void *elements, int64_t i)
@@ -122,8 +125,10 @@ static bool quiet(const struct tensor *x, const void *elements, int64_t i)
     }
 }
 
-/* Distances are counted in the units of the element, or in those of its tensor's root mean square where that is greater:
- * an element that is small by cancellation would otherwise count as many units off as it has lost digits. */
+/*
+ * The distance in ulp is in units of the element, or of its tensor's root mean square if that is greater.
+ * Otherwise an element that is small because of cancellation would count as very far off.
+ */
 static double root_mean_square(const struct tensor *x)
 {
     double sum = 0, n = 0;
@@ -165,7 +170,7 @@ static void compare(const struct trial *t, struct finding *f)
     if (f->ratio > 1) yokei_text(f->reason, sizeof f->reason, "%s is outside its bound", f->output);
 }
 
-/* The tensor that may be written at x's address, or NULL. */
+/* The tensor that may be written at the address of x, or NULL. */
 static const struct tensor *writer_of(const struct trial *t, int id)
 {
     if (t->tensor[id].role != IN) return &t->tensor[id];
@@ -177,11 +182,12 @@ static const struct tensor *writer_of(const struct trial *t, int id)
 static bool inside(const struct tensor *x, int64_t element)
 {
     if (element < 0 || element >= x->extent) return false;
-    const int64_t in_batch = x->stride ? element % x->stride : element; /* results never overlap: stride >= one matrix */
+    /* Results never overlap, because the stride is at least one matrix. */
+    const int64_t in_batch = x->stride ? element % x->stride : element;
     return in_batch / x->ld < x->rows && in_batch % x->ld < x->cols;
 }
 
-/* All bytes outside the results are as they were. */
+/* Check that all bytes outside the results are unchanged. */
 static void check_untouched(const struct trial *t, struct finding *f)
 {
     for (int id = 0; id < CONFORM_MAX_TENSORS && !f->reason[0]; id++) {
@@ -202,7 +208,10 @@ static void check_untouched(const struct trial *t, struct finding *f)
     }
 }
 
-/* The element in which two images of a tensor's memory differ first, as what failed: got the second run's, wanted the first's. */
+/*
+ * Report the first element in which two copies of a tensor's memory differ. `got` is the second run's value,
+ * `wanted` the first run's.
+ */
 static void name_changed_element(const struct trial *t, int id, const unsigned char *first, struct finding *f)
 {
     const struct tensor *x = writer_of(t, id), *at = &t->tensor[id];
@@ -221,7 +230,7 @@ static void name_changed_element(const struct trial *t, int id, const unsigned c
     }
 }
 
-/* The second run's images take the place of the first's; they must be equal. */
+/* Run again. The copies of the second run replace those of the first, and must be equal to them. */
 static yoke_status check_repeatable(struct trial *t, struct finding *f)
 {
     unsigned char *first[CONFORM_MAX_TENSORS] = { NULL };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sweep over ops, types and variants, and its lines. */
+/* The sweep over ops, types and variants, which makes the lines of results. */
 #include "conform/trial.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 static const struct conform_row *const rows[YOKE_N_OPS] = { YOKE_ALL_OPS(ROW) };
 #undef ROW
 
-/* Each family's ops, by the family's name. */
+/* The families, by name, and their ops. */
 static const struct {
     const char *name;
     enum yoke_op_id first, last;
@@ -25,16 +25,16 @@ static const struct {
     { "rope", YOKE_OP_rope, YOKE_OP_rope },
 };
 
-/* Beyond each row's table. */
+/* Numbers of random cases for each line, in addition to the cases of the row's table. */
 enum { RANDOM_CASES = 3, RANDOM_CASES_FULL = 60 };
 
-/* Everything that a run carries along. */
+/* The state of a run. */
 struct run {
     struct trial trial;
     struct conform_options options;
     conform_callback callback;
     void *context;
-    bool is_past; /* of options.after */
+    bool is_past; /* the line options.after has been passed */
     struct conform_summary summary;
 };
 
@@ -48,7 +48,8 @@ static bool op_named(const char *name)
 bool conform_selected(const struct conform_options *options, enum yoke_op_id op)
 {
     if (!options->op || !strcmp(options->op, yokei_op_names[op])) return true;
-    if (options->only_case && op_named(options->op)) return false; /* a case is one op's, also of one called like its family */
+    /* A case number belongs to one op, even if a family has the same name. */
+    if (options->only_case && op_named(options->op)) return false;
     for (size_t i = 0; i < YOKE_COUNT(families); i++)
         if (!strcmp(options->op, families[i].name) && families[i].first <= op && op <= families[i].last) return true;
     return false;
@@ -111,7 +112,7 @@ static void finish_line(struct run *run, struct conform_line *line, int end)
     hand_over(run, line);
 }
 
-/* Whether the line comes before those that are wanted, or is the one behind which they begin. */
+/* Whether the run skips this line, because it comes before options.after or is that line. */
 static bool is_behind_us(struct run *run, const struct conform_line *line, enum conform_verdict *verdict_out)
 {
     const struct conform_line *after = run->options.after;
@@ -141,7 +142,7 @@ static void run_case(struct run *run, struct conform_line *line, yoke_status *st
     note(line, t, &f);
 }
 
-/* All cases of one op, type and variant. An op that fails to run is a line that fails, not an error of the sweep. */
+/* Run all cases of one op, type and variant. If the op cannot run, its line fails, and the sweep goes on. */
 static yoke_status run_line(struct run *run, enum yoke_op_id op, const char *variant, enum conform_verdict *verdict_out)
 {
     struct trial *t = &run->trial;
@@ -150,7 +151,7 @@ static yoke_status run_line(struct run *run, enum yoke_op_id op, const char *var
     const int only = run->options.only_case, most = t->row->n_cases + RANDOM_CASES_FULL;
     const int end = only ? YOKE_MIN(only, most) : run->options.full ? most : t->row->n_cases + RANDOM_CASES;
     if (is_behind_us(run, &line, verdict_out)) return YOKE_OK;
-    /* The first failure is the one to look at. */
+    /* Stop at the first failure, because it is the one to look at. */
     for (t->index = only ? only - 1 : 0; t->index < end && line.verdict != CONFORM_FAIL; t->index++) {
         yoke_status status;
         run_case(run, &line, &status);
@@ -161,7 +162,7 @@ static yoke_status run_line(struct run *run, enum yoke_op_id op, const char *var
     return YOKE_OK;
 }
 
-/* The line of a variant that this sweep does not run. */
+/* Report the line of a variant that this sweep does not run. */
 static void leave_out(struct run *run, enum yoke_op_id op, const char *variant, const char *why)
 {
     struct conform_line line = { .size = sizeof line, .op = yokei_op_names[op], .dtype = run->trial.dtype, .variant = variant,
@@ -172,15 +173,21 @@ static void leave_out(struct run *run, enum yoke_op_id op, const char *variant, 
     hand_over(run, &line);
 }
 
-/* Programs that are compiled at run time cost a second or more per variant and type the first time, where the variants
- * of one op differ in their bodies and the types in their loads and stores alone. */
+/*
+ * Whether the device compiles programs at run time. The first compilation takes a second or more per variant
+ * and type. The variants of an op differ in their bodies, but the types differ only in their loads and
+ * stores.
+ */
 static bool compiles_at_run_time(const yoke_device *device)
 {
     const char *backend = yoke_device_info(device)->backend;
     return strcmp(backend, "host") && strcmp(backend, "reference");
 }
 
-/* Ops whose lanes sum up something together. In the others 64 lanes do what 32 do, and 32 are run. */
+/*
+ * Whether the lanes (threads of a warp) of an op compute a sum together. In other ops 64 lanes do the same as
+ * 32 lanes, so only 32 are run.
+ */
 static bool do_lanes_meet(enum yoke_op_id op)
 {
     switch (op) {
@@ -203,10 +210,13 @@ static bool do_lanes_meet(enum yoke_op_id op)
     }
 }
 
-static const char chosen[] = "(chosen)"; /* the line of whichever variant the device chooses by shape, type and tuning file */
+static const char chosen[] = "(chosen)"; /* the line of the variant that the device chooses by shape, type and tuning file */
 
-/* One line per variant; with `full`, one more for what the device chooses itself. Where programs are compiled, and nothing
- * more was asked for, every variant is run in f32 (but see do_lanes_meet) and the first that is offered in the other types. */
+/*
+ * Run one line per variant. With `full`, one more line runs what the device chooses by itself. If programs
+ * are compiled at run time and the options ask for nothing more, every variant runs in f32 (except as
+ * do_lanes_meet says). In each other type only the first variant runs that is offered.
+ */
 static yoke_status run_variants(struct run *run, enum yoke_op_id op)
 {
     yoke_device *device = run->trial.device.device;
@@ -246,7 +256,7 @@ static yoke_status run_all(struct run *run)
         for (size_t i = 0; i < YOKE_COUNT(dtypes); i++) {
             t->dtype = dtypes[i];
             if (!(t->row->dtypes & 1u << t->dtype)) continue;
-            if (t->dtype == YOKE_F64 && !(storage & 1u << YOKE_F64)) continue; /* of the reference backend alone */
+            if (t->dtype == YOKE_F64 && !(storage & 1u << YOKE_F64)) continue; /* only the reference backend has f64 */
             if (run->options.dtype && strcmp(yoke_dtype_name(t->dtype), run->options.dtype)) continue;
             YOKE_TRY(run_variants(run, op));
         }
@@ -254,7 +264,7 @@ static yoke_status run_all(struct run *run)
     return YOKE_OK;
 }
 
-/* Names the variants that there are of the ops asked for, each once. */
+/* Fail with the names of all variants that the selected ops have, each name once. */
 static yoke_status unknown_variant(const struct run *run)
 {
     const yoke_device *device = run->trial.device.device;

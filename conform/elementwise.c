@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conformance of elementwise sums and products: one f32 operation, u32 |ref|, and one rounding to the stored type. A sum
- * of two stored numbers is exact below the normal range; a product is not, and is allowed eta.
- * Dropout: a product, u32 |s x|, and the sum with the residual, u32 |ref|. An element that is dropped where it should be kept, or kept
- * where it should be dropped, is off by |s x|, which no bound of a case of ordinary numbers allows.
+ * Conformance of elementwise sums and products: the derivation of the bounds.
+ * The bound is one f32 operation, u32 |ref|, and one rounding to the stored type. A sum of two stored numbers
+ * is exact below the normal range. A product is not, so it is allowed eta.
+ * Dropout is a product, u32 |s x|, and the sum with the residual, u32 |ref|. If an element is dropped that
+ * should be kept, or kept that should be dropped, its error is |s x|. No bound of a case of ordinary numbers
+ * allows that.
  */
 #include "conform/trial.h"
 
 struct shape {
     int64_t n;
     enum flavour flavour;
-    int aliased; /* 1: with x, 2: with y */
+    int aliased; /* 1: the output is at the address of x; 2: of y */
     float alpha;
 };
 
@@ -97,7 +99,7 @@ struct piece {
     int64_t N, C, T, first_row, sample, position, channel, pad;
     float p;
     enum flavour flavour;
-    int aliased; /* 1: with x, 2: with residual */
+    int aliased; /* 1: the output is at the address of x; 2: of the residual */
     bool residual;
 };
 
@@ -163,7 +165,7 @@ static void dropout_bound(struct trial *t)
     for (int64_t n = 0; n < s.N; n++)
         for (int64_t c = 0; c < s.C; c++) {
             const double x = exact_of(t, DX)[n * t->tensor[DX].ld + c], wanted = exact_of(t, DY)[n * t->tensor[DY].ld + c];
-            /* dropped without a residual: exactly 0 */
+            /* An element that is dropped and has no residual is exactly 0. */
             const double e = wanted == 0 && !s.residual ? 0 : u32 * (isfinite(x) ? scale * fabs(x) : 0) + u32 * fabs(wanted);
             t->tensor[DY].bound[n * t->tensor[DY].ld + c] = bound_rounded(t->dtype, wanted, e);
         }

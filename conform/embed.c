@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conformance of embeddings. Forward: one f32 addition, one rounding; where only one of the two terms is there, nothing
- * is rounded and the value is exact. Backward: a row of dwte takes as many additions as its token occurs, a row of dwpe
- * N / T of them: gamma(n) (sum |dy| + |initial|); a row that no token touches keeps its bits.
- * Shards: the device works on P shards of a vocabulary one after another, the first with the positions, and adds up their
- * outputs; the oracle on the whole. A sum has one term that is not 0, or this and the position, so the bounds are the same.
+ * Conformance of embeddings: the derivation of the bounds.
+ * Forward: one f32 addition and one rounding. If only one of the two terms is present, nothing is rounded and
+ * the value is exact.
+ * Backward: a row of dwte gets one addition for each occurrence of its token, and a row of dwpe gets N / T
+ * additions. The bound is gamma(n) (sum |dy| + |initial|). A row that no token uses keeps its bits.
+ * Shards: the device runs P shards of a vocabulary one after the other, and adds up their outputs. The first
+ * shard also adds the positions. The oracle runs the whole vocabulary. Each sum has one term that is not 0,
+ * or this term and the position. So the bounds are the same.
  */
 #include "conform/trial.h"
 
@@ -12,8 +15,8 @@ struct shape {
     int64_t N, T, C, V, vocab_start, pos_start;
     enum flavour flavour;
     enum { RANDOM, SAME, OUTSIDE } tokens;
-    bool no_wpe, no_wte; /* no_wte: of the gradient */
-    int64_t P;           /* not 0: the device's vocabulary is in so many shards */
+    bool no_wpe, no_wte; /* no_wte: the gradient of wte is left out */
+    int64_t P;           /* if not 0: the device's vocabulary is cut into P shards */
 };
 
 static const struct shape shapes[] = {
@@ -55,7 +58,7 @@ static struct shape shape_of(const struct trial *t)
                            .vocab_start = trial_random(t, "vocab", 0, 50), .pos_start = trial_random(t, "pos", 0, 9) };
 }
 
-enum { TOKENS, WTE, WPE, Y, Y_LAST }; /* Y_LAST: of the last shard */
+enum { TOKENS, WTE, WPE, Y, Y_LAST }; /* Y_LAST: the output of the last shard */
 
 static void setup_tokens(struct trial *t, const struct shape *s)
 {
@@ -99,7 +102,9 @@ static void embed_forward_setup(struct trial *t)
     .dtype = side_dtype(side, t->dtype), .N = (s).N, .T = (s).T, .C = (s).C, .V = (n), .vocab_start = (s).vocab_start + (first), \
     .pos_start = (s).pos_start, .tokens = trial_at(t, side, TOKENS, 0)
 
-/* Shard p of P; the first one's output is y, to which the others' are added. */
+/*
+ * Run shard p of P. The output of the first shard is y, to which the outputs of the other shards are added.
+ */
 static yoke_status forward_shard(struct trial *t, const struct shape *s, const struct side *side, struct yoke_cost *cost, int64_t p)
 {
     const int64_t first = trial_shard(s->V, s->P, p), n = trial_shard(s->V, s->P, p + 1) - first;
@@ -183,7 +188,7 @@ static void embed_backward_bound(struct trial *t)
             occurrences++;
             for (int64_t c = 0; c < s.C; c++) dwte->bound[v * s.C + c] += fabs(exact_of(t, DY)[n * s.C + c]);
         }
-        for (int64_t c = 0; c < s.C; c++) /* 0 occurrences: a bound of 0 */
+        for (int64_t c = 0; c < s.C; c++) /* with 0 occurrences the bound is 0 */
             dwte->bound[v * s.C + c] = gamma32(occurrences) * (dwte->bound[v * s.C + c] + fabs(dwte->initial[v * s.C + c]));
     }
     for (int64_t n = 0; n < s.N && dwpe->present; n++)

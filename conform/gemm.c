@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conformance of matrix products.
+ * Conformance of matrix products: the derivation of the bounds.
  *
- * A product of two elements is rounded once (16-bit ones not at all), each then passes at most K - 1 additions in whatever
- * order, the factor alpha, the addition of beta C0 and that of the bias:
+ * A product of two elements is rounded once; a product of 16-bit elements is not rounded at all. Each product
+ * then passes at most K - 1 additions in any order, the factor alpha, the addition of beta C0, and the
+ * addition of the bias:
  *   E = gamma(K+4) (|alpha| |A||B| + |beta C0| + |bias|)
- * and C is rounded once to its type. Through GELU: with aux the device's own rounded pre-activation is at hand, so C is
- * held to gelu(aux) with the bound of conform/act.c; without it, to what GELU does with pre +- (E + u (|pre| + E)).
- * Underflow: each f32 operation loses at most eta; matrix units flush subnormal bf16 inputs and f32 results to zero, so
- * bf16 is allowed 2^-126 per element and per product.
+ * C is rounded once to its type.
+ * Through GELU: with aux, the device's own rounded pre-activation is known. So C is compared with gelu(aux),
+ * with the bound of conform/act.c. Without aux, C is compared with the range of GELU over pre +- (E + u
+ * (|pre| + E)).
+ * Underflow: each f32 operation loses at most eta. Matrix units flush subnormal bf16 inputs and f32 results
+ * to zero, so bf16 is allowed 2^-126 per element and per product.
  * Bias gradient: N additions of stored numbers, gamma(N+1) (sum |dy| + |dbias0|).
  */
 #include "conform/trial.h"
@@ -20,10 +23,10 @@ struct shape {
     bool ta, tb;
     float alpha, beta;
     enum yoke_epilogue epilogue;
-    bool aux, wide; /* wide: f32 output from 16-bit input */
+    bool aux, wide; /* wide: the output is f32 although the inputs have 16 bits */
     int64_t pad;
     enum flavour flavour;
-    enum { SHARE_NONE, SHARE_A, SHARE_B } share; /* stride 0 */
+    enum { SHARE_NONE, SHARE_A, SHARE_B } share; /* all batches share this operand: its stride is 0 */
 };
 
 #define PLAIN 1, 0, YOKE_EPILOGUE_NONE, false, false
@@ -42,13 +45,13 @@ static const struct shape shapes[] = {
     { 9, 31, 17, 3, false, true, PLAIN, .pad = 4 },
     { 12, 8, 29, 4, true, false, 1, 1, YOKE_EPILOGUE_BIAS, .share = SHARE_B },
     { 5, 40, 33, 3, false, false, PLAIN, .share = SHARE_A },
-    { 48, 80, 300, 1, true, false, 1, 1, YOKE_EPILOGUE_NONE, .wide = true }, /* a weight gradient */
+    { 48, 80, 300, 1, true, false, 1, 1, YOKE_EPILOGUE_NONE, .wide = true }, /* as a weight gradient */
     { 1, 257, 64, 1, false, true, 1, 0, YOKE_EPILOGUE_BIAS },
     { 129, 1, 65, 1, false, false, PLAIN },
     { 5, 6, 2000, 1, false, true, PLAIN },
-    { 40, 70, 1100, 1, false, false, 1, 1, YOKE_EPILOGUE_NONE, .pad = 1 }, /* deeper than what a block of the kernels keeps */
+    { 40, 70, 1100, 1, false, false, 1, 1, YOKE_EPILOGUE_NONE, .pad = 1 }, /* K is larger than what a block of the kernels keeps */
     { 131, 260, 70, 1, false, false, -1.25f, 0, YOKE_EPILOGUE_NONE },
-    /* beyond one chunk of K, block of rows and strip; rows a page apart */
+    /* Larger than one chunk of K, one block of rows and one strip; the rows are a page apart. */
     { 26, 50, 1090, 1, false, false, 1, 0.5f, YOKE_EPILOGUE_BIAS_GELU, .aux = true },
     { 27, 33, 1031, 1, true, true, -0.5f, 1, YOKE_EPILOGUE_BIAS },
     { 9, 65, 2048, 1, false, true, 1, 1, YOKE_EPILOGUE_NONE, .wide = true },
@@ -67,7 +70,11 @@ static const struct shape shapes[] = {
 
 static struct shape shape_of(const struct trial *t)
 {
-    if (t->dims) /* as a linear layer forward (with bias), its input's gradient (NT), and its weight's (TN, f32 += ) */
+    /*
+     * As for a linear layer: forward (with bias), its input's gradient (NT), and its weight's gradient (TN,
+     * f32 +=).
+     */
+    if (t->dims)
         return (struct shape){ .M = t->dims[0], .N = t->dims[1], .K = t->dims[2], .batch = t->dims[3], .ta = t->dims[4] != 0, .tb = t->dims[5] != 0,
                                .alpha = 1, .beta = t->dims[4] ? 1 : 0, .wide = t->dims[4] != 0,
                                .epilogue = t->dims[4] || t->dims[5] ? YOKE_EPILOGUE_NONE : YOKE_EPILOGUE_BIAS };
@@ -103,7 +110,7 @@ static void gemm_setup(struct trial *t)
     trial_batch(t, C, "c", s.beta != 0 ? SUM : OUT, out, s.batch, s.M, s.N, s.N + s.pad, s.M * (s.N + s.pad) + s.pad);
     trial_flavoured(t, A, 1, 30);
     trial_flavoured(t, B, 1, 30);
-    if (s.flavour == SUBNORMAL) trial_fill(t, B, 1); /* the product of two subnormals is nothing */
+    if (s.flavour == SUBNORMAL) trial_fill(t, B, 1); /* the product of two subnormals would be 0 */
     if (s.beta != 0) trial_fill(t, C, 1);
     if (s.epilogue != YOKE_EPILOGUE_NONE) {
         trial_vector(t, BIAS, "bias", IN, yoke_dtype_wide(t->dtype), s.N);
@@ -131,7 +138,7 @@ static yoke_status gemm_call(struct trial *t, const struct side *side, struct yo
                         .ldaux = x[AUX].ld, .stride_aux = x[AUX].stride);
 }
 
-/* Element (i, m, n) before the activation, and its error before it is rounded. */
+/* Element (i, m, n) before the activation, and its error before rounding. */
 struct product {
     double value, error;
 };
@@ -155,7 +162,7 @@ static struct product product_of(const struct trial *t, const struct shape *s, i
                                                              fabs(alpha) * lost + 3 * eta32 };
 }
 
-/* GELU of x, and the error of evaluating it in f32: see conform/act.c. */
+/* GELU of x, and the error of its evaluation in f32 (see conform/act.c). */
 static struct product gelu(double x)
 {
     const double z = 2 * 0.79788456080286535588 * (x + 0.044715 * x * x * x);
@@ -163,7 +170,10 @@ static struct product gelu(double x)
     return (struct product){ x * s, 16 * u32 * fabs(x) * s * (1 + (open == 0 ? 0 : fabs(z) * open)) + 2 * eta32 + (s < 0x1p-125 ? fabs(x) * s : 0) };
 }
 
-/* The farthest that GELU goes from its value at x for arguments within e of x; it falls to its minimum at -0.7524, then rises. */
+/*
+ * The largest difference between GELU at x and at any argument within e of x. GELU falls to its minimum at
+ * -0.7524, then rises.
+ */
 static double gelu_range(double x, double e)
 {
     const double y = gelu(x).value, low = fabs(gelu(x - e).value - y), high = fabs(gelu(x + e).value - y);

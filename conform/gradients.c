@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Central differences in f64 on the reference backend. A forward op with outputs Y gets the loss L = sum of W * Y with
- * random W; its backward op, given dY = W, must return dL/dX. Per element x, with the step h = 2^-17 max(1, |x|):
- *   numeric = (L(x + h) - L(x - h)) / 2h,  off by h^2 L'''/6 (about 1e-10 here) and by 2^-53 sum|W Y| / h (about 1e-10).
- * The bound is 1e-8 times the tensor's largest gradient (and 1), which no wrong formula meets.
+ * Checks gradients by central differences in f64 on the reference backend. A forward op with outputs Y gets
+ * the loss L = sum of W * Y with random W. Its backward op, given dY = W, must return dL/dX. For each element
+ * x, with the step h = 2^-17 max(1, |x|):
+ *   numeric = (L(x + h) - L(x - h)) / 2h
+ * The error of `numeric` is h^2 L'''/6 (about 1e-10 here) plus 2^-53 sum|W Y| / h (about 1e-10). The bound is
+ * 1e-8 times the tensor's largest gradient (but at least 1e-8). No wrong formula is within this bound.
  */
 #include "conform/trial.h"
 
@@ -12,7 +14,10 @@
 
 enum { MAX_INPUTS = 3 };
 
-/* One op pair: its inputs, the loss as a function of them, and the analytic gradients. All arrays are f64 host memory. */
+/*
+ * One pair of forward and backward op: its inputs, the loss as a function of them, and the analytic
+ * gradients. All arrays are f64 in host memory.
+ */
 struct check {
     yoke_stream *stream;
     uint64_t seed;
@@ -20,11 +25,11 @@ struct check {
     struct {
         const char *name;
         int64_t n;
-        double *x, *dx; /* dx: analytic, as the backward op left it */
+        double *x, *dx; /* dx: the analytic gradient from the backward op */
     } input[MAX_INPUTS];
-    double *y, *w; /* the forward op's output, and the loss's weights, dY */
+    double *y, *w; /* y: output of the forward op; w: the weights of the loss, which are dY */
     int64_t n_y;
-    double *extra; /* further outputs of the forward op */
+    double *extra; /* other outputs of the forward op */
     int32_t *tokens;
     struct pair_shape {
         int64_t B, T, H, Hkv, D, C, V, M, N, K;
@@ -36,7 +41,7 @@ struct check {
 };
 
 struct pair {
-    const char *backward; /* the op that is proved */
+    const char *backward; /* name of the op that is checked */
     struct pair_shape shape;
     void (*setup)(struct check *c);
     yoke_status (*forward)(struct check *c);
@@ -87,7 +92,7 @@ static void tokens(struct check *c, int64_t n, int64_t vocabulary, bool some_ign
 #define X(i) c->input[i].x
 #define DX(i) c->input[i].dx
 
-/* An op with the scratch that it asks for. */
+/* Run an op with the scratch memory that it asks for. */
 #define CALL(op, ...)                                                                        \
     do {                                                                                     \
         const struct yoke_##op##_args args = YOKE_ARGS(op, .dtype = YOKE_F64, __VA_ARGS__);  \
@@ -117,7 +122,7 @@ static yoke_status gemm_forward(struct check *c)
     return YOKE_OK;
 }
 
-/* dop(A) = alpha dC op(B)^T, stored transposed where A is; dop(B) = alpha op(A)^T dC likewise. */
+/* dop(A) = alpha dC op(B)^T, stored transposed if A is; dop(B) = alpha op(A)^T dC likewise. */
 static yoke_status gemm_backward(struct check *c)
 {
     const struct pair_shape *s = &c->shape;
@@ -165,7 +170,7 @@ static yoke_status layernorm_backward(struct check *c)
     return YOKE_OK;
 }
 
-/* With the residual path: Y = layernorm(x) + x. */
+/* The same with the residual path: Y = layernorm(x) + x. */
 static yoke_status residual_forward(struct check *c)
 {
     YOKE_TRY(layernorm_forward(c));
@@ -356,7 +361,7 @@ static void embed_setup(struct check *c)
     const struct pair_shape *s = &c->shape;
     input(c, "wte", s->V * s->C);
     input(c, "wpe", (s->T + 1) * s->C);
-    tokens(c, s->N, s->V + 2, false); /* some lie outside the shard */
+    tokens(c, s->N, s->V + 2, false); /* some tokens lie outside the shard */
     output(c, s->N * s->C, 0);
 }
 
@@ -403,7 +408,7 @@ static yoke_status xent_backward(struct check *c)
     return YOKE_OK;
 }
 
-/* The same of K shards of the vocabulary, joined. */
+/* The loss over K shards of the vocabulary, whose results are joined. */
 static void shards_setup(struct check *c)
 {
     const struct pair_shape *s = &c->shape;
@@ -419,7 +424,7 @@ static void shards_setup(struct check *c)
 static yoke_status shards_forward(struct check *c)
 {
     const struct pair_shape *s = &c->shape;
-    double *parts = c->extra, *lse = c->extra + 2 * s->K * s->N; /* parts [K, 2, N]: as all-gathered */
+    double *parts = c->extra, *lse = c->extra + 2 * s->K * s->N; /* parts [K, 2, N], as an all-gather leaves them */
     for (int64_t p = 0; p < s->K; p++) {
         const int64_t first = trial_shard(s->V, s->K, p), n = trial_shard(s->V, s->K, p + 1) - first;
         CALL(xent_forward, COLUMNS(s, first, n), .lse = parts + 2 * p * s->N, .picked = parts + (2 * p + 1) * s->N);
@@ -500,7 +505,7 @@ static yoke_status compare_input(struct check *c, const struct pair *pair, int w
     return YOKE_OK;
 }
 
-/* The extents that the pair uses, by their letters. */
+/* Write the dimensions that the pair uses, by their letters. */
 static void describe(const struct pair_shape *s, char *text, size_t bytes)
 {
     static const char *const letters[] = { "B", "T", "H", "Hkv", "D", "C", "V", "M", "N", "K" };

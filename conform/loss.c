@@ -1,32 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conformance of softmax cross-entropy.
+ * Conformance of softmax cross-entropy: the derivation of the bounds.
  *
- * Forward: exp(l - m) carries the rounding of its argument, u32 |l - m|, and 6 u32 of exp; weighted with the probabilities
- * p these change lse by  sum p (u32 |l - m| + 6 u32);  a sum of V terms (and merging of partial sums) adds gamma(V+8);
- * log 4 u32 |log sum|; the last addition u32 |lse|. picked is exact; losses add one subtraction.
- * Backward: p = exp(l - lse) is off by p (u32 |l - lse| + 8 u32), the subtraction of 1 and the factor by 2 roundings:
+ * Forward: exp(l - m) has the rounding of its argument, u32 |l - m|, and 6 u32 of exp. Weighted with the
+ * probabilities p, these errors change lse by  sum p (u32 |l - m| + 6 u32).  A sum of V terms (and the
+ * merging of partial sums) adds gamma(V+8), the log adds 4 u32 |log sum|, and the last addition adds u32
+ * |lse|. `picked` is exact. `losses` has one more subtraction.
+ * Backward: p = exp(l - lse) has the error p (u32 |l - lse| + 8 u32). The subtraction of 1 and the factor add
+ * 2 roundings:
  *   |scale| (p (u32 |l - lse| + 8 u32) + 2 u32 |p - [target]|), and the rounding to the stored type.
  * exp of an argument below -87 may be flushed: |scale| 2^-126.
- * A row with a logit of +infinity has no finite lse: infinity and NaN are both accepted. NaN must stay NaN.
+ * A row with a logit of +infinity has no finite lse, so infinity and NaN both pass. NaN must stay NaN.
  *
- * Join of P parts: the same sum with P terms and no partial sums, so gamma(P) instead of gamma(V+8); and as the derivative
- * of log sum exp is w_p = exp(lse_p - lse), sum w_p e_p for parts that are off by e_p, (1 + 2 max e) times that for the terms
- * of higher order. One part: no error. Where one part alone has a picked other than 0, their sum is exact.
- * Shards: the device runs forward on P shards of the columns, joins, and runs backward on each shard; the oracle works on
- * the whole. With the joined lse off by e, p is off by a factor of exp(e) <= 1 + 2 e more.
+ * Join of P parts: the same sum with P terms and no partial sums, so gamma(P) instead of gamma(V+8). The
+ * derivative of log sum exp is w_p = exp(lse_p - lse). So parts with errors e_p add sum w_p e_p. The factor 1
+ * + 2 max e covers terms of higher order. A single part has no error. If only one part has a `picked` that is
+ * not 0, the sum of `picked` is exact.
+ * Shards: the device runs forward on P shards of the columns, joins the results, and runs backward on each
+ * shard. The oracle runs on the whole. If the joined lse has the error e, p gets another factor of exp(e) <=
+ * 1 + 2 e.
  */
 #include "conform/trial.h"
 
 struct shape {
     int64_t N, V, pad, vocab_start;
-    double scale; /* of the logits */
+    double scale; /* the standard deviation of the logits */
     enum flavour flavour;
-    enum { PRESENT, IGNORED, ELSEWHERE } targets; /* what every third target is */
+    enum { PRESENT, IGNORED, ELSEWHERE } targets; /* the kind of every third target */
     bool lse_only, aliased;
-    double others;   /* backward: not 0: the lse is that of this shard and of others with so many columns */
-    int64_t P;       /* join: the parts */
-    bool parts_only; /* join: the parts are given; else they are made of P shards of the logits, and backward follows */
+    double others;   /* backward: if not 0, lse belongs to this shard and others, which have this many columns */
+    int64_t P;       /* join: number of parts */
+    /*
+     * Join: if true, the parts are given. Otherwise they are made from P shards of the logits, and backward
+     * follows.
+     */
+    bool parts_only;
 };
 
 static const struct shape shapes[] = {
@@ -91,7 +99,8 @@ static void xent_forward_setup(struct trial *t)
     const struct shape s = shape_of(t);
     const yoke_dtype wide = yoke_dtype_wide(t->dtype);
     setup_logits(t, &s);
-    for (int64_t v = 0; s.flavour == INFS && v < s.V; v++) trial_set(t, LOGITS, 4 * t->tensor[LOGITS].ld + v, -INFINITY); /* a row of them alone */
+    /* A row that has only infinities. */
+    for (int64_t v = 0; s.flavour == INFS && v < s.V; v++) trial_set(t, LOGITS, 4 * t->tensor[LOGITS].ld + v, -INFINITY);
     trial_vector(t, LSE, "lse", OUT, wide, s.N);
     if (s.lse_only) return;
     trial_vector(t, PICKED, "picked", OUT, wide, s.N);
@@ -106,7 +115,7 @@ static yoke_status xent_forward_call(struct trial *t, const struct side *side, s
                         .lse = trial_at(t, side, LSE, 0), .picked = trial_at(t, side, PICKED, 0), .losses = trial_at(t, side, LOSSES, 0));
 }
 
-/* Of n terms, `stride` apart, summed with so many roundings. */
+/* The bound of the lse of n terms, which are `stride` apart and are summed with `roundings` roundings. */
 static double lse_bound(const double *terms, int64_t n, int64_t stride, double roundings, double lse)
 {
     double max = -INFINITY, arguments = 0;
@@ -116,7 +125,7 @@ static double lse_bound(const double *terms, int64_t n, int64_t stride, double r
     return arguments + 6 * u32 + gamma32(roundings) + 4 * u32 * fabs(lse - max) + u32 * fabs(lse) + eta32;
 }
 
-/* +infinity among n terms and no NaN: their lse is infinite or NaN. */
+/* Whether +infinity, but no NaN, is among n terms. Their lse is then infinity or NaN. */
 static bool is_unbounded(const double *terms, int64_t n, int64_t stride)
 {
     bool unbounded = false, nan = false;
@@ -124,7 +133,7 @@ static bool is_unbounded(const double *terms, int64_t n, int64_t stride)
     return unbounded && !nan;
 }
 
-/* LSE's bound is e; losses take one subtraction more. */
+/* Set the bounds of row n: e for the lse, and one more subtraction for the losses. */
 static void bound_row(struct trial *t, int64_t n, double e)
 {
     t->tensor[LSE].bound[n] = e;
@@ -156,7 +165,7 @@ static void xent_backward_setup(struct trial *t)
     const struct shape s = shape_of(t);
     setup_logits(t, &s);
     trial_vector(t, LSE, "lse", IN, yoke_dtype_wide(t->dtype), s.N);
-    if (t->timed) trial_constant(t, LSE, log((double)s.V) + 0.5); /* of standard normal logits */
+    if (t->timed) trial_constant(t, LSE, log((double)s.V) + 0.5); /* the lse of standard normal logits */
     for (int64_t n = 0; n < s.N && !t->timed; n++) {
         double max = -INFINITY, sum = 0;
         for (int64_t v = 0; v < s.V; v++) {
@@ -179,7 +188,7 @@ static yoke_status xent_backward_call(struct trial *t, const struct side *side, 
                         .lddlogits = t->tensor[DLOGITS].ld);
 }
 
-/* Of row n; e_lse is what the lse is off. */
+/* Set the bounds of the gradient in row n. e_lse is the error of the lse. */
 static void bound_gradient(struct trial *t, const struct shape *s, int64_t n, double e_lse)
 {
     const double target = trial_get(t, TARGETS, n), lse = exact_of(t, LSE)[n];
@@ -240,7 +249,10 @@ static struct shape join_of(const struct trial *t)
                            .targets = trial_random(t, "targets", 0, 3), .P = 1 + trial_random(t, "P", 0, 6) };
 }
 
-/* Infinities where they matter: rows of -infinity alone, a shard of them, its target among them; and +infinity. */
+/*
+ * Put infinities where they matter: rows that have only -infinity, a shard that has only -infinity, the
+ * target in such a shard, and +infinity.
+ */
 static void set_infinities(struct trial *t, const struct shape *s)
 {
     const int id = s->parts_only ? LSE_PARTS : LOGITS;
@@ -261,7 +273,7 @@ static void setup_parts(struct trial *t, const struct shape *s)
 {
     trial_flavoured(t, LSE_PARTS, s->scale, 9);
     for (int64_t n = 0; n < s->N; n++) {
-        const int64_t owner = trial_random(t, "owner", n, s->P); /* one part has the target */
+        const int64_t owner = trial_random(t, "owner", n, s->P); /* only one part has the target */
         for (int64_t p = 0; p < s->P; p++)
             trial_set(t, PICKED_PARTS, p * t->tensor[PICKED_PARTS].ld + n,
                       p == owner ? trial_get(t, LSE_PARTS, p * t->tensor[LSE_PARTS].ld + n) - 1 - (double)(n % 7) : 0);
@@ -301,7 +313,7 @@ static yoke_status forward_shards(struct trial *t, const struct shape *s, const 
     return YOKE_OK;
 }
 
-/* P shards; the oracle's is one of all columns. */
+/* Run backward on P shards. The oracle has one shard with all columns. */
 static yoke_status backward_shards(struct trial *t, const struct shape *s, const struct side *side, struct yoke_cost *cost, int64_t P)
 {
     for (int64_t p = 0; p < P; p++) {
@@ -326,7 +338,10 @@ static yoke_status xent_join_call(struct trial *t, const struct side *side, stru
     return s->parts_only ? YOKE_OK : backward_shards(t, s, side, cost, side->oracle ? 1 : s->P);
 }
 
-/* Of the parts of row n, which the device has made of shards: their bounds, and what they add to the lse's. */
+/*
+ * Set the bounds of the parts of row n, which the device has made from shards. Returns their contribution to
+ * the error of the joined lse.
+ */
 static double bound_parts(struct trial *t, const struct shape *s, int64_t n)
 {
     const double *logits = exact_of(t, LOGITS) + n * t->tensor[LOGITS].ld, lse = exact_of(t, LSE)[n];
@@ -336,7 +351,7 @@ static double bound_parts(struct trial *t, const struct shape *s, int64_t n)
         const double part = exact_of(t, LSE_PARTS)[at];
         const double e = is_unbounded(logits + first, V, 1) ? BOUND_NOT_FINITE : lse_bound(logits + first, V, 1, (double)V + 8, part);
         t->tensor[LSE_PARTS].bound[at] = e;
-        if (!isfinite(part) || e < 0) continue; /* what is infinite is exact or makes the row so */
+        if (!isfinite(part) || e < 0) continue; /* an infinite part is exact, or makes the row infinite */
         sum += exp(part - lse) * e;
         greatest = fmax(greatest, e);
     }
@@ -353,7 +368,7 @@ static void xent_join_bound(struct trial *t)
         const bool unbounded = s.parts_only ? is_unbounded(parts, s.P, ld)
                                             : is_unbounded(exact_of(t, LOGITS) + n * t->tensor[LOGITS].ld, s.V, 1);
         const bool changed = s.P == 1 && trial_got(t, LSE, n) != trial_got(t, LSE_PARTS, n) && !isnan(trial_got(t, LSE_PARTS, n));
-        const double e = unbounded ? BOUND_NOT_FINITE : changed ? 0 : own + of_parts; /* one part comes out as it is */
+        const double e = unbounded ? BOUND_NOT_FINITE : changed ? 0 : own + of_parts; /* a single part is not changed */
         bound_row(t, n, e);
         if (!s.parts_only) bound_gradient(t, &s, n, e);
     }

@@ -1,28 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conformance of normalisation.
+ * Conformance of normalisation: the derivation of the bounds.
  *
- * Forward. In f32: the mean is a sum of C numbers times 1/C, |dm| <= gamma(C+1) avg|x|. A centred value is off by dm and
- * one rounding. The variance is a mean of squares: its rounding is relative, gamma(C+4); the shift dm adds dm^2 (the
- * centred values sum to zero, so the linear term vanishes). rstd takes half of the variance's relative error, and 4 u32
- * for square root and division:   r = gamma(C+4) / 2 + (dm rstd)^2 / 2 + 4 u32.
- * y = (x - mean) rstd gamma + beta:  |dy| <= |gamma| (rstd dm + |xhat| (r + 3 u32)) + u32 (|xhat gamma| + |beta| + |y|).
+ * Forward, in f32. The mean is a sum of C numbers times 1/C, so |dm| <= gamma(C+1) avg|x|. A centred value
+ * has the error dm and one rounding. The variance is a mean of squares. Its rounding is relative, gamma(C+4).
+ * The shift dm adds dm^2. The linear term vanishes, because the centred values sum to zero. rstd has half of
+ * the variance's relative error, and 4 u32 for square root and division:
+ *   r = gamma(C+4) / 2 + (dm rstd)^2 / 2 + 4 u32.
+ * y = (x - mean) rstd gamma + beta:
+ *   |dy| <= |gamma| (rstd dm + |xhat| (r + 3 u32)) + u32 (|xhat gamma| + |beta| + |y|).
  *
- * Backward. xhat: 2 roundings; g: 1; g xhat: 1 more; averages of C terms: gamma(C+1) more; then three operations and the
- * factor rstd. Added up term by term, and dresidual with one rounding of the sum:
+ * Backward. xhat has 2 roundings, g has 1, and g xhat has 1 more. Averages of C terms add gamma(C+1). Three
+ * operations and the factor rstd follow. Added up term by term, and with one rounding of the sum with
+ * dresidual:
  *   |d dx| <= rstd (gamma(6) |g| + gamma(C+6) avg|g| + gamma(C+12) |xhat| avg|g xhat|) + u32 |dx|
- * dgamma: terms with 3 roundings, N additions: gamma(N+4) (sum |dy xhat| + |dgamma0|); dbeta: gamma(N+1) (sum |dy| + |dbeta0|).
+ * dgamma has terms with 3 roundings and N additions: gamma(N+4) (sum |dy xhat| + |dgamma0|). dbeta:
+ * gamma(N+1) (sum |dy| + |dbeta0|).
  *
- * RMSNorm is the same with a mean of 0 that is exact: no dm, no avg(g), no beta.
+ * RMSNorm has the same bounds, with a mean of 0 that is exact: no dm, no avg(g), no beta.
  */
 #include "conform/trial.h"
 
 struct shape {
     int64_t N, C;
-    int64_t pad;   /* ld = C + pad, another for each matrix */
-    double offset; /* added to x: a mean far from zero */
+    int64_t pad;   /* ld = C + pad; each matrix has another pad */
+    double offset; /* added to x, so that the mean is far from zero */
     enum flavour flavour;
-    int aliased;   /* 1: with the first input it may alias, 2: with the second */
+    int aliased;   /* 1: the output is at the address of the first input that it may alias; 2: of the second */
     bool no_stats, no_dx, no_weights, residual;
 };
 
@@ -57,7 +61,7 @@ static struct shape shape_of(const struct trial *t)
                            .pad = trial_random(t, "pad", 0, 9), .residual = trial_random(t, "residual", 0, 2) };
 }
 
-/* x with rows around `offset`; gamma around 1. */
+/* Fill x with rows whose mean is near `offset`, and gamma with values near 1. */
 static void fill_rows(struct trial *t, const struct shape *s, int x, int gamma)
 {
     trial_flavoured(t, x, 1, 40);
@@ -104,7 +108,7 @@ static yoke_status layernorm_forward_call(struct trial *t, const struct side *si
                         .mean = trial_at(t, side, FMEAN, 0), .rstd = trial_at(t, side, FRSTD, 0));
 }
 
-/* The statistics of row n in f64, and the mean's error. */
+/* The statistics of row n in f64, and the error of the mean. */
 struct statistics {
     double mean, rstd, dm;
 };
@@ -171,12 +175,12 @@ static void layernorm_backward_setup(struct trial *t)
     trial_flavoured(t, DY, 1, 10);
     t->flavour = s.flavour;
     if (s.residual) trial_fill(t, DRESIDUAL, 1);
-    if (t->timed) { /* standard normal rows */
+    if (t->timed) { /* the statistics of standard normal rows */
         trial_constant(t, MEAN, 0);
         trial_constant(t, RSTD, 1);
     }
     for (int64_t n = 0; n < s.N && !t->timed; n++) {
-        double *x = t->tensor[X].exact; /* room for a row; the oracle's view comes later */
+        double *x = t->tensor[X].exact; /* memory for a row; the oracle's values are written here later */
         for (int64_t c = 0; c < s.C; c++) x[c] = trial_get(t, X, n * t->tensor[X].ld + c);
         const struct statistics z = statistics_of(x, s.C);
         trial_set(t, MEAN, n, z.mean);
@@ -305,9 +309,9 @@ static void rmsnorm_backward_setup(struct trial *t)
     trial_flavoured(t, DY, 1, 10);
     t->flavour = s.flavour;
     if (s.residual) trial_fill(t, DRESIDUAL, 1);
-    if (t->timed) trial_constant(t, RSTD, 1); /* of standard normal rows */
+    if (t->timed) trial_constant(t, RSTD, 1); /* the rstd of standard normal rows */
     for (int64_t n = 0; n < s.N && !t->timed; n++) {
-        double *x = t->tensor[X].exact; /* room for a row; the oracle's view comes later */
+        double *x = t->tensor[X].exact; /* memory for a row; the oracle's values are written here later */
         for (int64_t c = 0; c < s.C; c++) x[c] = trial_get(t, X, n * t->tensor[X].ld + c);
         trial_set(t, RSTD, n, rstd_of(x, s.C));
     }

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conformance of the optimizer.
+ * Conformance of the optimizer: the derivation of the bounds.
  *
- * AdamW. g: 1 rounding. m: beta1 m0 passes 2 roundings, (1 - beta1) g at most 4: gamma(4) (beta1 |m0| + (1 - beta1) |g|).
- * v is a sum of positive terms, the second with at most 6 roundings: gamma(6) v. The update (m / c1) / (sqrt(v / c2) + eps)
- * takes m's error divided by the same denominators, and relatively: half of v's and c2's, c1's, and square root, two
- * divisions and a sum, in all 16 u32. w: |dw| <= gamma(4) (|w0| (1 + lr decay) + lr |update|) + lr (dm / (c1 d) + 16 u32 |update|).
- * The 16-bit copy is the new w, as stored, rounded once: exact.
+ * AdamW. g has 1 rounding. In m, beta1 m0 has 2 roundings and (1 - beta1) g at most 4: gamma(4) (beta1 |m0| +
+ * (1 - beta1) |g|). v is a sum of positive terms, and the second one has at most 6 roundings: gamma(6) v. The
+ * update is (m / c1) / (sqrt(v / c2) + eps). It has the error of m, divided by the same denominators. Its
+ * relative error is half of the errors of v and c2, the error of c1, and the errors of a square root, two
+ * divisions and a sum: 16 u32 in all.
+ *   w: |dw| <= gamma(4) (|w0| (1 + lr decay) + lr |update|) + lr (dm / (c1 d) + 16 u32 |update|).
+ * The 16-bit copy is the new w, as stored, rounded once. So it must be exact.
  *
- * Norm: the sum in blocks, each term with 3 roundings: gamma(64 + log2(n) + n / 4096) of a sum of squares, and never more
- * than gamma(n + 3); of blocks, a lane may add block / 32 terms. Squares below the normal range may be lost. The count is exact.
+ * Norm. A term of the sum in blocks has 3 roundings: gamma(64 + log2(n) + n / 4096) of a sum of squares, and
+ * never more than gamma(n + 3). With blocks a lane may add block / 32 terms. Squares below the normal range
+ * may be lost. The count must be exact.
  */
 #include "conform/trial.h"
 
@@ -19,7 +22,7 @@ struct shape {
     float lr, decay, grad_scale;
     enum { NO_COPY = -1, COPY_F32 = YOKE_F32, COPY_F16 = YOKE_F16, COPY_BF16 = YOKE_BF16 } copy;
     enum flavour flavour;
-    int64_t block; /* of the norm */
+    int64_t block; /* block size of the norm */
 };
 
 static const struct shape shapes[] = {
@@ -74,7 +77,7 @@ static void adamw_setup(struct trial *t)
     for (int64_t i = 0; i < s.n; i++) {
         const double v = trial_get(t, SQUARE, i);
         trial_set(t, SQUARE, i, s.step == 1 ? 0 : v * v);
-        if (s.step == 1) trial_set(t, MOMENT, i, 0); /* as at the start of a training */
+        if (s.step == 1) trial_set(t, MOMENT, i, 0); /* as at the start of training */
     }
     if (s.copy != NO_COPY) trial_vector(t, COPY, "copy", OUT, (yoke_dtype)s.copy, s.n);
     trial_describe(t, "n %d step %d lr %g decay %g scale %g copy %s", (int)s.n, (int)s.step, (double)s.lr, (double)s.decay,
@@ -100,7 +103,10 @@ static void adamw_bound(struct trial *t)
         const double m_size = beta1 * fabs(t->tensor[MOMENT].initial[i]) + (1 - (double)beta1) * g;
         const double e_m = gamma32(4) * m_size + 2 * eta32, e_v = gamma32(6) * v + 4 * eta32;
         const double denominator = sqrt(v / c2) + eps, update = fabs(m) / c1 / denominator;
-        /* eps dominates where v underflows, so that the lost part of v is a lost part of the root: at most its square root. */
+        /*
+         * If v underflows, eps dominates. So the lost part of v is a lost part of the root, at most the
+         * square root of what v lost.
+         */
         const double lost = v < 0x1p-100 ? update * sqrt(8 * eta32 / c2) / denominator : 0;
         const double e_w = gamma32(4) * (fabs(t->tensor[W].initial[i]) * (1 + lr * (double)s.decay) + lr * update) +
                            lr * (e_m / c1 / denominator + 16 * u32 * update + lost) + eta32;

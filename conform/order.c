@@ -5,7 +5,10 @@
 #include <string.h>
 
 #define OP(op) YOKE_OP_##op
-/* A step: weights are converted; forward; backward, from the loss to the embedding; then the optimizer. Of two places the first. */
+/*
+ * The order of a step: weights are converted, then forward, then backward from the loss to the embedding,
+ * then the optimizer. An op that has two places is listed at the first one.
+ */
 static const enum yoke_op_id order[] = {
     OP(cast), OP(embed_forward), OP(dropout), OP(layernorm_forward), OP(rmsnorm_forward), OP(gemm), OP(rope), OP(attention_forward),
     OP(add), OP(gelu_forward), OP(gelu_erf_forward), OP(swiglu_forward), OP(xent_forward), OP(xent_join),

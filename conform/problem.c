@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An op's call at a shape: made ready to be timed, and held to the reference. */
+/* One call of an op at a given shape: prepared for timing, and compared with the reference. */
 #include "conform/problem.h"
 #include "conform/trial.h"
 
@@ -30,7 +30,7 @@ void conform_problem_close(struct conform_problem *p)
     free(p);
 }
 
-/* All tensors to the device; the host's images are of no use behind that. */
+/* Copy all tensors to the device. The host's copies are not needed afterwards. */
 static yoke_status upload(struct trial *t)
 {
     for (int id = 0; id < CONFORM_MAX_TENSORS; id++) {
@@ -78,10 +78,16 @@ yoke_status conform_problem_run(struct conform_problem *p) { return p->trial.row
 
 /* ---- to be checked ---- */
 
-/* What the reference may take, in operations that it makes in plain C; about a third of a second. */
+/*
+ * The most work for the reference in one check, as a number of operations in plain C. It takes about a third
+ * of a second.
+ */
 static const double MOST_WORK = 1.5e8;
 
-/* What the shape costs by any device's answer. A tensor's element takes the oracle as long as some dozens of operations. */
+/*
+ * The work for a shape, by any device's answer to `can`. For the oracle each element of a tensor takes as
+ * long as some dozens of operations.
+ */
 static double work_of(struct trial *t)
 {
     struct yoke_cost cost = { .size = sizeof cost };
@@ -93,7 +99,7 @@ static double work_of(struct trial *t)
     return work + 50 * elements;
 }
 
-/* Halve the rows, and so on, until the check is short. */
+/* Halve the rows, and then the other dimensions, until the check is short enough. */
 static void shorten(struct trial *t, enum yoke_op_id op, int64_t dims[CONFORM_MAX_DIMS])
 {
     const struct conform_sizes *sizes = conform_sizes_of(op);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conformance of rotary position embedding. The angle: a whole number of 2^-64 turns, whose frequency is off by at most D / 2 + 32 of
- * them (the ratio's rounding i times, and a cut product for each of at most 2 log2(i) steps), cut to 2^-32 turns; so the angle is off by
- * 2 pi (2^-32 + position (D / 2 + 32) 2^-64). Cosine and sine by polynomials: 3 u32, and u32 for each of two products and their sum.
- * The oracle takes its angles in long double, by another way.
+ * Conformance of rotary position embedding: the derivation of the bounds.
+ * An angle is a whole number of units of 2^-64 turns. Its frequency has an error of at most D / 2 + 32 units.
+ * This is the rounding of the ratio, i times, and a truncated product for each of at most 2 log2(i) steps.
+ * The angle is truncated to 2^-32 turns. So the error of the angle is 2 pi (2^-32 + position (D / 2 + 32)
+ * 2^-64). Cosine and sine are polynomials with an error of 3 u32. The two products and their sum add u32
+ * each. The oracle computes its angles in long double, by another method.
  */
 #include "conform/trial.h"
 
@@ -68,7 +70,8 @@ static void rope_bound(struct trial *t)
         for (int64_t i = 0; i < s.H * s.D; i++) {
             const int64_t at = n * t->tensor[X].ld + i, other = i % s.D < s.D / 2 ? at + s.D / 2 : at - s.D / 2;
             const double size = fabs(t->tensor[X].initial[at]) + fabs(t->tensor[X].initial[other]);
-            const bool open = isinf(t->tensor[X].initial[at]) || isinf(t->tensor[X].initial[other]); /* 0 times infinity at some angles */
+            /* 0 times infinity, for some angles. */
+            const bool open = isinf(t->tensor[X].initial[at]) || isinf(t->tensor[X].initial[other]);
             t->tensor[X].bound[at] = open ? BOUND_ANY : bound_rounded(t->dtype, exact_of(t, X)[at], size * (8 * u32 + angle) + 2 * eta32);
         }
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The shapes at which ops are measured: of GPT-2 "micro" (256 channels, 4 heads, 64 positions, 8 sequences), of the 124M one
- * (768, 12, 1024; one sequence where arithmetic decides, eight where memory does), and smaller ones.
+ * The shapes at which ops are measured. They are those of GPT-2 "micro" (256 channels, 4 heads, 64 positions,
+ * 8 sequences) and of GPT-2 124M (768, 12, 1024; one sequence if arithmetic limits the op, eight if memory
+ * does), and smaller ones.
  */
 #include "conform/problem.h"
 #include "core/base/base.h"
@@ -89,6 +90,7 @@ void conform_dims_text(enum yoke_op_id op, const int64_t dims[CONFORM_MAX_DIMS],
     for (int i = 0; s->dims[i]; i++) {
         const size_t used = strlen(out);
         if (dims[i] > 1 || i < 2) yokei_text(out + used, bytes - used, "%s%s %lld", used ? " " : "", s->dims[i], (long long)dims[i]);
-        else if (dims[i] == 1 && s->dims[i][0] == 't') yokei_text(out + used, bytes - used, " %s", s->dims[i]); /* a flag: ta, tb */
+        /* A flag: ta, tb. */
+        else if (dims[i] == 1 && s->dims[i][0] == 't') yokei_text(out + used, bytes - used, " %s", s->dims[i]);
     }
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A line in words, and the command that repeats it. */
+/* Writes a line of results as text, and the command that repeats it. */
 #include "conform/conform.h"
 #include "core/base/base.h"
 
 #include <string.h>
 
-/* A compiler's message on one line. */
+/* Put a compiler's message on one line. */
 static void flatten(char *text)
 {
     for (char *p = text; *p; p++)
@@ -35,7 +35,7 @@ void conform_text(const struct conform_line *line, char *text, size_t bytes)
     flatten(text);
 }
 
-/* " --name word", quoted for a shell where it must be. */
+/* Append " --name word". The word is quoted for a shell if it must be. */
 static void append(char *text, size_t bytes, const char *option, const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.,:/=+-";

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors of a case: memory, canaries, generators. The run and the comparison are in compare.c. */
+/*
+ * The tensors of a case: memory, canaries, and the generators of values. compare.c runs the case and
+ * compares.
+ */
 #include "conform/trial.h"
 
 #include <stdarg.h>
@@ -7,7 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* NaN as f64, f32, f16 and bf16, and a negative number as i32: what must not be read poisons what reads it. */
+/*
+ * The canary is NaN as f64, f32, f16 and bf16, and a negative number as i32. So an op that reads memory which
+ * it must not read gets a NaN.
+ */
 static const uint16_t canary = 0xfff5;
 
 enum { GUARD_BYTES = 256 };
@@ -25,7 +31,7 @@ void trial_batch(struct trial *t, int id, const char *name, enum role role, yoke
                           .cols = cols, .ld = ld, .stride = stride, .alias = -1 };
     const size_t element = yoke_dtype_bytes(dtype);
     x->extent = batch && rows && cols ? (batch - 1) * stride + (rows - 1) * ld + cols : 0;
-    /* Odd cases begin at an address that is aligned to the element and to nothing more. */
+    /* In cases of odd number the tensor begins at an address that is aligned only to the element. */
     x->lead_bytes = GUARD_BYTES + (t->index & 1 ? element : 0);
     x->image_bytes = (x->lead_bytes + (size_t)x->extent * element + GUARD_BYTES + 1) / 2 * 2;
     const size_t n = x->extent ? (size_t)x->extent : 1;
@@ -100,7 +106,10 @@ double trial_got(const struct trial *t, int id, int64_t element)
     return yokei_load(x->dtype, body(at, at->after), element);
 }
 
-/* Random numbers are keyed by all that names them, so that a case does not depend on those before it. */
+/*
+ * The key has the type, the case and the name of the draw, so that a case does not depend on the cases before
+ * it.
+ */
 static struct yokei_philox_key key_of(const struct trial *t, const char *what)
 {
     char name[64];
@@ -118,7 +127,7 @@ static double least_normal(yoke_dtype dtype)
     return dtype == YOKE_F16 ? 0x1p-14 : 0x1p-126;
 }
 
-/* The n-th element's value. Each takes two numbers of the stream. */
+/* The value of the n-th element. Each element takes two numbers of the random stream. */
 static double draw(struct yokei_philox_key key, uint64_t n, enum flavour flavour, yoke_dtype dtype, double scale, int range)
 {
     const double normal = yokei_normal(key, 2 * n), uniform = yokei_uniform(key, 2 * n + 1);
@@ -131,7 +140,7 @@ static double draw(struct yokei_philox_key key, uint64_t n, enum flavour flavour
     return normal * scale;
 }
 
-/* A block of random numbers again and again: the speed does not depend on which they are. */
+/* Fill with one block of random numbers, repeated. The speed of an op does not depend on the numbers. */
 static void fill_repeating(struct trial *t, int id, double scale)
 {
     enum { PERIOD = 4099 };

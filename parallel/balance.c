@@ -46,7 +46,10 @@ static double sum_of_paces(int groups, int parties, const double *base, const do
     return sum;
 }
 
-/* As if it were one group: each party as slow as it is in any. */
+/*
+ * The end of party i with one more unit, as if all groups were one group: the party takes its slowest time of
+ * all groups.
+ */
 static double end_in_any(int groups, int parties, const double *base, const double *cost, const int64_t *units, int i)
 {
     double end = 0;
@@ -78,14 +81,20 @@ double yokei_balance_groups(int64_t n, int groups, int parties, const double *ba
 
 double yokei_balance_stages(int64_t n_blocks, int replicas, int stages, int chunks, const double *base, const double *cost, int64_t *blocks_out)
 {
-    /* The first `stages` numbers hold the stages' totals until they are spread, the last chunk first. */
+    /*
+     * The first `stages` numbers hold the totals of the stages until they are divided among the chunks. The
+     * last chunk is filled first.
+     */
     const double pace = yokei_balance_groups(n_blocks, replicas, stages, base, cost, chunks, blocks_out);
     for (int c = chunks - 1; c >= 0; c--)
         for (int s = 0; s < stages; s++) blocks_out[c * stages + s] = blocks_out[s] / chunks + (c < blocks_out[s] % chunks);
     return pace;
 }
 
-/* Deal to the used ones; who gets nothing is used no more. The slowest's seconds. */
+/*
+ * Deal the batch to the replicas in use. A replica that gets nothing is then no longer in use. Returns the
+ * seconds of the slowest replica.
+ */
 static double deal_to_used(int n, int64_t batch, const double *fixed, const double *cost, bool *used, int64_t *shares)
 {
     double slowest = 0;
@@ -117,7 +126,7 @@ static int count(const bool *used, int n)
     return sum;
 }
 
-/* Of equals the last. */
+/* The slowest replica in use; of several equal ones, the last. */
 static int slowest_of(const bool *used, int n, const double *cost)
 {
     int slowest = -1;
@@ -126,12 +135,15 @@ static int slowest_of(const bool *used, int n, const double *cost)
     return slowest;
 }
 
-/* A set of replicas that was looked at. */
+/* The result of trying one set of replicas. */
 struct tried {
     double seconds, pace;
 };
 
-/* The last, so that of the fewest, that is as good as the best, but for what those that it lacks are to be worth. */
+/*
+ * The index of the chosen set. Later sets have fewer replicas. The last set is chosen that is as good as the
+ * best one, after the allowance for the replicas that must be worth their cost (see YOKEI_WORTH).
+ */
 static int choose_set(const struct tried *tried, int n_tried)
 {
     int best = 0, chosen = 0;
@@ -145,7 +157,7 @@ static int choose_set(const struct tried *tried, int n_tried)
 yoke_status yokei_balance_replicas(int n, int64_t batch, const double *fixed, const double *cost, yokei_sums_function sums, void *context,
                                    int64_t *shares_out, double *seconds_out)
 {
-    bool *may = malloc((size_t)n * sizeof *may), *used = calloc((size_t)n * (size_t)n, sizeof *used); /* a row for each set */
+    bool *may = malloc((size_t)n * sizeof *may), *used = calloc((size_t)n * (size_t)n, sizeof *used); /* one row for each set */
     struct tried *tried = calloc((size_t)n, sizeof *tried);
     yoke_status status = may && used && tried ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "dealing a batch: no host memory for %d replicas", n);
     double best = INFINITY, most_pace = 0;
@@ -153,7 +165,7 @@ yoke_status yokei_balance_replicas(int n, int64_t batch, const double *fixed, co
         may[d] = true;
         most_pace += 1 / cost[d];
     }
-    for (int k = 0; k < n && !status; k++) { /* all but the k slowest */
+    for (int k = 0; k < n && !status; k++) { /* set k has all replicas but the k slowest */
         bool *own = memcpy(used + k * n, may, (size_t)n * sizeof *may);
         double summing = 0;
         const double compute = deal_to_used(n, batch, fixed, cost, own, shares_out);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The interpreter: runs a step program's instructions, or lets the planner see what they would issue. */
+/*
+ * The interpreter runs the instructions of a step program. With a planner as observer, it only shows the
+ * planner which ops the instructions would issue.
+ */
 #include <math.h>
 #include "core/base/base.h"
 #include "parallel/program.h"
@@ -10,7 +13,7 @@ static void *at_buffer(const struct yokei_machine *k, int buffer)
     return yoke_at(k->base, k->job->state->bytes + k->program->buffer[buffer].offset);
 }
 
-/* A call that carries only what YOKE_CALL needs. */
+/* A layer call that has only the fields that YOKE_CALL needs. */
 static struct yoke_layer_call plain_call(const struct yokei_machine *k)
 {
     return (struct yoke_layer_call){ .size = sizeof(struct yoke_layer_call), .device = k->job->device,
@@ -58,14 +61,20 @@ static yoke_status run_layer(const struct yokei_machine *k, const struct yokei_i
                                              : layer->type->backward_weight(layer, &call);
 }
 
-/* Whether blocks of the own elements of b's next parameter lie directly behind those of this one. */
+/*
+ * Whether this rank's elements of the bucket's next parameter lie directly behind those of this parameter,
+ * and a new block of the norm begins between them.
+ */
 static bool goes_on(const struct yokei_bucket *b, const struct yokei_slot *slot, const struct yokei_slot *next)
 {
     return !yokei_is_empty(slot->own) && slot->own.end == slot->n && slot->n % b->norm_block == 0 && !yokei_is_empty(next->own) && next->own.begin == 0 &&
            next->at == slot->at + slot->n;
 }
 
-/* A bucket's own elements, in as few calls as blocks that begin with their parameter allow. */
+/*
+ * Sums of squares for this rank's slice of a bucket. One call covers several parameters if each one's
+ * elements begin a new block.
+ */
 static yoke_status norms_of(const struct yokei_machine *k, const struct yokei_bucket *b)
 {
     const struct yokei_state *s = k->job->state;
@@ -87,7 +96,7 @@ static yoke_status run_norms(const struct yokei_machine *k)
     return YOKE_OK;
 }
 
-/* AdamW on elements [begin, end) of a bucket, whose moments are here. */
+/* AdamW on elements [begin, end) of a bucket. This rank must keep the moments of these elements. */
 static yoke_status step_range(const struct yokei_machine *k, int bucket, int64_t begin, int64_t end, bool decays)
 {
     const struct yokei_state *s = k->job->state;
@@ -104,8 +113,8 @@ static yoke_status step_range(const struct yokei_machine *k, int bucket, int64_t
 }
 
 /*
- * A bucket, as far as its moments are here, in as few calls as weight decay allows: parameters lie side by side, and what is between them
- * is 0 and stays 0.
+ * AdamW on the part of a bucket whose moments this rank keeps. Parameters with the same weight decay that lie
+ * side by side share one call. The padding between them is 0 and stays 0.
  */
 static yoke_status run_step(const struct yokei_machine *k, int bucket)
 {
@@ -122,7 +131,10 @@ static yoke_status run_step(const struct yokei_machine *k, int bucket)
     return YOKE_OK;
 }
 
-/* Data of the boundary between two stages: rows of a micro-batch, of which a rank may hold a part. */
+/*
+ * Send or receive the activations or the gradient at the border of two stages. The data are rows of a
+ * micro-batch; a rank may hold only some of the rows.
+ */
 static yoke_status run_message(const struct yokei_machine *k, const struct yokei_instruction *i)
 {
     const struct yokei_job *job = k->job;

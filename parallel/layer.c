@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the public header of layers offers beside types: bytes, parameters, and the observed calls of ops. */
+/* The functions of the public header of layers: sizes, parameters, and the observed calls of ops. */
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/base.h"
@@ -167,7 +167,10 @@ struct yoke_range yoke_place_rows(const struct yoke_place *place, int64_t n_rows
     return (struct yoke_range){ n_rows * place->tensor_rank / place->tensor_size, n_rows * (place->tensor_rank + 1) / place->tensor_size };
 }
 
-/* Elements that cross: what the planner and the profiler are told; 0: this rank is alone. */
+/*
+ * Begin a collective of n elements. It tells the planner or the profiler how many bytes cross. Returns false
+ * if the collective must not run; *status then says why.
+ */
 static bool begin_together(const struct yoke_layer_call *call, const char *op, int64_t n, yoke_dtype dtype, yoke_status *status)
 {
     yoke_observer *o = call->observer;

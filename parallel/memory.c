@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The planner of memory: every buffer of a program gets its place before anything runs. */
+/* The planner of memory. It gives every buffer of a program an address before anything runs. */
 #include <stdlib.h>
 #include <string.h>
 #include "parallel/program.h"
 
-/* The ones that start first come first; of those that start together, the one that lives longest lies lowest. */
+/*
+ * Order of placing: by first use. Of buffers with the same first use, the one that lives longest comes first,
+ * and so lies lowest.
+ */
 static int by_life(const void *a, const void *b)
 {
     const struct yokei_buffer *x = *(const struct yokei_buffer *const *)a, *y = *(const struct yokei_buffer *const *)b;
@@ -13,7 +16,10 @@ static int by_life(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The lowest gap of `bytes` between the live buffers, which are sorted by offset; returns where it goes in that list. */
+/*
+ * Find the lowest gap of at least `bytes` between the live buffers, which are sorted by offset. Returns the
+ * index in this list at which the new buffer belongs.
+ */
 static int lowest_gap(struct yokei_buffer *const *live, int n_live, size_t bytes, size_t *offset_out)
 {
     size_t at = 0;
@@ -26,7 +32,10 @@ static int lowest_gap(struct yokei_buffer *const *live, int n_live, size_t bytes
     return i;
 }
 
-/* The buffers of one kind, from offset `base` on; yields the end. */
+/*
+ * Place all buffers that are received, or all that are not, from offset `base` on. Returns the end of their
+ * memory.
+ */
 static size_t place(struct yokei_buffer *buffers, int n, bool received, size_t base, struct yokei_buffer **order, struct yokei_buffer **live)
 {
     int n_order = 0, n_live = 0;
@@ -51,8 +60,9 @@ static size_t place(struct yokei_buffer *buffers, int n, bool received, size_t b
 }
 
 /*
- * Sweep through time and put each buffer into the lowest gap. A training step pushes stashes in the forward pass and
- * pops them in the backward pass, which this packs without holes. What is received lies behind the rest.
+ * Go through the buffers in the order of their first use, and put each one into the lowest gap. A training
+ * step allocates stashes in the forward pass and frees them in the reverse order in the backward pass, so
+ * this leaves no holes. Received buffers lie behind all others.
  */
 yoke_status yokei_place_buffers(struct yokei_buffer *buffers, int n, size_t *bytes_out)
 {
@@ -65,7 +75,10 @@ yoke_status yokei_place_buffers(struct yokei_buffer *buffers, int n, size_t *byt
     return status;
 }
 
-/* Bytes of each kind that begin and end to live, instruction by instruction, added up to where most live at once. */
+/*
+ * `change` has, for each instruction, the bytes of each kind of buffer that begin to live there, minus those
+ * that have ended. Add them up, and keep the sums of the instruction with the most live bytes.
+ */
 static void at_most(const struct yokei_program *p, int64_t (*change)[YOKEI_N_BUFFER_KINDS], struct yokei_program_parts *out)
 {
     int64_t now[YOKEI_N_BUFFER_KINDS] = { 0 }, most = -1;

@@ -28,7 +28,7 @@ int yokei_mesh_rank(const struct yokei_mesh *mesh, int d, int s, int t)
     return first + d * yokei_mesh_width(mesh, s) + t;
 }
 
-/* "2", or "2,1,1" of stages that differ. */
+/* "2" if all stages have the same width, else the list of widths, "2,1,1". */
 static const char *widths_text(const struct yokei_mesh *m, char *out, size_t bytes)
 {
     size_t at = 0;

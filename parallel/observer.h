@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What stands behind YOKE_CALL: a planner that records ops and their costs, or a profiler that times them. */
+/**
+ * The observer behind the macro YOKE_CALL, with which layers call ops. An observer is either a planner, which
+ * records ops and their costs without running them, or a profiler, which runs ops and measures their times.
+ */
 #ifndef PARALLEL_OBSERVER_H
 #define PARALLEL_OBSERVER_H
 
@@ -13,14 +16,14 @@ struct yokei_op {
 };
 
 struct yoke_observer {
-    bool runs;               /* profiler; else planner */
-    const char *layer, *call; /* what is being observed, for messages and profiles */
-    struct yoke_cost cost;   /* of the op in hand */
+    bool runs;               /* true: a profiler; false: a planner */
+    const char *layer, *call; /* the layer and its call that are observed, for messages and profiles */
+    struct yoke_cost cost;   /* cost of the current op */
     yoke_status status;
     /* planner */
     struct yokei_op *ops;
     int n_ops, capacity;
-    size_t scratch_bytes;    /* the most that any op wants */
+    size_t scratch_bytes;    /* largest scratch memory of any op */
     /* profiler */
     yoke_stream *stream;
     const char *op;

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the instructions of a program wait for. Streams work side by side, each in the order of the list. An instruction waits for
- * those of other streams that wrote what it reads, and, where it writes into a buffer first, for all that still use a buffer whose
- * memory it takes over. Waits only look back in the list, so they cannot be circular; and what messages are received into is never
- * memory that a message was sent from (yokei_buffer.is_received), so no rank's receive waits for another rank to receive.
+ * Which events the instructions of a program wait for. Streams run side by side, each in the order of the
+ * list. An instruction waits for the instructions of other streams that wrote the data that it reads. If it
+ * is the first to write into a buffer, it also waits for all instructions that still use the buffer's memory
+ * for another buffer.
+ * No deadlock is possible. Waits only look back in the list, so they cannot be circular. And messages are
+ * never received into memory that another message was sent from (yokei_buffer.is_received). So no rank's
+ * receive waits until another rank receives.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,10 +23,11 @@ struct users {
 struct ordering {
     struct yokei_program *p;
     struct users *users;                                 /* [n_buffers] */
-    int newest[YOKEI_N_STREAMS];                         /* instruction of each stream so far */
-    int summed;                                          /* the newest on the stream of communication that works on gradients */
-    int sum;                                             /* the newest REDUCE; -1: none yet */
-    int waited[YOKEI_N_STREAMS][YOKEI_N_STREAMS];        /* [of][for]: newest instruction that the stream has waited for */
+    int newest[YOKEI_N_STREAMS];                         /* newest instruction of each stream so far */
+    /* Newest instruction on the communication stream that works on gradients. */
+    int summed;
+    int sum;                                             /* newest REDUCE; -1: none yet */
+    int waited[YOKEI_N_STREAMS][YOKEI_N_STREAMS];        /* [a][b]: newest instruction of stream b that stream a has waited for */
 };
 
 static int operands_of(const struct yokei_instruction *i, int list[N_OPERANDS])
@@ -35,7 +39,10 @@ static int operands_of(const struct yokei_instruction *i, int list[N_OPERANDS])
     return n;
 }
 
-/* Instruction `at` waits for `before`, unless its stream has waited for that or for a later one already. */
+/*
+ * Let instruction `at` wait for instruction `before`, unless its stream has already waited for `before` or a
+ * later instruction of the same stream. before -1: nothing to wait for.
+ */
 static void wait_for(struct ordering *o, int at, int before)
 {
     struct yokei_instruction *i = &o->p->instruction[at], *b = before < 0 ? NULL : &o->p->instruction[before];
@@ -50,7 +57,7 @@ static bool shares_memory(const struct yokei_buffer *a, const struct yokei_buffe
     return a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
 }
 
-/* The first use of a buffer: everything that used its memory before must be over. */
+/* The first use of a buffer. Everything that used its memory before must be complete. */
 static void take_over(struct ordering *o, int at, int buffer)
 {
     const struct yokei_buffer *new = &o->p->buffer[buffer];
@@ -65,8 +72,9 @@ static bool works_on_gradients(const struct yokei_instruction *i)
 }
 
 /*
- * Gradients are written by W, on the stream of computation, summed on that of communication, and read again. A bucket's gather waits for
- * its step, the newest then; the next bucket's step does not wait for the gather.
+ * W writes gradients on the compute stream. They are summed on the communication stream, and then read again.
+ * The gather of a bucket waits for the bucket's step, which is then the newest instruction on the compute
+ * stream. The step of the next bucket does not wait for the gather.
  */
 static void order_buckets(struct ordering *o, int at)
 {
@@ -88,7 +96,10 @@ static void order(struct ordering *o, int at)
         o->users[list[k]].last[i->stream] = at;
     }
     order_buckets(o, at);
-    /* A sum of buckets may go on although its stream runs at once what it is given; what follows there works on the same gradients. */
+    /*
+     * A sum of a bucket may run on, even if its stream runs each op within the call. TIED and REPLICATED
+     * follow on the same stream and work on the same gradients, so they wait for the newest sum.
+     */
     if ((i->kind == YOKEI_TIED || i->kind == YOKEI_REPLICATED) && o->sum >= 0) i->wait[i->stream] = o->p->instruction[o->sum].record;
     if (yokei_goes_on(i->kind) && i->record < 0) i->record = o->p->n_events++;
     if (i->kind == YOKEI_REDUCE) o->sum = at;

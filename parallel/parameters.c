@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameters: collected by name, sliced by ranges, drawn by counter. */
+/* Parameters are collected by name, cut into shards by ranges, and drawn by a counter-based generator. */
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/base.h"
@@ -79,7 +79,7 @@ int64_t yokei_logical_count(const struct yoke_parameter *p)
     return n;
 }
 
-/* Extent of one dimension of what this rank holds. */
+/* The extent of one dimension of this rank's shard. */
 static int64_t local_extent(const struct yoke_parameter *p, int dim)
 {
     const struct yoke_ranges *r = &p->shard[dim];
@@ -103,7 +103,10 @@ struct walk {
     int64_t local;
 };
 
-/* `logical` is the index of the first element of the sub-array that dimensions before `dim` have selected. */
+/*
+ * Walk through dimension `dim` and those after it. `logical` is the index, in the whole parameter, of the
+ * first element of the sub-array that the dimensions before `dim` have selected.
+ */
 static void walk_dimension(struct walk *w, int dim, int64_t logical)
 {
     const struct yoke_parameter *p = w->p;
@@ -114,7 +117,8 @@ static void walk_dimension(struct walk *w, int dim, int64_t logical)
     for (int d = dim + 1; d < p->n_dims; d++) stride *= p->shape[d];
     for (int i = 0; i < r->n; i++) {
         int64_t begin = r->range[i].begin, end = r->range[i].end;
-        if (dim == p->n_dims - 1 || dim == YOKE_MAX_DIMS - 1) { /* the second for the compiler, which does not know n_dims */
+        /* The second condition is for the compiler, which does not know n_dims. */
+        if (dim == p->n_dims - 1 || dim == YOKE_MAX_DIMS - 1) {
             w->visit(w->context, logical + begin, w->local, end - begin);
             w->local += end - begin;
         } else {
@@ -163,7 +167,7 @@ void yokei_shard_place(const struct yoke_parameter *p, const float *local, float
 struct draw {
     const struct yoke_parameter *p;
     struct yokei_philox_key key;
-    int64_t first, end; /* elements of the shard that are wanted */
+    int64_t first, end; /* the elements of the shard to draw */
     float *to;
 };
 

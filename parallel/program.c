@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lowering: layers + schedule + shares to one rank's flat list of instructions. */
+/* Lowering: makes one rank's list of instructions from layers, a schedule and shares. */
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/base.h"
@@ -12,7 +12,7 @@ const char *const yokei_instruction_names[YOKEI_N_INSTRUCTIONS] = { "zero", "F",
 
 enum { NONE = -1 };
 
-/* What the lowering knows of a (layer, micro-batch) between its calls. */
+/* The buffers of a layer for a micro-batch, while its calls are lowered. */
 struct live {
     int y, dy, stash[YOKE_N_STASHES]; /* dy: gradient of this layer's output */
 };
@@ -22,9 +22,9 @@ struct lowering {
     struct yokei_program *p;
     struct live *live; /* [micro-batch][layer] */
     const struct yokei_actions *actions;
-    int at;            /* the action in hand */
-    bool refills;      /* an R has been put off to the B behind it, segment by segment */
-    struct yokei_chunk all; /* the one chunk of a rank that holds all layers */
+    int at;            /* index of the current action */
+    bool refills;      /* an R is delayed: the B after it refills the stash, segment by segment */
+    struct yokei_chunk all; /* the only chunk of a rank that holds all layers */
     yoke_status status; /* sticky: out of memory */
 };
 
@@ -35,7 +35,7 @@ int yokei_n_micro_batches(int64_t n_sequences, int64_t micro_batch)
 
 static struct yokei_instruction *emit(struct lowering *w, enum yokei_instruction_kind kind)
 {
-    static struct yokei_instruction nowhere; /* after a failure, so that callers need no check each */
+    static struct yokei_instruction nowhere; /* returned after a failure, so that callers need no check */
     struct yokei_program *p = w->p;
     if (p->n == p->capacity) {
         int capacity = p->capacity ? 2 * p->capacity : 256;
@@ -54,7 +54,7 @@ static struct yokei_instruction *emit(struct lowering *w, enum yokei_instruction
     return i;
 }
 
-/* A buffer that starts to live with the instruction emitted last. */
+/* A new buffer. It lives from the instruction that was emitted last. */
 static int buffer(struct lowering *w, enum yokei_buffer_kind kind, size_t bytes)
 {
     struct yokei_program *p = w->p;
@@ -73,7 +73,7 @@ static int buffer(struct lowering *w, enum yokei_buffer_kind kind, size_t bytes)
     return p->n_buffers++;
 }
 
-/* The instruction emitted last uses a buffer: it lives at least until then. */
+/* The instruction that was emitted last uses buffer b, so b lives at least until then. */
 static int touch(struct lowering *w, int b)
 {
     if (b != NONE) w->p->buffer[b].last = w->p->n - 1;
@@ -95,7 +95,7 @@ static size_t part_bytes(struct lowering *w, int layer, int micro_batch, enum yo
     return bytes;
 }
 
-/* What this rank holds of the output of a layer, which is the next one's input. */
+/* The size of this rank's part of a layer's output, which is the input of the next layer. */
 static size_t boundary_bytes(struct lowering *w, int micro_batch, int layer)
 {
     const struct yoke_shape shape = shape_of(w, micro_batch);
@@ -114,8 +114,9 @@ static const struct yokei_chunk *chunk_of(const struct lowering *w, int chunk) {
 static bool is_recomputed(const struct lowering *w, int layer) { return w->job->recomputed && w->job->recomputed[layer]; }
 
 /*
- * The forward passes of layers [first, end); `again`: of those whose stash is filled again, from inputs that were kept or are made anew
- * here. The first pass leaves nothing of such a layer but its output, for who comes next: the second makes that anew, too.
+ * Emit the forward passes of layers [first, end). If `again`, emit only those of layers whose stash is filled
+ * again. Their inputs were kept, or are computed again here. The first pass of such a layer leaves only its
+ * output, for the next layer. The second pass computes the output again, too.
  */
 static void lower_forward(struct lowering *w, int m, int c, int first, int end, bool again)
 {
@@ -134,8 +135,9 @@ static void lower_forward(struct lowering *w, int m, int c, int first, int end, 
 }
 
 /*
- * Whether R can be put off: B comes next, but for receives. Then a segment of layers is filled again directly before its B, so that only
- * the inputs of segments and the stash of one of them are in memory, as in Chen et al. 2016, arXiv:1604.06174.
+ * Whether R can be delayed. This is so if B comes next, except for receives. Each segment of layers is then
+ * filled again directly before its B. So only the inputs of the segments and the stash of one segment are in
+ * memory, as in Chen et al. 2016, arXiv:1604.06174.
  */
 static bool can_put_off(const struct lowering *w)
 {
@@ -151,7 +153,7 @@ static void lower_again(struct lowering *w, const struct yokei_action *r)
     if (!w->refills) lower_forward(w, r->index, r->chunk, chunk->first, chunk->end, true);
 }
 
-/* Before B of layer l: the segment that ends there. */
+/* Called before B of layer l. If a segment ends with layer l, fill its stashes again. */
 static void refill(struct lowering *w, int m, int c, int l)
 {
     const struct yokei_chunk *chunk = chunk_of(w, c);
@@ -161,7 +163,7 @@ static void refill(struct lowering *w, int m, int c, int l)
 
 /* ---- messages of a pipeline ---- */
 
-/* What is received goes into a buffer of its own: the output of `layer`, or its gradient. */
+/* Emit a receive. It fills a buffer of its own: the output of `layer`, or the gradient of that output. */
 static int lower_receive(struct lowering *w, enum yokei_instruction_kind kind, const struct yokei_action *a, int layer)
 {
     struct yokei_instruction i = *emit(w, kind);
@@ -193,7 +195,10 @@ static void lower_message(struct lowering *w, const struct yokei_action *a)
     }
 }
 
-/* Operands that B and W share: what the type declares to be read as late as that, and the stash. */
+/*
+ * Set the operands that B and W both have: the tensors that the layer's type declares to be read as late as
+ * `until`, and the workspace.
+ */
 static void operands(struct lowering *w, struct yokei_instruction *i, int l, int m, enum yoke_until until)
 {
     const struct yoke_layer_type *type = w->job->layers[l]->type;
@@ -237,7 +242,10 @@ static void lower_reduce(struct lowering *w, int bucket)
     i->stream = YOKEI_COMMUNICATION;
 }
 
-/* Bucket after bucket: where the replicas divide the steps, one's weights are on their way to the others while the next is stepped. */
+/*
+ * Emit the steps, bucket after bucket. If the replicas divide the steps, the weights of one bucket are sent
+ * to the other replicas while AdamW works on the next bucket.
+ */
 static void lower_step(struct lowering *w)
 {
     for (int b = 0; b < w->job->state->n_buckets; b++) {
@@ -249,7 +257,7 @@ static void lower_step(struct lowering *w)
     }
 }
 
-/* The REDUCE actions that come directly next are issued as soon as their bucket is complete. */
+/* Emit the REDUCE actions that come directly next in the schedule, as soon as their bucket is complete. */
 static void lower_ready_reduces(struct lowering *w, int layer)
 {
     while (w->at + 1 < w->actions->n && w->actions->action[w->at + 1].kind == YOKEI_ACTION_REDUCE &&
@@ -316,10 +324,10 @@ static yoke_status begin(struct lowering *w, const struct yokei_job *job, enum y
     return YOKE_OK;
 }
 
-/* Ask every instruction what it would issue: ops and costs, and whether the device offers them. */
+/* Ask every instruction which ops it would issue and what they cost, and whether the device offers them. */
 static yoke_status plan_ops(const struct yokei_job *job, struct yokei_program *p)
 {
-    /* Addresses that nobody reads: an optional operand must look as present as it will be. */
+    /* Nothing reads at this address. But an optional operand must already look as present as it will be. */
     struct yokei_machine machine = { .job = job, .program = p, .observer = &p->planner, .base = (void *)(uintptr_t)4096 };
     machine.pass = (struct yoke_pass){ .size = sizeof machine.pass, .mode = p->mode, .normaliser = 1, .loss_scale = 1 };
     machine.adamw = (struct yokei_adamw){ 0, 0.9, 0.95, 1e-8, 0, 1, 1 };
@@ -332,8 +340,8 @@ static yoke_status plan_ops(const struct yokei_job *job, struct yokei_program *p
 }
 
 /*
- * The first W of a gradient writes it where its layer can, so that nobody needs to zero it, and read the zeros; each gradient once, in the
- * order of the list.
+ * The first W of a gradient overwrites it, if the layer can do so. Then the gradient need not be set to 0 and
+ * read again. `begun` notes each gradient that has had a W, so only the first W in the list counts.
  */
 static void note_fresh(const struct yokei_job *job, struct yokei_program *p, bool *begun, bool *written)
 {
@@ -352,7 +360,9 @@ static void note_fresh(const struct yokei_job *job, struct yokei_program *p, boo
     }
 }
 
-/* All that lies between gradients that are written, padding included. */
+/*
+ * Note the memory that must be set to 0: everything between gradients that are overwritten, padding included.
+ */
 static yoke_status note_zeroed(const struct yokei_job *job, struct yokei_program *p)
 {
     const struct yokei_state *s = job->state;

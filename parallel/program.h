@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The step program: what one rank does in one step, as a flat list, lowered once from layers, schedule and shares.
- * Each instruction names the buffers that it touches; from first and last touch every buffer gets its place, so memory is
- * known exactly before anything runs. The interpreter, the planner of memory and the profile all read this list.
+ * The step program: the list of instructions that one rank runs in one step. It is made once from the layers,
+ * the schedule and the shares. Each instruction names the buffers that it uses. A buffer lives from its first
+ * to its last use, so every buffer gets its address before anything runs, and the need for memory is known
+ * exactly. The interpreter, the planner of memory and the profile all read this list.
+ *
+ * F is a forward pass, B the gradient of a layer's input, W the gradient of its weights, and R a forward pass
+ * that is repeated to recompute activations. A stash is what one of these calls leaves in memory for a later
+ * one.
  */
 #ifndef PARALLEL_PROGRAM_H
 #define PARALLEL_PROGRAM_H
@@ -14,31 +19,40 @@
 #include "parallel/state.h"
 
 enum yokei_instruction_kind {
-    YOKEI_ZERO,            /* gradients = 0 */
-    YOKEI_FORWARD,         /* the three calls of a layer for a micro-batch */
+    YOKEI_ZERO,            /* set gradients to 0 */
+    YOKEI_FORWARD,         /* these three are the calls of a layer for a micro-batch */
     YOKEI_BACKWARD_INPUT,
     YOKEI_BACKWARD_WEIGHT,
-    YOKEI_SEND_ACTIVATION, /* to the next stage, from the last one to the first where there are chunks */
+    YOKEI_SEND_ACTIVATION, /* to the next stage; with chunks, the last stage sends to the first */
     YOKEI_RECEIVE_ACTIVATION,
-    YOKEI_SEND_GRADIENT,   /* to the stage before */
+    YOKEI_SEND_GRADIENT,   /* to the previous stage */
     YOKEI_RECEIVE_GRADIENT,
-    YOKEI_TIED,            /* sum the gradients of parameters that first and last stage share */
-    YOKEI_REPLICATED,      /* make gradients of what all ranks of a tensor group hold the same on all */
-    YOKEI_REDUCE,          /* sum a bucket over the replicas */
-    YOKEI_NORMS,           /* sums of squares and non-finite elements of the gradients in the own slices */
-    YOKEI_AGREE,           /* what the ranks tell each other at the end of a step */
-    YOKEI_STEP,            /* AdamW on what a bucket keeps here */
-    YOKEI_GATHER,          /* the weights of a bucket from the replicas that stepped them */
+    YOKEI_TIED,            /* sum the gradients of parameters that the first and the last stage share */
+    YOKEI_REPLICATED,      /* for parameters that all ranks of a tensor group hold: make their gradients equal on these ranks */
+    YOKEI_REDUCE,          /* sum the gradients of a bucket over the replicas */
+    YOKEI_NORMS,           /* sums of squares, and counts of non-finite elements, of the gradients in this rank's slices */
+    YOKEI_AGREE,           /* exchange loss, norm, overflow and times between all ranks at the end of a step */
+    YOKEI_STEP,            /* AdamW on the part of a bucket whose moments this rank keeps */
+    YOKEI_GATHER,          /* all-gather the weights of a bucket from the replicas that updated them */
     YOKEI_N_INSTRUCTIONS
 };
 extern const char *const yokei_instruction_names[YOKEI_N_INSTRUCTIONS];
 
-/** Whether it is a message between stages; such an instruction always records an event, by which one can wait until it is over. */
+/**
+ * Whether the instruction is a message between stages. A message always records an event, with which others
+ * wait for its end.
+ */
 static inline bool yokei_is_message(enum yokei_instruction_kind kind) { return kind >= YOKEI_SEND_ACTIVATION && kind <= YOKEI_RECEIVE_GRADIENT; }
-/** Whether it may go on while the list does: messages, and sums of buckets, which always record an event too. */
+/**
+ * Whether the instruction may run on while later ones begin: messages and sums of buckets. A sum always
+ * records an event, too.
+ */
 static inline bool yokei_goes_on(enum yokei_instruction_kind kind) { return yokei_is_message(kind) || kind == YOKEI_REDUCE; }
 
-/* Each neighbour and direction has a stream: a message that waits for its receiver holds up nothing else. */
+/*
+ * Each neighbour and direction has a stream of its own, so a message that waits for its receiver delays
+ * nothing else.
+ */
 enum yokei_stream {
     YOKEI_COMPUTE,
     YOKEI_COMMUNICATION,
@@ -51,35 +65,42 @@ enum yokei_stream {
 
 struct yokei_instruction {
     enum yokei_instruction_kind kind;
-    int layer, micro_batch, chunk; /* of a layer's call */
-    int bucket;                    /* of REDUCE, STEP and GATHER */
+    int layer, micro_batch, chunk; /* for the calls of a layer */
+    int bucket;                    /* for REDUCE, STEP and GATHER */
     enum yokei_stream stream;
-    int wait[YOKEI_N_STREAMS];     /* events of other streams that are waited for before; -1: none */
-    int record;                    /* event recorded after; -1: none */
-    bool recomputes;               /* a forward pass that only fills the stash again */
-    uint32_t fresh;                /* gradients that W writes rather than adds to, as bits of the layer's parameters */
-    int x, y, dy, dx, stash[YOKE_N_STASHES], workspace; /* buffers; -1: none */
-    int first_op, n_ops;           /* what it issues, in program->planner.ops */
+    int wait[YOKEI_N_STREAMS];     /* for each other stream: the event to wait for before the instruction; -1: none */
+    int record;                    /* the event to record after the instruction; -1: none */
+    bool recomputes;               /* the instruction is an R: a forward pass that only fills the stash again */
+    uint32_t fresh;                /* bit p: W overwrites the gradient of the layer's parameter p instead of adding to it */
+    int x, y, dy, dx, stash[YOKE_N_STASHES], workspace; /* indices of buffers; -1: none */
+    int first_op, n_ops;           /* the ops that the instruction issues, in program->planner.ops */
 };
 
-/** What a buffer is: the output of a layer or its gradient; what a call leaves for a later one; what a call needs for itself. */
+/**
+ * BOUNDARY: a layer's output, or the gradient of it. STASH: what a call leaves for a later call. WORKSPACE:
+ * used within one call.
+ */
 enum yokei_buffer_kind { YOKEI_BUFFER_BOUNDARY, YOKEI_BUFFER_STASH, YOKEI_BUFFER_WORKSPACE, YOKEI_N_BUFFER_KINDS };
 
 /** A buffer that lives from instruction `first` to `last`, both included. */
 struct yokei_buffer {
     size_t bytes;
     int first, last;
-    size_t offset;  /* behind the state */
-    bool is_received; /* its own kind of memory: to write there no rank waits until a message of its own was taken */
+    size_t offset;  /* from the end of the state (see parallel/state.h) */
+    /*
+     * Filled by a receive. Such a buffer never shares memory with a sent one, so no receive waits until
+     * another rank takes a message.
+     */
+    bool is_received;
     enum yokei_buffer_kind kind;
 };
 
 struct yokei_micro_batch {
-    int64_t first; /* sequence of the rank's share */
-    int64_t B;
+    int64_t first; /* index of the first sequence within the rank's share */
+    int64_t B;     /* number of sequences */
 };
 
-/** Bytes of the rank's allocation. */
+/** A piece of the rank's allocation. */
 struct yokei_piece {
     size_t offset, bytes;
 };
@@ -94,88 +115,111 @@ struct yokei_program {
     struct yokei_instruction *instruction;
     int n_buffers, buffer_capacity;
     struct yokei_buffer *buffer;
-    int n_zeroed;            /* what ZERO zeroes: gradients that no W writes whole */
-    struct yokei_piece *zeroed;
+    int n_zeroed;
+    struct yokei_piece *zeroed; /* [n_zeroed] the memory that ZERO sets to 0: gradients that no W overwrites completely */
     int n_events;
-    int agree;               /* index of AGREE; n where there is none */
-    size_t bytes;            /* of all buffers, placed */
-    yoke_observer planner;   /* ops of all instructions, and the scratch that they want */
+    int agree;               /* index of AGREE; n if there is none */
+    size_t bytes;            /* memory that all buffers need together, once they are placed */
+    yoke_observer planner;   /* the ops of all instructions, and the scratch memory that they need */
 };
 
-/** Layers [first, end), which a rank runs one after the other. */
+/** A chunk: layers [first, end), which a rank runs one after the other. */
 struct yokei_chunk {
     int first, end;
 };
 
-/** What a program is made from. */
+/** The input from which a program is made. */
 struct yokei_job {
     const yoke_layer *const *layers;
     int n_layers;
     int n_chunks;
-    const struct yokei_chunk *chunk; /* of this rank; 0 chunks: all layers are one */
-    const bool *recomputed;          /* [n_layers] whose stash R fills again; NULL: none */
-    int segment;                     /* layers whose stashes are filled again together, where R comes directly before B; 0: all of a chunk */
+    const struct yokei_chunk *chunk; /* [n_chunks] this rank's chunks; if n_chunks is 0, all layers are one chunk */
+    const bool *recomputed;          /* [n_layers] whether R fills the layer's stash again; NULL: no layer's */
+    /*
+     * Number of layers whose stashes are filled again together, if R comes directly before B; 0: the whole
+     * chunk.
+     */
+    int segment;
     const struct yokei_parameters *parameters;
     const struct yokei_state *state;
     yoke_device *device;
     struct yoke_place place;
     int64_t T;
-    int64_t n_sequences, micro_batch; /* the rank's share, cut into micro-batches of at most so many sequences */
+    int64_t n_sequences, micro_batch; /* sequences of this rank's share, and the largest number of sequences in a micro-batch */
 };
 
-/** Number of micro-batches of a share. */
+/** The number of micro-batches in a share of n_sequences. */
 int yokei_n_micro_batches(int64_t n_sequences, int64_t micro_batch);
-/** A training step by a schedule's actions for this rank. YOKE_EUNSUPPORTED where the device lacks an op, with the layer. */
+/**
+ * Make the program of a training step from a schedule's actions for this rank. Free it with
+ * yokei_program_free. YOKE_EUNSUPPORTED if the device lacks an op; the error text names the layer.
+ */
 yoke_status yokei_program_train(const struct yokei_job *job, const struct yokei_actions *actions,
                                 struct yokei_program *program_out);
-/** Forward passes only, of one micro-batch. */
+/** Make a program of forward passes only, for each micro-batch of the share. */
 yoke_status yokei_program_evaluate(const struct yokei_job *job, struct yokei_program *program_out);
 void yokei_program_free(struct yokei_program *program);
 
 /* ---- memory.c ---- */
-/** Give every buffer an offset, so that buffers whose lives overlap do not; yields the bytes of all. */
+/**
+ * Give every buffer an offset. Buffers that live at the same time do not overlap. *bytes_out: memory for all
+ * of them.
+ */
 yoke_status yokei_place_buffers(struct yokei_buffer *buffers, int n, size_t *bytes_out);
-/** A program's bytes by part, at the instruction where most of them live; `received` has a place of its own, `unused` is between the others. */
+/**
+ * A program's memory by part, in bytes. `of` is the state at the instruction where the live buffers need most
+ * memory. `received` is the separate memory for received messages. `unused` is the rest: memory that no live
+ * buffer uses there.
+ */
 struct yokei_program_parts {
     size_t of[YOKEI_N_BUFFER_KINDS], received, unused;
 };
 yoke_status yokei_program_parts(const struct yokei_program *program, struct yokei_program_parts *parts_out);
 
 /* ---- order.c ---- */
-/** What each instruction waits for in other streams, from the buffers that it touches; once they are placed. */
+/**
+ * Set the events of other streams that each instruction waits for, from the buffers that it uses. The buffers
+ * must be placed.
+ */
 yoke_status yokei_order_streams(struct yokei_program *program);
 
 /* ---- interpreter.c ---- */
 struct yokei_adamw {
     double learning_rate, beta1, beta2, eps, weight_decay;
     double gradient_scale; /* 1 / loss scale, times the clipping coefficient */
-    int64_t step;          /* of the optimizer: skipped steps do not count */
+    int64_t step;          /* the optimizer's number of the step; skipped steps do not count */
 };
 
-/** What a program runs on. */
+/** The environment in which a program runs. */
 struct yokei_machine {
     const struct yokei_job *job;
     const struct yokei_program *program;
     yoke_stream *stream[YOKEI_N_STREAMS];
     yoke_event **event;
-    void *base;             /* the rank's allocation; while planning an address that nobody reads */
+    void *base;             /* the rank's allocation; while planning, an address that nothing reads */
     yoke_observer *observer;
-    struct yoke_pass pass;  /* of the step; micro-batch and sample are filled in */
+    struct yoke_pass pass;  /* the step's; the interpreter fills in micro-batch, chunk and sample */
     struct yokei_adamw adamw;
-    double slow;            /* more than 1: a test aid, layers' calls take so many times as long, asleep */
-    const struct yoke_tensor_group *tensor; /* the ranks that share this rank's layers; NULL: none */
-    /* what needs other ranks; NULL: alone */
+    double slow;            /* a test aid: if more than 1, a layer's calls take that many times as long, because the rank sleeps */
+    const struct yoke_tensor_group *tensor; /* the ranks that share the tensors of this rank's layers; NULL: none */
+    /* operations that need other ranks; NULL: there are none */
     yoke_status (*reduce)(void *context, int bucket, yoke_stream *stream, yoke_event *done);
     yoke_status (*gather)(void *context, int bucket, yoke_stream *stream);
     yoke_status (*tied)(void *context, yoke_stream *stream);
     yoke_status (*replicated)(void *context, yoke_stream *stream);
     yoke_status (*agree)(void *context);
-    /* one message of a pipeline: to or from the neighbour that the kind of instruction says; n_rows of the micro-batch, `columns` in each */
+    /*
+     * One message of a pipeline. `kind` says which neighbour sends or receives it. data [n_rows, columns]:
+     * rows of the micro-batch.
+     */
     yoke_status (*message)(void *context, enum yokei_instruction_kind kind, void *data, int64_t n_rows, int64_t columns, yoke_stream *stream,
                            yoke_event *done);
-    bool messages_tell;     /* a message completes its event itself: streams run what they are given at once */
-    bool reduces_tell;      /* so does a sum of a bucket, which then goes on beside what is computed */
-    struct yokei_record *record; /* when the instructions ran; NULL: nobody wants to know */
+    /*
+     * A message completes its event itself, because the streams run each op within the call that issues it.
+     */
+    bool messages_tell;
+    bool reduces_tell;      /* a sum of a bucket completes its event itself, too, and runs beside computation */
+    struct yokei_record *record; /* gets the times of the instructions; NULL: the times are not recorded */
     void *context;
 };
 
@@ -188,10 +232,16 @@ static inline bool yokei_tells(const struct yokei_machine *k, enum yokei_instruc
 }
 
 /* ---- slow.c: a test aid ---- */
-/** What YOKE_SLOW, "RANK:FACTOR,...", says of this rank of the job; 1 where it says nothing. YOKE_ECONFIG. */
+/**
+ * The factor that the variable YOKE_SLOW ("RANK:FACTOR,...") has for this rank of the job. 1 if it does not
+ * name the rank. YOKE_ECONFIG if the variable cannot be read.
+ */
 yoke_status yokei_slow_factor(double *factor_out);
 typedef yoke_status (*yokei_run_function)(const struct yokei_machine *machine, const struct yokei_instruction *instruction);
-/** Run a layer's call, then sleep so that it takes machine->slow times as long, without what it waits for others. */
+/**
+ * Run a layer's call, then sleep so that it takes machine->slow times as long. Time spent waiting for other
+ * ranks does not count.
+ */
 yoke_status yokei_run_slowly(const struct yokei_machine *machine, const struct yokei_instruction *instruction, yokei_run_function run);
 
 #endif

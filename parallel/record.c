@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When instructions ran: what the interpreter notes, and what a step was by that. */
+/* The interpreter's record of when instructions ran, and the times of a step that follow from it. */
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/base.h"
@@ -32,7 +32,7 @@ static bool waits(const struct yokei_instruction *i)
     return false;
 }
 
-/* Whether the stream is to be waited for, so that the clock says when the instruction begins and ends on it. */
+/* Whether the stream is synchronised, so that the clock shows when the instruction begins and ends on it. */
 static bool is_synchronised(const struct yokei_record *r, const struct yokei_instruction *i) { return r->exact && !r->eager && !yokei_goes_on(i->kind); }
 
 yoke_status yokei_record_begin(const struct yokei_machine *k, int n)
@@ -47,7 +47,7 @@ yoke_status yokei_record_begin(const struct yokei_machine *k, int n)
     return YOKE_OK;
 }
 
-/* Messages and sums that are over by now. */
+/* Note the end of all messages and sums before instruction `end` that are complete by now. */
 static yoke_status look_back(const struct yokei_machine *k, int end)
 {
     for (int n = 0; n < end; n++) {
@@ -81,14 +81,17 @@ yoke_status yokei_record_end(const struct yokei_machine *k, int n)
 
 static double seconds(uint64_t from, uint64_t to) { return to > from ? (double)(to - from) * 1e-9 : 0; }
 
-/* What kept the list from going on to the next pass: the wait before the instruction, and the instruction where it is communication. */
+/*
+ * The seconds for which this instruction kept the interpreter from the next pass. This is the wait before the
+ * instruction, and, if it is communication, the time of the instruction itself.
+ */
 static double stood_still(const struct yokei_machine *k, int n)
 {
     const struct yokei_instruction *i = &k->program->instruction[n];
     const struct yokei_times *t = &k->record->at[n];
     double still = waits(i) ? seconds(t->posted, t->begin) : 0;
     const bool is_sum = i->kind == YOKEI_REDUCE || i->kind == YOKEI_TIED || i->kind == YOKEI_REPLICATED;
-    /* What is over when the call returns was waited for in the call. */
+    /* If the communication is complete when the call returns, the call has waited for it. */
     if ((is_sum || yokei_is_message(i->kind)) && k->record->eager && t->end && t->end <= t->returned) still += seconds(t->begin, t->returned);
     return still;
 }

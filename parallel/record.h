@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * When the instructions of a step ran. Where streams run at once what they are given (host, reference), reading the clock around each
- * instruction and each wait is exact. Other streams are only told what to do when the list comes by: there the times mean something
- * where `exact` is set, which synchronises the stream around everything but messages and sums; those are seen to be over when the list
- * next comes by.
+ * The times at which the instructions of a step ran. Some streams run each op within the call that issues it
+ * (host, reference). For these eager streams the interpreter reads the clock around each instruction and each
+ * wait, and the times are exact. Other streams only queue the op at that moment. Their times are meaningful
+ * only if `exact` is set. Then the interpreter synchronises the stream around every instruction except
+ * messages and sums. A message or a sum counts as finished when the interpreter next looks at its event.
  */
 #ifndef PARALLEL_RECORD_H
 #define PARALLEL_RECORD_H
@@ -12,34 +13,34 @@
 
 struct yokei_machine;
 
-/** Of one instruction, by yokei_now_ns. */
+/** The times of one instruction, from yokei_now_ns. */
 struct yokei_times {
-    uint64_t posted;   /* the list came to it; 0: it did not run */
-    uint64_t begin;    /* what it waits for is there */
-    uint64_t returned; /* the list goes on */
-    uint64_t end;      /* it is over; 0: not yet, or not known */
+    uint64_t posted;   /* the interpreter reached the instruction; 0: it did not run */
+    uint64_t begin;    /* the events that the instruction waits for are complete */
+    uint64_t returned; /* the interpreter goes on to the next instruction */
+    uint64_t end;      /* the instruction is complete; 0: not yet, or not known */
 };
 
 struct yokei_record {
     int n;
     struct yokei_times *at; /* [n] */
-    uint64_t now;           /* the last time that was read */
-    uint64_t in_layers_ns;  /* that collectives inside layers took in this step, where streams run at once */
-    bool eager;             /* streams run at once what they are given */
-    bool exact;             /* synchronise the others: such a step is slower */
+    uint64_t now;           /* the last time that was read from the clock */
+    uint64_t in_layers_ns;  /* time that collectives inside layers took in this step, on eager streams */
+    bool eager;             /* the streams run each op within the call that issues it */
+    bool exact;             /* synchronise the streams that are not eager; such a step is slower */
 };
 
-/** What a step was for one rank, in seconds. */
+/** How one rank spent the time of a step, in seconds. */
 struct yokei_step_times {
-    double span;    /* from the begin of its first pass to the end of its last one */
-    double busy;    /* F, B, W, R */
-    double useful;  /* the same without R */
-    double exposed; /* it computed nothing because of a message, or of a sum of gradients or of a layer's tensors */
+    double span;    /* from the begin of the rank's first pass to the end of its last pass */
+    double busy;    /* time in F, B, W and R */
+    double useful;  /* time in F, B and W */
+    double exposed; /* time without computation because of a message, a sum of gradients, or a collective inside a layer */
 };
 
 yoke_status yokei_record_create(int n_instructions, bool eager, struct yokei_record *record_out);
 void yokei_record_free(struct yokei_record *record);
-/** Forget the step before. */
+/** Forget the previous step. */
 void yokei_record_clear(struct yokei_record *record);
 
 /* ---- called by the interpreter ---- */
@@ -47,9 +48,9 @@ void yokei_record_resume(struct yokei_record *record);
 yoke_status yokei_record_begin(const struct yokei_machine *machine, int n);
 yoke_status yokei_record_end(const struct yokei_machine *machine, int n);
 
-/** Fill in the ends of messages and sums, as far as they are over. */
+/** Fill in the ends of all messages and sums that are complete by now. */
 yoke_status yokei_record_look(const struct yokei_machine *machine);
-/** Of the instructions that have run; times must mean something. */
+/** Add up the times of the instructions that have run. The streams must be eager, or `exact` set. */
 void yokei_record_measure(const struct yokei_machine *machine, struct yokei_step_times *times_out);
 
 #endif

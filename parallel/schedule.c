@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Schedules: generated, read, written, checked. */
+/*
+ * Schedules as lists of actions, and as text. schedule_make.c generates them, and schedule_check.c checks
+ * them.
+ */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +51,7 @@ yoke_status yokei_schedule_add_line(struct yokei_schedule *schedule)
     return YOKE_OK;
 }
 
-/* One word of a line: letters, then a number and ".chunk" where the kind has one. */
+/* Parse one word of a line: letters, then a number and ".chunk" if the kind has them. */
 static bool parse_word(const char *word, size_t length, struct yokei_action *out)
 {
     for (int k = 0; k < YOKEI_N_ACTIONS; k++) {

@@ -1,21 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Schedules as data: per rank an ordered list of actions. As text (CSV), one line per rank in rank order:
+ * Schedules as data: an ordered list of actions for each rank. As text (CSV), a schedule has one line per
+ * rank, in the order of the ranks:
  *   F0,B0,W0,F1,B1,W1,REDUCE0,REDUCE1,AGREE,STEP
- * or per pipeline stage:
+ * or one line per pipeline stage:
  *   F0,SA0,F1,SA1,RG0,B0,W0,RG1,B1,W1,AGREE,STEP
  *   RA0,F0,B0,SG0,W0,RA1,F1,B1,SG1,W1,AGREE,STEP
- * SA and RA send and receive activations, SG and RG gradients; R recomputes a stash; TIED sums the gradients that the first and the
- * last stage share. A number is the micro-batch (".c" behind it is the chunk, when it is not 0) or the bucket (of REDUCE).
- * Lines that begin with # and empty lines say nothing. B m directly before W m is lowered layer by layer, and a REDUCE
- * directly behind the last W starts as soon as the last of its gradients is there: neither changes a bit.
+ * F is the forward pass of a stage, B the gradient of its input, and W the gradient of its weights. R repeats
+ * the forward pass to fill the stash (the activations that B and W need) again. SA and RA send and receive
+ * activations, SG and RG gradients. REDUCE sums a bucket of gradients over the replicas. TIED sums the
+ * gradients of parameters that the first and the last stage share. A number is the bucket of a REDUCE, else
+ * the micro-batch. ".c" after a micro-batch is the chunk, if it is not 0. Empty lines and lines that begin
+ * with # are ignored.
+ * If B m comes directly before W m, each layer does both before the next layer begins. A REDUCE directly
+ * after the last W starts as soon as the gradients of its bucket are complete. Neither changes a bit of the
+ * result.
  */
 #ifndef PARALLEL_SCHEDULE_H
 #define PARALLEL_SCHEDULE_H
 
 #include <yoke/base.h>
 
-/* name in CSV, has a number */
+/* the name in CSV, and whether a number follows it */
 #define YOKEI_ACTIONS(ACTION) \
     ACTION(F, true)           \
     ACTION(B, true)           \
@@ -36,7 +42,7 @@ enum yokei_action_kind { YOKEI_ACTIONS(YOKEI_ACTION_KIND) YOKEI_N_ACTIONS };
 
 struct yokei_action {
     enum yokei_action_kind kind;
-    int index; /* micro-batch, or bucket */
+    int index; /* micro-batch, or the bucket of a REDUCE */
     int chunk;
 };
 struct yokei_actions {
@@ -48,63 +54,83 @@ struct yokei_schedule {
     struct yokei_actions *rank;
 };
 
-/* Name of the kind (as in --kind), the actions of a stage in words. */
+/* Each row has the kind, its name for --kind, and the order of a stage's work. p is the number of stages. */
 #define YOKEI_PIPELINES(PIPELINE)                                                                                     \
-    PIPELINE(NAIVE, "naive")             /* a micro-batch at a time through all stages and back: one stage works */   \
-    PIPELINE(GPIPE, "gpipe")             /* all forward, then all backward */                                         \
-    PIPELINE(1F1B, "1f1b")               /* p - 1 - stage forward, then forward and backward in turn */               \
-    PIPELINE(INTERLEAVED, "interleaved") /* the same with several chunks per stage: more messages, less waiting */    \
-    PIPELINE(ZB_H1, "zb-h1")             /* as 1f1b, but gradients leave before W, which stage i puts off by i */
+    PIPELINE(NAIVE, "naive")             /* one micro-batch at a time; only one stage works at a time */              \
+    PIPELINE(GPIPE, "gpipe")             /* all forward passes, then all backward passes */                           \
+    PIPELINE(1F1B, "1f1b")               /* p - 1 - stage forward passes, then forward and backward in turn */        \
+    PIPELINE(INTERLEAVED, "interleaved") /* 1f1b with several chunks per stage: more messages, less waiting */        \
+    PIPELINE(ZB_H1, "zb-h1")             /* 1f1b, but gradients leave before W, which stage i does i micro-batches later */
 
 #define YOKEI_PIPELINE_KIND(name, text) YOKEI_PIPELINE_##name,
 enum yokei_pipeline_kind { YOKEI_PIPELINES(YOKEI_PIPELINE_KIND) YOKEI_N_PIPELINES };
 #undef YOKEI_PIPELINE_KIND
 extern const char *const yokei_pipeline_names[YOKEI_N_PIPELINES + 1]; /* ended by NULL */
 
-/** The words that say what of a stage is recomputed (config.recompute of yoke/train.h); the list ends with NULL. */
+/** The words for what a stage recomputes (config.recompute of yoke/train.h). The list ends with NULL. */
 extern const char *const yokei_recompute_words[];
 
-/** A pipeline's shape. Chunk c of stage s is virtual stage c * n_stages + s; these are in the order of the model's layers. */
+/**
+ * A pipeline's shape. Chunk c of stage s is virtual stage c * n_stages + s. The virtual stages follow the
+ * order of the model's layers.
+ */
 struct yokei_pipeline {
     enum yokei_pipeline_kind kind;
     int n_stages;
-    int n_chunks;          /* per stage; 0 is 1. More need interleaved, or a schedule of the user's own */
+    int n_chunks;          /* chunks per stage; 0 means 1. More than 1 need the kind interleaved, or the user's own schedule */
     int n_micro_batches;
-    const int *n_buckets;  /* [n_stages] that REDUCE sums over the replicas of the stage; NULL: none */
-    const bool *recompute; /* [n_stages] fill the stash again before B; NULL: none. NULL for a check: each stage as it likes */
-    bool tied;             /* the first and the last of several stages sum gradients that they share, after their REDUCEs */
+    const int *n_buckets;  /* [n_stages] number of buckets that REDUCE sums over the replicas of the stage; NULL: none */
+    /*
+     * [n_stages] whether R fills the stash again before B. NULL: no stage; in a check: each stage may have R.
+     */
+    const bool *recompute;
+    /*
+     * The first and the last of several stages share parameters. They sum these gradients after their
+     * REDUCEs.
+     */
+    bool tied;
 };
 
 void yokei_schedule_free(struct yokei_schedule *schedule);
 /**
- * A line per stage. Backward is B, W and then SG, in zb-h1 B, SG and W later. One stage has the order of data parallelism,
- * whatever the kind. YOKE_ECONFIG: chunks without interleaved or the other way round; interleaved with micro-batches that are
- * no multiple of the stages.
+ * Generate a schedule with one line per stage. A backward pass is B, W and then SG; in zb-h1 it is B, SG, and
+ * W later. A single stage gets the order of data parallelism, whatever the kind. Free the schedule with
+ * yokei_schedule_free. YOKE_ECONFIG: several chunks without interleaved; interleaved with one chunk;
+ * interleaved if the number of micro-batches is not a multiple of the number of stages.
  */
 yoke_status yokei_schedule_pipeline(const struct yokei_pipeline *shape, struct yokei_schedule *schedule_out);
-/** Data parallelism with gradient accumulation: rank r runs n_micro_batches[r] micro-batches, which may be none. */
+/**
+ * Generate data parallelism with gradient accumulation. Rank r runs n_micro_batches[r] micro-batches,
+ * possibly none.
+ */
 yoke_status yokei_schedule_data_parallel(int n_ranks, const int *n_micro_batches, int n_buckets,
                                          struct yokei_schedule *schedule_out);
-/** From text; `source` names it in messages. YOKE_ECONFIG with the line and the word. */
+/**
+ * Read a schedule from text. `source` is the text's name for messages. YOKE_ECONFIG names the line and the
+ * word.
+ */
 yoke_status yokei_schedule_parse(const char *text, const char *source, struct yokei_schedule *schedule_out);
-/** As text; free() it. */
+/** Write a schedule as text. The caller frees the text with free(). */
 yoke_status yokei_schedule_print(const struct yokei_schedule *schedule, char **text_out);
-/** One action as text, "F0.1". */
+/** One action as text, such as "F0.1". Returns `out`. */
 const char *yokei_action_text(const struct yokei_action *action, char *out, size_t bytes);
-/** Whether it carries a micro-batch (F B W R SA RA SG RG). */
+/** Whether an action of this kind has a micro-batch (F B W R SA RA SG RG). */
 static inline bool yokei_action_has_micro_batch(enum yokei_action_kind kind) { return kind <= YOKEI_ACTION_RG; }
-/** Add an empty line, and an action to the last line. */
+/** Add an empty line; add an action to the last line. */
 yoke_status yokei_schedule_add_line(struct yokei_schedule *schedule);
 yoke_status yokei_schedule_append(struct yokei_schedule *schedule, enum yokei_action_kind kind, int index, int chunk);
 /**
- * Refuse a schedule that loses or repeats a micro-batch or a bucket, runs W before B before F, accumulates in another
- * order than 0, 1, 2, … (which would change bits), or does not end in AGREE, STEP. YOKE_ECONFIG names rank and action.
+ * Refuse a schedule that loses or repeats a micro-batch or a bucket, that runs B before F or W before B, or
+ * that does not end in AGREE, STEP. Also refuse one that does not take the micro-batches in the order 0, 1,
+ * 2, …, because another order would change bits. YOKE_ECONFIG names the rank and the action.
  */
 yoke_status yokei_schedule_check(const struct yokei_schedule *schedule, const int *n_micro_batches, int n_buckets);
 /**
- * The same for a pipeline's stages (shape->kind is not read). Also refused: what is used before it is received or sent before it is
- * there, a recomputation after B or of only some micro-batches, messages in another order at the other end, and what stands still
- * although no message is buffered (then each stage is named with what it waits for).
+ * The same check for the stages of a pipeline. shape->kind is not read. It also refuses a schedule that
+ * - uses data before it is received, or sends data before it is computed;
+ * - recomputes after B, or recomputes only some of the micro-batches;
+ * - sends messages in another order than the receiver expects;
+ * - deadlocks if no message is buffered. Then the error text says what each stage waits for.
  */
 yoke_status yokei_schedule_check_pipeline(const struct yokei_schedule *schedule, const struct yokei_pipeline *shape);
 

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Is a schedule sound? First each line by itself, then what the stages tell each other, then whether they can end. */
+/*
+ * Checks whether a schedule is valid. First each line is checked by itself, then the messages between the
+ * stages, then whether all stages reach the end.
+ */
 #include <stdlib.h>
 #include "core/base/base.h"
 #include "parallel/simulate.h"
 
-/* What must come before what, of one micro-batch and chunk. What a virtual stage does not have is not asked for. */
+/*
+ * For one micro-batch and chunk: `kind` must come after `needs`. A rule does not apply if the virtual stage
+ * has no action `needs`.
+ */
 static const struct {
     enum yokei_action_kind kind, needs;
 } rules[] = {
@@ -16,19 +22,19 @@ static const struct {
 struct check {
     const struct yokei_pipeline *shape;
     const struct yokei_actions *list;
-    const char *who;     /* "rank" or "stage" */
-    int stage;           /* the line's number, for messages */
-    int place;           /* the stage among the stages: 0 for a rank alone */
+    const char *who;     /* "rank" or "stage", for messages */
+    int stage;           /* number of the line, for messages */
+    int place;           /* index of the stage in the pipeline; 0 for a rank alone */
     int n_chunks, last_virtual, n_buckets;
     bool recomputes;
-    int *next;           /* [kind][chunk]: the micro-batch that comes next */
+    int *next;           /* [kind][chunk]: the next micro-batch that is expected */
     int reduced;
     bool tied, agreed, stepped;
 };
 
 static int *next_of(struct check *c, enum yokei_action_kind kind, int chunk) { return &c->next[(int)kind * c->n_chunks + chunk]; }
 
-/* Whether there is such an action for a chunk of this stage. */
+/* Whether a chunk of this stage has actions of this kind. */
 static bool exists(const struct check *c, enum yokei_action_kind kind, int chunk)
 {
     const int at = chunk * c->shape->n_stages + c->place;
@@ -42,7 +48,10 @@ static bool exists(const struct check *c, enum yokei_action_kind kind, int chunk
     }
 }
 
-/* What a chunk still lacks before the end; false: nothing. */
+/*
+ * Find an action, of the kinds up to last_kind, that a chunk still lacks at the end. Returns false if there
+ * is none.
+ */
 static bool lacks(struct check *c, enum yokei_action_kind last_kind, struct yokei_action *out)
 {
     for (int k = 0; k <= (int)last_kind; k++)
@@ -104,7 +113,7 @@ static yoke_status check_reduce(struct check *c, int i, const struct yokei_actio
     return YOKE_OK;
 }
 
-/* TIED, AGREE and STEP: all that belongs before them is there, and they are there once. */
+/* Check TIED, AGREE and STEP: everything that belongs before them must be there, and each comes once. */
 static yoke_status check_end(struct check *c, int i, const struct yokei_action *a)
 {
     struct yokei_action missing = { YOKEI_ACTION_REDUCE, c->reduced, 0 };
@@ -141,7 +150,7 @@ static yoke_status check_actions(struct check *c)
     return YOKE_OK;
 }
 
-/* One line: the actions of the stage `place`, called "`who` `number`". */
+/* Check one line: the actions of the stage with index `place`. Messages call it "`who` `number`". */
 static yoke_status check_line(const struct yokei_actions *list, const struct yokei_pipeline *shape, const char *who, int number, int place)
 {
     const int n_chunks = YOKE_MAX(shape->n_chunks, 1);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Schedules that are generated. All kinds are one order: some forward passes first (the warm-up), then forward and backward in
- * turn, then what is left of backward; they differ in the length of the warm-up, in chunks, and in when W comes.
+ * Generates schedules. All kinds have one order: first some forward passes (the warm-up), then forward and
+ * backward passes in turn, then the remaining backward passes. The kinds differ in the length of the warm-up,
+ * in the number of chunks, and in the place of W.
  */
 #include "core/base/base.h"
 #include "parallel/schedule.h"
@@ -15,7 +16,7 @@ struct line {
     const struct yokei_pipeline *shape;
     struct yokei_schedule *schedule;
     int stage, n_chunks, last_virtual;
-    int n; /* passes: micro-batches times chunks; a slot is one of them */
+    int n; /* number of forward passes: micro-batches times chunks. A slot is the index of a pass */
     yoke_status status; /* sticky: out of memory */
 };
 
@@ -26,7 +27,10 @@ static void put(struct line *l, enum yokei_action_kind kind, int index, int chun
 
 static int virtual_stage(const struct line *l, int chunk) { return chunk * l->shape->n_stages + l->stage; }
 
-/* Micro-batches go through the chunks in groups of as many as there are stages: group 0 through chunk 0, then chunk 1, ... */
+/*
+ * Micro-batches go through the chunks in groups. A group has as many micro-batches as there are stages. Group
+ * 0 goes through chunk 0, then through chunk 1, and so on; then comes group 1.
+ */
 static int micro_batch_of(const struct line *l, int slot)
 {
     const int p = l->shape->n_stages;
@@ -48,8 +52,9 @@ static void receive_backward(struct line *l, int slot)
 }
 
 /*
- * Messages of chunks go round in a circle. If each stage computed on only when its message was taken, and took a message only when it
- * needed it, all could wait for each other: with chunks a receive is listed behind the pass before.
+ * With chunks, messages go round in a circle. Suppose that each stage went on only when its message was
+ * taken, and took a message only when it needed it. Then all stages could wait for each other. So with chunks
+ * a receive is listed one pass early.
  */
 static bool receives_early(const struct line *l) { return l->n_chunks > 1; }
 
@@ -62,7 +67,7 @@ static void forward(struct line *l, int slot)
     if (receives_early(l)) receive_forward(l, slot + 1);
 }
 
-/* W is put off by so many micro-batches; 0 outside zb-h1. */
+/* W is done this many micro-batches later than B; 0 outside zb-h1. */
 static int lag(const struct line *l) { return l->shape->kind == YOKEI_PIPELINE_ZB_H1 ? l->stage : 0; }
 
 static void backward(struct line *l, int slot)
@@ -78,7 +83,7 @@ static void backward(struct line *l, int slot)
     if (receives_early(l)) receive_backward(l, slot + 1);
 }
 
-/* How many forward passes come before the first backward pass, of n; stage 0 needs the most to be kept busy. */
+/* The number of forward passes, of n, before the first backward pass. Stage 0 needs most to be kept busy. */
 static int warm_up(const struct line *l)
 {
     const int n = l->n, p = l->shape->n_stages, behind = p - 1 - l->stage;
@@ -99,7 +104,8 @@ static void make_line(struct line *l)
         if (slot < l->n) forward(l, slot);
         if (slot >= warm) backward(l, slot - warm);
     }
-    for (int m = YOKE_MAX(l->n - lag(l), 0); m < l->n; m++) put(l, YOKEI_ACTION_W, m, 0); /* zb-h1 alone puts W off, and has one chunk */
+    /* Only zb-h1 delays W, and it has one chunk. */
+    for (int m = YOKE_MAX(l->n - lag(l), 0); m < l->n; m++) put(l, YOKEI_ACTION_W, m, 0);
     for (int b = 0; l->shape->n_buckets && b < l->shape->n_buckets[l->stage]; b++) put(l, YOKEI_ACTION_REDUCE, b, 0);
     if (l->shape->tied && l->last_virtual > 0 && (l->stage == 0 || l->stage == l->shape->n_stages - 1)) put(l, YOKEI_ACTION_TIED, 0, 0);
     put(l, YOKEI_ACTION_AGREE, 0, 0);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulator. An action is resolved as soon as all that it waits for is, whatever the time: each stage's list is worked off as far as it
- * goes, in turn, until none gets on. What is left then waits in a circle.
+ * The simulator. An action is resolved as soon as everything that it waits for is resolved; the order of
+ * times does not matter. Each stage's list is worked off as far as possible, in turn, until no stage can go
+ * on. If actions are left then, the stages wait for each other in a circle.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,19 +11,23 @@
 
 enum { N_CHANNELS = 4, UNRESOLVED = -1 };
 
-/* What is known of an action. */
+/* What the simulator knows of an action. */
 struct state {
-    int partner;  /* of a message and of TIED: index in the other stage's list; of F and B: their receive's in the own one; -1: none */
-    double ready; /* when all that computes before it was done; UNRESOLVED: not yet */
+    /*
+     * For a message and for TIED: the index in the other stage's list. For F and B: the index of their
+     * receive in their own list. -1: none.
+     */
+    int partner;
+    double ready; /* when all computation listed before it was done; UNRESOLVED: not yet known */
     double start, end;
 };
 
 struct stage {
     const struct yokei_actions *list;
     struct state *state;
-    int first;                  /* everything before it is resolved */
-    int agree;                  /* index of AGREE; the list's length where there is none */
-    double computed, sent, reduced; /* ends of the latest computation, send and REDUCE */
+    int first;                  /* index of the first action that is not resolved */
+    int agree;                  /* index of AGREE; the list's length if there is none */
+    double computed, sent, reduced; /* ends of the last computation, the last send and the last REDUCE */
     double channel[N_CHANNELS];
 };
 
@@ -30,15 +35,18 @@ struct simulation {
     const struct yokei_schedule *schedule;
     const struct yokei_costs *costs;
     struct stage *stage; /* [n_lines] */
-    int n_lines, n_stages; /* n_stages of each replica */
+    int n_lines, n_stages; /* n_stages: stages of each replica */
 };
 
 static bool is_send(enum yokei_action_kind k) { return k == YOKEI_ACTION_SA || k == YOKEI_ACTION_SG; }
 static bool is_receive(enum yokei_action_kind k) { return k == YOKEI_ACTION_RA || k == YOKEI_ACTION_RG; }
 static bool is_compute(enum yokei_action_kind k) { return k <= YOKEI_ACTION_R; }
 
-/* Who gets what `stage` sends, from which chunk it does, and in which chunk it arrives. */
-/* Stages are named by their lines: stage s of replica r is r * n_stages + s. */
+/*
+ * Stages are identified by their lines: stage s of replica r is line r * n_stages + s. line_at is the line of
+ * the stage that comes `stages_on` stages later in the same replica. receiver_of is the line that receives
+ * what `line` sends, and chunk_there is the chunk in which the message arrives.
+ */
 static int line_at(const struct simulation *u, int line, int stages_on)
 {
     const int stage = line % u->n_stages;
@@ -57,7 +65,7 @@ static int chunk_there(const struct simulation *u, int line, const struct yokei_
 
 /* ---- which actions belong together ---- */
 
-/* The next action of a kind at or after `from`; the list's length where there is none. */
+/* The index of the next action of a kind at or after `from`; the list's length if there is none. */
 static int next_of(const struct yokei_actions *list, enum yokei_action_kind kind, int from)
 {
     while (from < list->n && list->action[from].kind != kind) from++;
@@ -77,7 +85,7 @@ static yoke_status broken_channel(int from, int i, int to, int j, const struct y
                      "their order, so list both ends in the same", from, i + 1, a, to, b, j + 1);
 }
 
-/* A channel's k-th send is its k-th receive. */
+/* Link both ends of each message: the k-th send of a channel belongs to its k-th receive. */
 static yoke_status link_channel(struct simulation *u, int from, enum yokei_action_kind send)
 {
     const enum yokei_action_kind receive = send == YOKEI_ACTION_SA ? YOKEI_ACTION_RA : YOKEI_ACTION_RG;
@@ -94,7 +102,10 @@ static yoke_status link_channel(struct simulation *u, int from, enum yokei_actio
     return YOKE_OK;
 }
 
-/* F finds its RA and B its RG: the last such receive before it; the first and the last virtual stage have none. */
+/*
+ * Link F to its RA, and B to its RG: the last such receive before it in the list. F of the first virtual
+ * stage and B of the last one have no receive.
+ */
 static void link_receives(struct simulation *u, int at)
 {
     const struct yokei_actions *list = u->stage[at].list;
@@ -167,7 +178,10 @@ static bool resolve_compute(struct simulation *u, int s, int i, bool send_pendin
     return true;
 }
 
-/* The hop that a message crosses: forward from its sender, back from its receiver. */
+/*
+ * The hop that a message crosses. Activations cross the hop of their sender, gradients that of their
+ * receiver.
+ */
 static const struct yokei_hop *hop_of(const struct simulation *u, int from, enum yokei_action_kind send)
 {
     return &u->costs->hop[send == YOKEI_ACTION_SA ? from : receiver_of(u, from, send)];
@@ -201,7 +215,7 @@ static bool resolve_receive(struct simulation *u, int s, int i)
     return true;
 }
 
-/* Where stages meet: nobody leaves before the last one has come. */
+/* Resolve TIED or AGREE. No stage leaves it before the last one has reached it. */
 static bool resolve_meeting(struct simulation *u, int s, int i)
 {
     struct state *x = &u->stage[s].state[i];
@@ -221,7 +235,10 @@ static bool resolve_meeting(struct simulation *u, int s, int i)
     return true;
 }
 
-/* The sum of a bucket begins when all replicas of the stage have come to it, and their sums before it are over. */
+/*
+ * Resolve a REDUCE. The sum of a bucket begins when all replicas of the stage have reached it, and their
+ * earlier sums are complete.
+ */
 static bool resolve_sum(struct simulation *u, int s, int i)
 {
     struct stage *stage = &u->stage[s];
@@ -242,7 +259,10 @@ static bool resolve_sum(struct simulation *u, int s, int i)
     return true;
 }
 
-/* Gradients of a bucket may be complete before the pass that completes the last ones is over. */
+/*
+ * When a bucket's sum can begin. Its gradients may be complete before the end of the pass that computes the
+ * last ones.
+ */
 static double ready_of_sum(const struct simulation *u, int s, int bucket)
 {
     const struct stage *stage = &u->stage[s];
@@ -273,8 +293,9 @@ static bool resolve(struct simulation *u, int s, int i, bool all_before, bool se
 }
 
 /*
- * As far as the list goes now: up to the first computation or meeting that must wait. Whether anything was resolved or posted. Messages that
- * wait are passed over; those of one channel still keep their order, because both ends list them in the same.
+ * Resolve the actions of a stage as far as possible, up to the first computation or meeting that must wait.
+ * Returns whether anything was resolved or posted. Messages that wait are passed over. The messages of one
+ * channel still keep their order, because both ends list them in the same order.
  */
 static bool advance(struct simulation *u, int s)
 {
@@ -296,9 +317,9 @@ static bool advance(struct simulation *u, int s)
     return progress;
 }
 
-/* ---- who waits for what ---- */
+/* ---- what each stage waits for ---- */
 
-/* What keeps a stage from its next computation or meeting, at action i. */
+/* Describe what keeps a stage from its next computation or meeting, which is action i. */
 static void say_wait(const struct simulation *u, int s, int i, char *out, size_t bytes)
 {
     const struct stage *stage = &u->stage[s];
@@ -342,7 +363,7 @@ static yoke_status stuck(const struct simulation *u)
                      n > 8 ? "; and others" : "");
 }
 
-/* ---- what comes of it ---- */
+/* ---- results ---- */
 
 static void measure_stage(const struct simulation *u, int s, struct yokei_stage_times *out)
 {
@@ -370,7 +391,10 @@ static void measure_stage(const struct simulation *u, int s, struct yokei_stage_
     }
 }
 
-/* What `part` leaves of `whole`, as a share. A sum of times may exceed the span of these times by its rounding: then nothing is left. */
+/*
+ * The fraction of `whole` that `part` leaves. A sum of times may exceed the span of the same times because of
+ * rounding; then the fraction is 0.
+ */
 static double share_left(double part, double whole) { return YOKE_MAX(1 - part / whole, 0); }
 
 static yoke_status measure(const struct simulation *u, struct yokei_timeline *out)
@@ -393,7 +417,7 @@ static yoke_status measure(const struct simulation *u, struct yokei_timeline *ou
     return YOKE_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- the simulation ---- */
 
 static yoke_status begin(struct simulation *u)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A test aid: devices of unequal speed where there are none. */
+/* A test aid that simulates devices of unequal speed: a rank sleeps after each call of a layer. */
 #include <math.h>
 #include <stdlib.h>
 #include <time.h>
@@ -8,7 +8,8 @@
 
 yoke_status yokei_slow_factor(double *factor_out)
 {
-    const char *text = getenv("YOKE_SLOW"), *own = getenv("PMI_RANK"); /* the launcher's: a trainer does not know the job's ranks */
+    /* The launcher's rank, because a trainer does not know the job's ranks. */
+    const char *text = getenv("YOKE_SLOW"), *own = getenv("PMI_RANK");
     const long own_rank = own ? strtol(own, NULL, 10) : 0;
     *factor_out = 1;
     for (const char *at = text ? text : ""; *at;) {
@@ -23,7 +24,10 @@ yoke_status yokei_slow_factor(double *factor_out)
     return YOKE_OK;
 }
 
-/* Collectives of a layer, timed: what is waited for there is no work of this rank. */
+/*
+ * Measures the time of the collectives in a layer. This time is spent waiting for other ranks, so it is not
+ * this rank's work.
+ */
 struct timed {
     const struct yoke_tensor_group *real;
     double seconds;

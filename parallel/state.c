@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layout of what lives across steps. */
+/* The layout of the state, which lives from step to step. */
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/base.h"
@@ -7,7 +7,10 @@
 
 /* Parameters begin at multiples of EVEN elements, so that 16-bit ones begin at 64 bytes. */
 enum { EVEN = 32 };
-enum { N_KINDS = 4 }; /* of buckets: vectors, matrices, and both again of what all ranks of a tensor group hold */
+/*
+ * Kinds of buckets: vectors, matrices, and both again for parameters that all ranks of a tensor group hold.
+ */
+enum { N_KINDS = 4 };
 
 static size_t take(size_t *at, size_t bytes)
 {
@@ -16,15 +19,18 @@ static size_t take(size_t *at, size_t bytes)
     return offset;
 }
 
-/* With what is left of its last 64 bytes. */
+/* n rounded up to a multiple of EVEN: with the rest of its last 64 bytes. */
 static int64_t padded(int64_t n) { return (n + EVEN - 1) / EVEN * EVEN; }
 
-/* ---- which bucket ---- */
+/* ---- buckets ---- */
 
 /*
- * Matrices and vectors apart, since their weights differ in type. Buckets of what all ranks of a tensor group hold have the same slices on all
- * of them, though these hold different parts of the rest; so has the bucket of a tied parameter on both of its stages, if these are equally
- * wide. Their gradients are summed slice by slice over those ranks, too. -1: a bucket of its own.
+ * The kind of bucket for parameter i; -1: a bucket of its own. Matrices and vectors have separate buckets,
+ * because their weights differ in type. Parameters that all ranks of a tensor group hold have separate
+ * buckets, too. These buckets have the same slices on all ranks of the group, although the ranks hold
+ * different parts of the other parameters. A tied parameter has its own bucket, with the same slices on both
+ * of its stages if the stages are equally wide. The gradients of these buckets are also summed slice by slice
+ * over those ranks.
  */
 static int kind_of(const struct yokei_parameters *ps, const struct yokei_replicas *r, int i)
 {
@@ -57,10 +63,13 @@ static void deal_buckets(const struct yokei_parameters *ps, const struct yokei_r
     }
 }
 
-/* By the order in which the backward pass completes them, last layer first: several were open at a time. */
+/*
+ * Sort the buckets by the order in which the backward pass completes them, last layer first. Several buckets
+ * were open at a time, so they are not yet in this order.
+ */
 static yoke_status order_buckets(struct yokei_state *s)
 {
-    int *now = calloc((size_t)s->n_buckets + 1, sizeof *now); /* where each one goes */
+    int *now = calloc((size_t)s->n_buckets + 1, sizeof *now); /* [n_buckets] the new index of each bucket */
     struct yokei_bucket *list = calloc((size_t)s->n_buckets + 1, sizeof *list);
     if (!now || !list) {
         free(now);
@@ -79,7 +88,7 @@ static yoke_status order_buckets(struct yokei_state *s)
     return YOKE_OK;
 }
 
-/* Parameters as they lie. */
+/* List the parameters in the order of memory. */
 static yoke_status list_buckets(struct yokei_state *s)
 {
     int n = 0;
@@ -99,7 +108,7 @@ static yoke_status list_buckets(struct yokei_state *s)
     return YOKE_OK;
 }
 
-/* ---- whose slice ---- */
+/* ---- slices ---- */
 
 static int64_t share_of(const struct yokei_replicas *r, int d) { return r->shares ? r->shares[d] : 1; }
 
@@ -108,7 +117,7 @@ static struct yoke_range cut(struct yoke_range row, const struct yokei_slot *slo
     return (struct yoke_range){ YOKE_MIN(YOKE_MAX(row.begin - slot->at, 0), slot->n), YOKE_MIN(YOKE_MAX(row.end - slot->at, 0), slot->n) };
 }
 
-/* The nearest place between blocks of norms of the parameter that lies there. */
+/* The border of two norm blocks that is nearest to `at`, within the parameter that lies there. */
 static int64_t between_blocks(const struct yokei_state *s, int bucket, int64_t at)
 {
     const int64_t block = s->bucket[bucket].norm_block;
@@ -122,8 +131,9 @@ static int64_t between_blocks(const struct yokei_state *s, int bucket, int64_t a
 }
 
 /*
- * By the shares, in the order of the replicas; the same on all of them. What a slice has too much or too little for the sake of whole
- * blocks the next bucket makes good.
+ * Cut each bucket into slices by the shares, in the order of the replicas. All replicas compute the same
+ * slices. A slice has whole blocks, so it may be too large or too small. The next bucket makes up for the
+ * difference.
  */
 static yoke_status slice_buckets(const struct yokei_replicas *r, struct yokei_state *s)
 {
@@ -157,7 +167,7 @@ static yoke_status slice_buckets(const struct yokei_replicas *r, struct yokei_st
     return YOKE_OK;
 }
 
-/* ---- where ---- */
+/* ---- offsets ---- */
 
 static void place_buckets(struct yokei_state *s, size_t *at)
 {
@@ -185,7 +195,7 @@ static void place_buckets(struct yokei_state *s, size_t *at)
     for (int b = 0; b < s->n_buckets; b++) s->bucket[b].gradient = take(at, (size_t)s->bucket[b].n * width);
     s->gradients_bytes = s->report.gradients = *at - s->gradients;
     s->divided_bytes = masters + s->report.optimizer;
-    s->undivided_bytes = all_masters + 2 * s->gradients_bytes; /* two moments, as large as the gradients */
+    s->undivided_bytes = all_masters + 2 * s->gradients_bytes; /* there are two moments, each as large as the gradients */
 }
 
 static void place_slots(struct yokei_state *s)

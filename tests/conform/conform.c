@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The conformance sweep of one device as TAP:  conform SPEC [OP or FAMILY]...   or   conform gradients
- * YOKE_SEED chooses other inputs, YOKE_SOAK=1 the long sweep. A device that is not there is a skip, except for the two
- * backends that are always there.
+ * Runs the conformance sweep of one device, or the gradient check, and prints TAP:
+ *   conform SPEC [OP or FAMILY]...
+ *   conform gradients
+ * YOKE_SEED selects other inputs. YOKE_SOAK=1 runs the full sweep. If a device is missing, the test is
+ * skipped, but the two backends that every machine has must be there.
  */
 #include "conform/trial.h"
 #include "core/backend.h"
@@ -16,7 +18,7 @@ struct tap {
     int n;
     const yoke_device *device;
     struct coverage coverage;
-    uint64_t asked; /* bit (1 << op): ops that were to be swept */
+    uint64_t asked; /* bit (1 << op): ops that the sweep was asked to test */
     bool seen[YOKE_N_OPS];
     uint32_t offered[YOKE_N_OPS]; /* types in which some variant of the op passed */
 };
@@ -33,7 +35,7 @@ static void on_line(void *context, const struct conform_line *line)
     char text[1024], skip[1100];
     conform_text(line, text, sizeof text);
     for (char *p = text; *p; p++)
-        if (*p == '#') *p = ' '; /* TAP's own mark */
+        if (*p == '#') *p = ' '; /* TAP gives # a meaning of its own */
     for (int op = 0; op < YOKE_N_OPS; op++) {
         if (strcmp(yokei_op_names[op], line->op)) continue;
         tap->seen[op] = true;
@@ -49,14 +51,14 @@ static void on_line(void *context, const struct conform_line *line)
     report(tap, true, skip);
 }
 
-/* Whatever variants decline, the device as a whole offers every op in every storage type. */
+/* Whatever single variants decline, the device as a whole must offer every op in every storage type. */
 static void report_offer(struct tap *tap)
 {
     static const yoke_dtype dtypes[] = { YOKE_F32, YOKE_F16, YOKE_BF16 };
     for (int op = 0; op < YOKE_N_OPS; op++) {
         if (!tap->seen[op]) continue;
         for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
-            if (op == YOKE_OP_adamw && dtypes[i] != YOKE_F32) continue; /* its weights are f32 */
+            if (op == YOKE_OP_adamw && dtypes[i] != YOKE_F32) continue; /* AdamW's weights are f32 */
             if (tap->offered[op] & 1u << dtypes[i]) continue;
             char text[128];
             snprintf(text, sizeof text, "%s is offered in %s and passes", yokei_op_names[op], yoke_dtype_name(dtypes[i]));
@@ -68,7 +70,7 @@ static void report_offer(struct tap *tap)
 
 static void on_gap(void *context, const char *text) { report(context, false, text); }
 
-/* No op, type or variant of the device was forgotten. */
+/* Check that no op, type or variant of the device was left out. */
 static void report_gaps(struct tap *tap, bool full)
 {
     if (coverage_gaps(&tap->coverage, tap->device, tap->asked, full, on_gap, tap) == 0)
@@ -113,7 +115,7 @@ int main(int argc, char **argv)
             options.op = argv[i];
             if (conform_selected(&options, (enum yoke_op_id)op)) tap.asked |= UINT64_C(1) << op;
         }
-    for (int i = 2; !status && (i < argc || i == 2); i++) { /* all ops where none is named */
+    for (int i = 2; !status && (i < argc || i == 2); i++) { /* all ops if the command line names none */
         options.op = argv[i];
         status = conform_run(device, &options, on_line, &tap, &summary);
         n_fail += summary.n_fail;

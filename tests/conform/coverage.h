@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a sweep left a gap: every op has, in every type and variant that the device has, exactly one line. */
+/*
+ * Checks that a conformance sweep has no gap: every op must have exactly one line for every type and every
+ * variant of the device.
+ */
 #ifndef TESTS_CONFORM_COVERAGE_H
 #define TESTS_CONFORM_COVERAGE_H
 
@@ -12,15 +15,18 @@
 enum { COVERAGE_VARIANTS = 32 };
 _Static_assert(YOKE_N_OPS <= 64, "ops are the bits of a mask");
 
-/* What became of each op, type and variant. */
+/* The result of a sweep for each op, type and variant. */
 struct coverage {
     struct {
-        int n_lines, n_left_out, n_ran; /* ran: at least one case did */
-        bool declined;                  /* every case was declined by `can`, with a reason */
+        int n_lines, n_left_out, n_ran; /* n_ran: lines of which at least one case ran */
+        bool declined;                  /* `can` declined every case, and the line has a reason */
     } of[YOKE_N_OPS][YOKE_N_DTYPES][COVERAGE_VARIANTS];
 };
 
-/* The device's n-th variant of an op; "" is the only one of an op without variants, NULL past the last. */
+/*
+ * The device's n-th variant of an op. An op without variants has the single variant "". NULL after the last
+ * variant.
+ */
 static inline const char *coverage_variant(const yoke_device *device, const char *op, int n)
 {
     const char *name = yoke_variant_name(device, op, n);
@@ -42,7 +48,10 @@ static inline void coverage_note(struct coverage *c, const yoke_device *device, 
     }
 }
 
-/* The types that an op has by its header: all storage types, but AdamW's weights are f32 (f64 is the reference's). */
+/*
+ * Whether an op has a type by its header. Ops have all storage types, but AdamW's weights are f32 only. (f64
+ * exists only on the reference backend.)
+ */
 static inline bool coverage_has_type(int op, yoke_dtype dtype)
 {
     return dtype == YOKE_F32 || (op != YOKE_OP_adamw && (dtype == YOKE_F16 || dtype == YOKE_BF16));
@@ -56,9 +65,10 @@ static inline bool coverage_ran_elsewhere(const struct coverage *c, int op, yoke
 }
 
 /*
- * Why the line of one op, type and variant is a gap; NULL: it is none. A line is run, or declined by the device with a reason,
- * or, unless the sweep is `full`, left out where another variant was run in this type, and this one in f32 or (64 lanes, which
- * do what 32 do) another one.
+ * The reason why the line of one op, type and variant is a gap; NULL if it is not a gap. The line is not a
+ * gap if it ran, or if the device declined it with a reason. Unless the sweep is `full`, it may also be left
+ * out. Then another variant must have run in this type, and this variant must have run in f32. A variant with
+ * 64 lanes need not have run in f32 either, because it does the same as the variant with 32 lanes.
  */
 static inline const char *coverage_gap(const struct coverage *c, int op, yoke_dtype dtype, int v, bool full)
 {
@@ -72,7 +82,7 @@ static inline const char *coverage_gap(const struct coverage *c, int op, yoke_dt
     return NULL;
 }
 
-/* Tells `found` of every gap in the ops of `mask` (bit per op); returns their number. */
+/* Call `found` for every gap in the ops of `mask` (one bit per op). Returns the number of gaps. */
 static inline int coverage_gaps(const struct coverage *c, const yoke_device *device, uint64_t mask, bool full,
                                 void (*found)(void *context, const char *text), void *context)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Planted errors: the reference backend with one op replaced by a wrong one. The conformance rows (or the gradient check)
- * must report each of them, and must pass the same ops without the error.
+ * Planted errors: the reference backend with one op replaced by a wrong one. The conformance rows (or the
+ * gradient check) must report each error. They must also pass the same ops without the error.
  */
 #include "conform/conform.h"
 #include "core/backend.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct yoke_backend *sound; /* the reference backend as it is */
+static const struct yoke_backend *sound; /* the reference backend without errors */
 
 /* ---- matrix products ---- */
 
@@ -35,7 +35,7 @@ static uint16_t truncated_bf16(float x)
     return (uint16_t)(yokei_f32_bits(x) >> 16);
 }
 
-/* The product in f32, cut to bf16 instead of rounded. */
+/* Computes the product in f32, but truncates it to bf16 instead of rounding. */
 static yoke_status gemm_truncated(yoke_stream *stream, const struct yoke_gemm_args *args)
 {
     struct yoke_gemm_args a = *args;
@@ -60,7 +60,7 @@ static yoke_status gemm_beyond_its_columns(yoke_stream *stream, const struct yok
     return YOKE_OK;
 }
 
-/* Right, but the last bit of one element changes from call to call. */
+/* Gives the right result, but the last bit of one element changes from call to call. */
 static yoke_status gemm_unrepeatable(yoke_stream *stream, const struct yoke_gemm_args *a)
 {
     static int n;
@@ -71,7 +71,7 @@ static yoke_status gemm_unrepeatable(yoke_stream *stream, const struct yoke_gemm
 
 /* ---- attention ---- */
 
-/* Masks by weights of 0 instead of leaving keys out: 0 times NaN is NaN. */
+/* Masks with weights of 0 instead of leaving keys out. But 0 times NaN is NaN. */
 static yoke_status attention_unmasked(yoke_stream *stream, const struct yoke_attention_forward_args *a)
 {
     YOKE_TRY(sound->attention->attention_forward.run(stream, a));
@@ -135,7 +135,7 @@ static yoke_status cast_truncated(yoke_stream *stream, const struct yoke_cast_ar
     return YOKE_OK;
 }
 
-/* Works in blocks of 16 rows and forgets what is left over. */
+/* Works in blocks of 16 rows, and forgets the remaining rows. */
 static yoke_status embed_backward_without_last_block(yoke_stream *stream, const struct yoke_embed_backward_args *args)
 {
     struct yoke_embed_backward_args a = *args;
@@ -143,7 +143,7 @@ static yoke_status embed_backward_without_last_block(yoke_stream *stream, const 
     return sound->embed->embed_backward.run(stream, &a);
 }
 
-/* A shard takes the nearest of its rows for a token that it has not. */
+/* A shard uses its nearest row for a token that it does not hold. */
 static yoke_status embed_forward_nearest_token(yoke_stream *stream, const struct yoke_embed_forward_args *args)
 {
     struct yoke_embed_forward_args a = *args;
@@ -170,7 +170,7 @@ static yoke_status layernorm_backward_overwrites(yoke_stream *stream, const stru
     return sound->norm->layernorm_backward.run(stream, a);
 }
 
-/* Changes its input on the way. */
+/* Changes its input. */
 static yoke_status xent_forward_spoils_logits(yoke_stream *stream, const struct yoke_xent_forward_args *a)
 {
     YOKE_TRY(sound->loss->xent_forward.run(stream, a));
@@ -178,7 +178,7 @@ static yoke_status xent_forward_spoils_logits(yoke_stream *stream, const struct 
     return YOKE_OK;
 }
 
-/* The target's 1 is taken off on a shard that has not the target's column, too. */
+/* Subtracts 1 for the target also on shards that do not have the target's column. */
 static yoke_status xent_backward_on_every_shard(yoke_stream *stream, const struct yoke_xent_backward_args *a)
 {
     YOKE_TRY(sound->loss->xent_backward.run(stream, a));
@@ -191,7 +191,7 @@ static yoke_status xent_backward_on_every_shard(yoke_stream *stream, const struc
     return YOKE_OK;
 }
 
-/* The first shard's log sum exp for all, as if nothing had been joined. */
+/* Uses the first shard's log sum exp for all, as if nothing had been joined. */
 static yoke_status xent_join_of_first_part(yoke_stream *stream, const struct yoke_xent_join_args *args)
 {
     struct yoke_xent_join_args a = *args;
@@ -199,7 +199,7 @@ static yoke_status xent_join_of_first_part(yoke_stream *stream, const struct yok
     return sound->loss->xent_join.run(stream, &a);
 }
 
-/* An ignored row gets the loss of one whose target is nowhere. */
+/* Gives an ignored row the loss of a row whose target is in no shard. */
 static yoke_status xent_join_counts_ignored(yoke_stream *stream, const struct yoke_xent_join_args *a)
 {
     YOKE_TRY(sound->loss->xent_join.run(stream, a));
@@ -209,7 +209,7 @@ static yoke_status xent_join_counts_ignored(yoke_stream *stream, const struct yo
     return YOKE_OK;
 }
 
-/* A rank's channels drawn as if they were the first ones. */
+/* Draws the mask of a rank's channels as if they were the first ones. */
 static yoke_status dropout_of_first_channels(yoke_stream *stream, const struct yoke_dropout_args *args)
 {
     struct yoke_dropout_args a = *args;
@@ -217,7 +217,7 @@ static yoke_status dropout_of_first_channels(yoke_stream *stream, const struct y
     return sound->elementwise->dropout.run(stream, &a);
 }
 
-/* Backward draws another mask than forward did. */
+/* The backward pass draws another mask than the forward pass. */
 static yoke_status attention_backward_other_mask(yoke_stream *stream, const struct yoke_attention_backward_args *args)
 {
     struct yoke_attention_backward_args a = *args;
@@ -225,7 +225,7 @@ static yoke_status attention_backward_other_mask(yoke_stream *stream, const stru
     return sound->attention->attention_backward.run(stream, &a);
 }
 
-/* The heads of a piece counted from the piece's first one. */
+/* Counts the heads of a piece from the piece's first head. */
 static yoke_status attention_heads_from_zero(yoke_stream *stream, const struct yoke_attention_forward_args *args)
 {
     struct yoke_attention_forward_args a = *args;
@@ -233,7 +233,7 @@ static yoke_status attention_heads_from_zero(yoke_stream *stream, const struct y
     return sound->attention->attention_forward.run(stream, &a);
 }
 
-/* Without the part of the gradient that goes through the statistics. */
+/* Leaves out the part of the gradient that goes through the statistics. */
 static yoke_status rmsnorm_backward_of_constant_size(yoke_stream *stream, const struct yoke_rmsnorm_backward_args *a)
 {
     YOKE_TRY(sound->norm->rmsnorm_backward.run(stream, a));
@@ -245,7 +245,7 @@ static yoke_status rmsnorm_backward_of_constant_size(yoke_stream *stream, const 
     return YOKE_OK;
 }
 
-/* Neighbouring channels turned together, as other models do it. */
+/* Rotates neighbouring channels together, as other models do. */
 static yoke_status rope_neighbours(yoke_stream *stream, const struct yoke_rope_args *a)
 {
     (void)stream;
@@ -270,7 +270,7 @@ static yoke_status swiglu_swapped(yoke_stream *stream, const struct yoke_swiglu_
 
 /* ---- running ---- */
 
-/* A copy of the sound backend's table of `family` with `op` run by `function`. */
+/* A copy of the correct backend's table of `family`, in which `op` is run by `function`. */
 #define PLANT(family, op_name, function)                                    \
     static void plant_##function(struct yoke_backend *backend)              \
     {                                                                       \

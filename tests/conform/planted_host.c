@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Planted errors in a kernel of the host: the rotary embedding compiled once more, with a store that has an error, takes the
- * place of an instruction set's. The sweep of that instruction set must report each, and pass the same text without one.
+ * Planted errors in a kernel of the host. The rotary embedding is compiled once more, with an error in its
+ * store. It replaces the kernel of one instruction set. The sweep of this instruction set must report each
+ * error, and must pass the same text without an error.
  */
 #include "backends/host/kernels.h"
 #include "conform/conform.h"
@@ -10,7 +11,7 @@
 
 static enum { SOUND, TRUNCATES, WITHOUT_LAST_COLUMN, N_ERRORS } error;
 
-/* The store of vec.h, with the error. */
+/* The store of vec.h, with an error. */
 static void wrong_store(yoke_dtype t, void *p, int64_t i, int64_t n, vf v)
 {
     if (error == TRUNCATES && t == YOKE_BF16) {
@@ -25,7 +26,7 @@ static void wrong_store(yoke_dtype t, void *p, int64_t i, int64_t n, vf v)
 #define vstore_n wrong_store
 #include "backends/host/rope.c"
 
-/* What the kernels call of the backend, which the library does not show. */
+/* The functions of the backend that the kernels call. The library does not export them. */
 yoke_status host_check_type(enum yoke_op_id op, const char *field, yoke_dtype dtype)
 {
     return dtype == YOKE_F64 ? yoke_fail(YOKE_EUNSUPPORTED, "%s: %s is f64", yokei_op_names[op], field) : YOKE_OK;
@@ -52,7 +53,7 @@ int main(void)
         return 1;
     }
     struct host_device *host = device->impl;
-    struct host_isa isa = *host->isas[host->n_isas - 1]; /* generic: what this file is compiled as */
+    struct host_isa isa = *host->isas[host->n_isas - 1]; /* the generic instruction set, for which this file is compiled */
     isa.rope = &HOST_NAME(host_rope_ops);
     host->isas[host->n_isas - 1] = &isa;
     for (error = SOUND; error < N_ERRORS; error++) {

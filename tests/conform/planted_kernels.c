@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Planted errors in the text of kernels on OpenCL, and in a kernel of the host: the conformance sweep must report each of
- * them, and must pass the same case without it. A text that is to be changed must be there exactly where it is looked for,
- * so a kernel that is written anew cannot turn a row into one that plants nothing. PoCL runs work-items one after the other
- * between barriers, and puts barriers of its own around loops: those of the dialect that it hides that way are not planted.
+ * Planted errors in the text of OpenCL kernels, and in a kernel of the host. The conformance sweep must
+ * report each error, and must pass the same case without the error. The text to replace must be exactly where
+ * the test looks for it. So if a kernel is rewritten, no row of this test can silently plant nothing. Between
+ * barriers PoCL runs work-items one after the other, and it adds its own barriers around loops. Errors that
+ * PoCL hides in this way are not planted.
  *
- *   planted_kernels SPEC      SPEC: a device that runs the texts in prelude/opencl.yk (opencl:0)
+ *   planted_kernels SPEC      SPEC: a device that compiles the texts in prelude/opencl.yk (opencl:0)
  */
 #include "backends/gpu/driver.h"
 #include "conform/conform.h"
@@ -17,23 +18,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is done to the text behind `after` (which stands there once), up to the next kernel. */
+/* The change to the text after `after`, up to the next kernel. `after` must occur once. */
 enum change {
-    REPLACE, /* find, which stands there once, by `by` */
-    REMOVE,  /* the nth `find` */
+    REPLACE, /* replace `find`, which must occur once, by `by` */
+    REMOVE,  /* remove the nth `find` */
     REMOVE_ALL,
     RAISE,   /* the nth `find` to before the statement that it follows */
 };
 
 static const struct plant {
     const char *name;
-    const char *family; /* of the .yk file; "": the prelude, in all programs */
+    const char *family; /* the family of the .yk file; "": the prelude, which is in all programs */
     const char *after;
     enum change change;
     const char *find, *by;
     int nth;
     const char *op, *dtype, *variant;
-    bool soak; /* only in the long run: what compiles longest */
+    bool soak; /* only in the full sweep, because it compiles longest */
 } plants[] = {
     /* wrong rounding */
     { "a conversion to bf16 that truncates", "", "yk_to_bf16_##s(V x)", REPLACE, "u + 0x7fffu + ((u >> 16) & 1u)", "u", 0, "add", "bf16", "l1w16" },
@@ -73,9 +74,9 @@ static const struct plant {
 
 /* ---- planting ---- */
 
-static const struct plant *planted;      /* NULL: sound texts */
+static const struct plant *planted;      /* NULL: texts without errors */
 static const struct yokei_gpu_driver *driver;
-static int n_changed, n_missing;         /* programs that were changed; that lack the text to be changed */
+static int n_changed, n_missing;         /* numbers of programs that were changed, and of programs that lack the text to change */
 
 static const char *nth(const char *from, const char *end, const char *find, int n)
 {
@@ -91,7 +92,7 @@ static int count(const char *from, const char *end, const char *find)
     return n;
 }
 
-/* Where the statement begins that ends before `at`. */
+/* The begin of the statement that ends before `at`. */
 static const char *statement_before(const char *from, const char *at)
 {
     while (at > from && (isspace((unsigned char)at[-1]) || at[-1] == '\\')) at--;
@@ -100,7 +101,10 @@ static const char *statement_before(const char *from, const char *at)
     return at;
 }
 
-/* The text with its error, malloc'ed; NULL where what is to be changed is not there, or not once. */
+/*
+ * The text with its error; the caller frees it. NULL if the text to change does not occur, or occurs more
+ * than once.
+ */
 static char *change_text(const struct plant *p, const char *text)
 {
     const char *after = strstr(text, p->after), *end;
@@ -145,14 +149,14 @@ static yoke_status open_planted(const char *spec, yoke_device **device_out)
     wrapped = *driver;
     wrapped.build = build;
     yokei_gpu(*device_out)->driver = &wrapped;
-    (*device_out)->cache_dir[0] = '\0'; /* no wrong program stays behind */
+    (*device_out)->cache_dir[0] = '\0'; /* so that no wrong program stays in the cache */
     return YOKE_OK;
 }
 
 /* ---- running ---- */
 
 struct outcome {
-    struct conform_line failed; /* op is NULL: none did */
+    struct conform_line failed; /* op NULL: no line failed */
     char variant[64], text[1400];
 };
 
@@ -176,7 +180,10 @@ static yoke_status sweep(yoke_device *device, const struct plant *p, int only_ca
     return conform_run(device, &options, keep, o, summary);
 }
 
-/* NULL when the sweep reports the error as an error of numbers, and the sound kernel passes the case that it names. */
+/*
+ * NULL if the sweep reports wrong numbers, and the correct kernel passes the case that the sweep names.
+ * Otherwise the reason for the failure.
+ */
 static const char *judge(const char *spec, yoke_device *sound, const struct plant *p, char *text, size_t bytes)
 {
     struct conform_summary with = { .n_fail = 0 }, without = { .n_fail = 0 };

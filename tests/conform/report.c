@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The report of yoke verify where things go wrong: an op that is wrong, kills its process, hangs, or runs on a device that
- * dies; a kernel that does not compile; a device that is not there. Each time the other ops are verified, the first
- * difference is the right one, its command repeats it, and the JSON says it all.
+ * The report of yoke verify if something goes wrong: an op that is wrong, kills its process, hangs, or runs
+ * on a device that dies; a kernel that does not compile; a missing device. Each time the other ops are still
+ * verified, the report shows the right first difference, its command repeats that difference, and the JSON
+ * has everything.
  */
 #include "backends/gpu/driver.h"
 #include "cli/devices/verify.h"
@@ -36,7 +37,7 @@ static yoke_status add_wrong(yoke_stream *stream, const struct yoke_add_args *a)
 static yoke_status add_segfaults(yoke_stream *stream, const struct yoke_add_args *a)
 {
     if (a->dtype == YOKE_F16 && ++n_calls > 3) {
-        signal(SIGSEGV, SIG_DFL); /* cmocka's handler is not meant for children */
+        signal(SIGSEGV, SIG_DFL); /* cmocka's handler must not run in child processes */
         raise(SIGSEGV);
     }
     return sound->elementwise->add.run(stream, a);
@@ -124,7 +125,7 @@ static struct seen run(const char *spec, const char *op, const char *dtype, void
     return s;
 }
 
-/* The document, written and read again. */
+/* Write the document and read it again. */
 static void write_report(struct seen *s)
 {
     json_t *root = verify_json(&s->verify, s->status, yoke_last_error(), s->lines);
@@ -176,7 +177,7 @@ static void an_op_that_kills_its_process_is_one_line(void **state)
     write_report(&s);
     assert_int_equal(s.status, YOKE_OK);
     assert_int_equal(json_array_size(json_object_get(s.report, "lines")), json_array_size(sane.lines));
-    assert_int_equal(s.verify.n_crashes, s.verify.summary.n_fail); /* add in f16, each variant in a child of its own */
+    assert_int_equal(s.verify.n_crashes, s.verify.summary.n_fail); /* add in f16; each variant runs in its own child process */
     assert_true(s.verify.summary.n_fail >= 1 && s.verify.summary.n_pass + s.verify.summary.n_fail == sane.verify.summary.n_pass);
     assert_string_equal(text_of(&s, "first", "op"), "add");
     assert_string_equal(text_of(&s, "first", "dtype"), "f16");
@@ -208,7 +209,7 @@ static void a_device_that_dies_fails_line_by_line_with_its_own_words(void **stat
     assert_string_equal(text_of(&s, "first", "status"), "YOKE_EBACKEND");
     assert_non_null(strstr(text_of(&s, "first", "reason"), "fell off the bus"));
     assert_true(json_is_null(json_object_get(json_object_get(s.report, "first"), "element")));
-    assert_true(s.verify.summary.n_pass > 0); /* dropout and scale come through */
+    assert_true(s.verify.summary.n_pass > 0); /* dropout and scale pass */
     json_decref(s.report);
 }
 
@@ -248,7 +249,7 @@ static void a_kernel_that_does_not_compile_fails_with_the_compilers_words(void *
     assert_int_equal(s.status, YOKE_OK);
     assert_int_equal(s.verify.n_crashes, 0);
     assert_int_equal(s.verify.summary.n_pass, 0);
-    assert_string_equal(text_of(&s, "first", "op"), "dropout"); /* the first of its family that a model uses */
+    assert_string_equal(text_of(&s, "first", "op"), "dropout"); /* the first op of its family in a model */
     assert_string_equal(text_of(&s, "first", "status"), "YOKE_ECOMPILE");
     assert_non_null(strstr(text_of(&s, "first", "reason"), "does not compile"));
     assert_non_null(strstr(text_of(&s, "first", "reason"), "no_such_type"));

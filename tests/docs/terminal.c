@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Run a command on a terminal of its own and print what it writes there, as it is.
- *   terminal COLUMNS[:COLUMNS_THEN] COMMAND...    the terminal is so wide; and then, once the command has drawn a line of progress
- * The exit code is the command's, 99 where there are no terminals.
+ * Runs a command on a terminal of its own, and prints unchanged what the command writes there.
+ *   terminal COLUMNS[:COLUMNS_THEN] COMMAND...
+ * The terminal has COLUMNS columns. It changes to COLUMNS_THEN once the command has drawn a line of progress.
+ * The exit code is the command's, or 99 if the system has no terminals.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -21,7 +22,10 @@ static void set_columns(int fd, int columns)
     if (ioctl(fd, TIOCSWINSZ, &size)) perror("terminal: TIOCSWINSZ");
 }
 
-/* Until the command and all who hold its terminal have ended; a session's end is then seen as EIO. */
+/*
+ * Pass the output on until the command and all processes that hold its terminal have ended. The end of a
+ * session is then seen as EIO.
+ */
 static void pass_on(int terminal, int then)
 {
     char buffer[4096];

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kill a rank of a job that a bare mpiexec started, at a random moment: the launcher kills the other ranks at once, and what
- * is left are the flight records. `yoke trace` must name the rank that was killed, with what it did:
+ * Kills a rank of a job that was started by a bare mpiexec, without `yoke run`, at a random moment. The
+ * launcher then kills the other ranks at once, and only the flight records are left. (A flight record is a
+ * file in which a rank notes what it does.) `yoke trace` must name the killed rank and what it did.
  *   bare YOKE VICTIM TRIALS [SEED]
- * In half of the trials rank 0 computes while the others wait for it, whoever of them is killed. A trial fails when another
- * rank is named, or the killed one is not even a candidate. When no other rank was quick enough to see the end, several are
- * candidates, and that is allowed in a quarter of the trials. Prints TAP.
+ * In half of the trials rank 0 computes while the others wait for it, whichever rank is killed. A trial fails
+ * if `yoke trace` names another rank, or if the killed rank is not among the candidates. If no other rank
+ * sees the end before it is killed itself, there are several candidates. This may happen in at most a quarter
+ * of the trials. Prints TAP.
  */
 #include <fcntl.h>
 #include <jansson.h>
@@ -67,7 +69,8 @@ static bool are_busy(struct trial *t)
             snprintf(path, sizeof path, "%s/%s", t->folder, name);
             if (yokei_flight_read(path, &file)) continue;
             t->pids[r] = file->pid;
-            n += atomic_load(&file->n_comms) && atomic_load(&file->n_operations) > 10; /* of its own, not of the start */
+            /* The rank's own operations, not those of its start. */
+            n += atomic_load(&file->n_comms) && atomic_load(&file->n_operations) > 10;
             free(file);
         }
         if (n == t->n_ranks) return true;
@@ -96,7 +99,7 @@ static json_t *ask(const struct trial *t)
     return NULL;
 }
 
-/* What is wrong with the answer, NULL: nothing; *sure_out when only one rank is named. */
+/* What is wrong with the answer; NULL: nothing. *sure_out: the answer names only one rank. */
 static const char *judge(const struct trial *t, const json_t *root, bool *sure_out, const char **text_out)
 {
     const json_t *culprit = json_object_get(root, "culprit"), *candidates = json_object_get(culprit, "candidates");
@@ -108,7 +111,10 @@ static const char *judge(const struct trial *t, const json_t *root, bool *sure_o
     *sure_out = json_array_size(candidates) == 1;
     if (!among) return "the rank is not named";
     if (*sure_out && (!json_is_integer(named) || json_integer_value(named) != t->at_rank)) return "another rank is named";
-    /* Where several are candidates and nobody waited, all were between two collectives: there is none to be named. */
+    /*
+     * If several ranks are candidates and no rank waited, all were between two collectives. Then there is no
+     * rank to be named.
+     */
     if (!*sure_out && !strstr(*text_out, "likeliest")) return NULL;
     return strstr(*text_out, "all_reduce #") ? NULL : "the collective is not named";
 }

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Harm a job at random moments and see what `yoke run` makes of it:
+ * Harms a job at random moments, and checks how `yoke run` reports it:
  *   harm YOKE VICTIM kill|stop|agent|holder|proxy|launcher|supervisor TRIALS [SEED]
- *   with_hosts N -- harm YOKE VICTIM the same|link|host TRIALS [SEED]     the ranks are on these hosts then; a link is cut, a host dies
- * Each trial starts VICTIM on a few ranks under `yoke run`, harms one process, and asserts: the exit code, that the right
- * rank is named and in one line, that the other ranks say so too where they can, that all ends in time, and that neither a
- * process nor a file in /dev/shm is left.
+ *   with_hosts N -- harm YOKE VICTIM the same|link|host TRIALS [SEED]
+ * With with_hosts the ranks are on N hosts. `link` cuts a link between hosts, and `host` kills a host. Each
+ * trial starts VICTIM on a few ranks under `yoke run`, and harms one process. It checks that
+ * - the exit code is right;
+ * - one line names the right rank, and the other ranks say the same if they can;
+ * - everything ends in time;
+ * - no process and no file in /dev/shm is left.
  * Prints TAP.
  */
 #include <dirent.h>
@@ -25,21 +28,21 @@
 #include "tests/faults/shared_files.h"
 
 #define MAX_RANKS 8
-#define LIMIT_SECONDS 40.0 /* far above what is promised: a loaded machine is no failure, a hang is */
+#define LIMIT_SECONDS 40.0 /* far above the documented limits, so that a busy machine is no failure, but a hang is */
 
 struct trial {
     const char *yoke, *victim, *harm;
-    int n_ranks, at_rank, n_hosts; /* n_hosts 0: this one */
-    double delay; /* after all ranks said who they are */
+    int n_ranks, at_rank, n_hosts; /* n_hosts 0: this host */
+    double delay; /* seconds from the time when all ranks have printed their process ids */
     pid_t job, pids[MAX_RANKS];
     int out, err;
     char text[8192]; /* stderr */
-    int code;        /* as waitpid gives it */
-    double seconds;  /* from the harm to the end */
-    double harmed, noticed; /* when it was done; seconds until the last of the others returned an error */
-    bool begun;      /* all were in their collectives */
-    char tag[64];    /* in the environment of all its processes */
-    char folder[64]; /* the run directory, of several hosts */
+    int code;        /* exit status, as from waitpid */
+    double seconds;  /* seconds from the harm to the end */
+    double harmed, noticed; /* time of the harm; seconds until the last of the other ranks returned an error */
+    bool begun;      /* all ranks were in their collectives */
+    char tag[64];    /* a tag in the environment of all processes of the trial */
+    char folder[64]; /* the run directory, for several hosts */
 };
 
 static uint32_t state = 1;
@@ -60,7 +63,7 @@ static void start(struct trial *t)
     t->job = fork();
     if (t->job == 0) {
         setenv("HARM_TEST_TAG", t->tag, 1);
-        setenv("YOKE_STALL_MS", "1000", 1); /* a rank stopped while MPI starts is given up after that */
+        setenv("YOKE_STALL_MS", "1000", 1); /* MPI's start gives up a stopped rank after this time */
         if (t->n_hosts) setenv("VICTIM_FOLDER", t->folder, 1);
         dup2(out[1], 1);
         dup2(err[1], 2);
@@ -78,7 +81,7 @@ static void start(struct trial *t)
     t->err = err[0];
 }
 
-/* Read "rank R pid P" of all ranks; false when the job ends or takes too long before. */
+/* Read "rank R pid P" of all ranks. Returns false if the job ends before, or takes too long. */
 static bool meet(struct trial *t)
 {
     char text[4096];
@@ -133,14 +136,14 @@ static int has_bytes(int pid, const char *file, const char *bytes, size_t n)
     char path[64], found[65536];
     snprintf(path, sizeof path, "/proc/%d/%s", pid, file);
     const int fd = open(path, O_RDONLY);
-    const ssize_t length = fd >= 0 ? read(fd, found, sizeof found) : 0; /* a zombie's is empty */
+    const ssize_t length = fd >= 0 ? read(fd, found, sizeof found) : 0; /* the text of a zombie is empty */
     if (fd >= 0) close(fd);
     return length > 0 && memmem(found, (size_t)length, bytes, n) != NULL;
 }
 
 static int has_text(int pid, const char *file, const char *text) { return has_bytes(pid, file, text, strlen(text)); }
 
-/* Whether a process is in a host, and is not its first. */
+/* Whether a process is in a host, and is not the host's first process. */
 static int is_in(int pid, int host)
 {
     char path[64], one[64] = "", other[64] = "";
@@ -151,7 +154,7 @@ static int is_in(int pid, int host)
     return readlink(path, other, sizeof other - 1) > 0 && !strcmp(one, other);
 }
 
-/* A process that `wanted` accepts; -1: none. */
+/* A process that `wanted` accepts; -1 if there is none. */
 static pid_t find(const struct trial *t, int (*wanted)(const struct trial *t, int pid))
 {
     DIR *dir = opendir("/proc");
@@ -162,10 +165,13 @@ static pid_t find(const struct trial *t, int (*wanted)(const struct trial *t, in
     return found;
 }
 
-/* The rank to harm, which told its number in the host's own count: its numbers from outside to inside are in its status. */
+/*
+ * Whether `pid` is the rank to harm. The rank printed its process id as its own host counts. The status of a
+ * process has its ids from outside to inside.
+ */
 static int is_rank(const struct trial *t, int pid)
 {
-    char numbers[64], rank[32]; /* hosts count their processes alike */
+    char numbers[64], rank[32]; /* process ids of different hosts may be equal */
     const int length = snprintf(rank, sizeof rank, "PMI_RANK=%d", t->at_rank) + 1;
     snprintf(numbers, sizeof numbers, "NSpid:\t%d\t%d\n", pid, (int)t->pids[t->at_rank]);
     return has_text(pid, "status", numbers) && has_text(pid, "environ", t->tag) && has_bytes(pid, "environ", rank, (size_t)length);
@@ -176,7 +182,10 @@ static int is_launcher(const struct trial *t, int pid) { return parent_of(pid) =
 /* Ranks are placed in blocks. */
 static int host_of(const struct trial *t, int rank) { return 1 + rank / ((t->n_ranks + t->n_hosts - 1) / t->n_hosts); }
 
-/* The program yoke is a script of libtool's in the build folder, but it ends in exec: the process is the same. */
+/*
+ * In the build folder the program yoke is a libtool script. But the script ends in exec, so the process is
+ * the same.
+ */
 static pid_t target(const struct trial *t)
 {
     if (t->n_hosts && !strcmp(t->harm, "launcher")) return find(t, is_launcher);
@@ -184,7 +193,7 @@ static pid_t target(const struct trial *t)
     pid_t rank = t->n_hosts ? find(t, is_rank) : t->pids[t->at_rank];
     if (rank <= 1) return -1;
     if (!strcmp(t->harm, "agent")) return parent_of(rank);
-    const pid_t holder = parent_of(parent_of(rank)); /* what the launcher's proxy on this host started */
+    const pid_t holder = parent_of(parent_of(rank)); /* the process that the launcher's proxy on this host started */
     if (!strcmp(t->harm, "holder")) return holder;
     if (!strcmp(t->harm, "proxy")) return parent_of(holder);
     if (!strcmp(t->harm, "launcher")) return parent_of(parent_of(holder));
@@ -205,7 +214,10 @@ static void read_errors(struct trial *t, double until)
     t->text[used] = 0;
 }
 
-/* Processes that carry the trial's tag, zombies left out: in a container nobody may collect them. */
+/*
+ * The number of processes that have the trial's tag. Zombies are left out, because in a container it may be
+ * that no process reaps them.
+ */
 static int left_over(const struct trial *t, bool end_them)
 {
     DIR *dir = opendir("/proc");
@@ -240,7 +252,7 @@ static int count(const char *text, const char *word)
     return n;
 }
 
-/* Read the word that rank r left; false: none. */
+/* Read the file that rank r left. Returns false if there is none. */
 static int word_of(const struct trial *t, const char *name, int r, double *when_out, char *text, size_t bytes)
 {
     char path[128];
@@ -263,12 +275,15 @@ static void wait_until_begun(const struct trial *t)
         while (!word_of(t, "begun", r, &when, text, sizeof text) && yokei_now() < until) usleep(5000);
 }
 
-/* What the other ranks made of it, when they were in a collective: an error that names the rank and the call, in time. */
+/*
+ * Check the other ranks, if they were in a collective: each must have returned in time an error that names
+ * the rank and the call.
+ */
 static const char *judge_others(struct trial *t)
 {
     static char why[1400];
     const bool cut = !strcmp(t->harm, "link") || !strcmp(t->harm, "host");
-    const double limit = !strcmp(t->harm, "kill") ? 3 : 8; /* far above what is promised; what it took is printed */
+    const double limit = !strcmp(t->harm, "kill") ? 3 : 8; /* far above the documented limits; the real time is printed */
     char name[64], text[1024];
     snprintf(name, sizeof name, "rank %d (host ", t->at_rank);
     for (int r = 0; r < t->n_ranks; r++) {
@@ -290,7 +305,7 @@ static void remove_folder(const char *folder)
     rmdir(folder);
 }
 
-/* What is wrong with how the trial ended; NULL when nothing is. */
+/* What is wrong with the end of the trial; NULL: nothing. */
 static const char *judge(struct trial *t, int shared_before)
 {
     static char why[256];
@@ -303,7 +318,7 @@ static const char *judge(struct trial *t, int shared_before)
     if (left) return snprintf(why, sizeof why, "%d processes are left", left), why;
     for (until = yokei_now() + 2; shared_files(t) > shared_before && yokei_now() < until;) usleep(50000);
     if (shared_files(t) > shared_before) return "files are left in /dev/shm";
-    if (supervisor) return NULL; /* it was killed: there is nobody to say anything */
+    if (supervisor) return NULL; /* the supervisor was killed, so no process can report anything */
     const bool cut = !strcmp(t->harm, "link") || !strcmp(t->harm, "host");
     const char *others = t->begun && (cut || !strcmp(t->harm, "kill") || !strcmp(t->harm, "stop")) ? judge_others(t) : NULL;
     if (others) return others;
@@ -369,8 +384,10 @@ int main(int argc, char **argv)
         while (getenv("TEST_HOSTS_DIR") && host_pid(t.n_hosts + 1) > 0) t.n_hosts++;
         t.n_ranks = (t.n_hosts ? t.n_hosts : 2) + (int)draw(3);
         t.at_rank = (int)draw((uint32_t)t.n_ranks);
-        t.delay = draw(4) ? 0.1 + 1e-3 * draw(600) : 1e-3 * draw(80); /* a quarter of them while MPI starts */
-        /* One that breaks while MPI starts is waited for for --start-seconds: tests/hosts/cut. */
+        t.delay = draw(4) ? 0.1 + 1e-3 * draw(600) : 1e-3 * draw(80); /* a quarter of the trials harm the job while MPI starts */
+        /*
+         * A link that breaks while MPI starts is waited for --start-seconds long; tests/hosts/cut tests this.
+         */
         if (!strcmp(t.harm, "link")) t.delay += 1;
         run(&t, i);
     }

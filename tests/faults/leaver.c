@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank as MPI makes it while it starts, reduced to one property: when the launcher closes its connection it leaves, with a
- * code, at once. */
+/*
+ * Stands for a rank during the start of MPI, with only one property of it: when the launcher closes its
+ * connection, the process exits at once, with an exit code.
+ */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>

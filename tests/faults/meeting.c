@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank that is killed or stopped where the others wait inside MPI, or make a communicator, or come to the end: the program under test of
- * tests/faults/meetings.
- *   meeting WHERE kill|stop     rank 1 does that to itself before it comes WHERE the others wait for it
- * The others print what they were told, and after how many seconds; a wait of the program's own MPI_Finalize is ended by the library.
+ * A rank is killed or stopped while the other ranks wait inside MPI, make a communicator, or end. This is the
+ * program under test of tests/faults/meetings.
+ *   meeting WHERE kill|stop     rank 1 does this to itself before it reaches WHERE, where the others wait for it
+ * The other ranks print the error that they got, and after how many seconds. If a rank waits in the program's
+ * own MPI_Finalize, the library ends this wait.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@ static void come_to(const char *place)
     if (rank == 1 && !strcmp(where, place)) raise(harm);
 }
 
-/* A communicator fails, and all ranks live; rank 1 does not come to the agreement on whom to go on with. */
+/* A communicator fails, but all ranks live. Rank 1 does not come to the agreement on the ranks that go on. */
 static yoke_status shrink(yoke_comm *comm)
 {
     yoke_comm *rest = NULL;

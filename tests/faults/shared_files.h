@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What jobs leave in shared memory. Link cli/launch/shared_memory.c. */
+/* Counts the files that jobs leave in shared memory. Link cli/launch/shared_memory.c, too. */
 #ifndef TESTS_FAULTS_SHARED_FILES_H
 #define TESTS_FAULTS_SHARED_FILES_H
 
@@ -11,15 +11,21 @@
 
 #include "cli/launch/shared_memory.h"
 
-/* A /dev/shm of this process and all that it starts, where it may have one: what other jobs of the machine leave is then not counted. */
+/*
+ * Give this process, and all processes that it starts, a /dev/shm of their own, if the system allows it. Then
+ * files of other jobs on the machine are not counted.
+ */
 static inline void have_own_shared_memory(void)
 {
     if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL)) return;
     (void)mount("tmpfs", "/dev/shm", "tmpfs", 0, "mode=1777,size=2g");
 }
 
-/* Files in `folder` that MPI or Yoke made and that no process holds. Files of other jobs on this machine are held by the ranks of these jobs.
- * A folder that is not a job's belongs to a test that runs beside this one. */
+/*
+ * The number of files in `folder` that MPI or Yoke made and that no process holds. Files of other jobs on
+ * this machine are held by the ranks of these jobs. A folder without a job's name belongs to a test that runs
+ * at the same time, so it is not counted.
+ */
 static inline int count_shared_files(const char *folder)
 {
     DIR *dir = opendir(folder);

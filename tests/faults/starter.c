@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A rank for tests/faults/launch:
- *   starter abort CODE   start MPI; rank 1 calls MPI_Abort with that code, the others wait for it
- *   starter leave        without MPI: leave a file in UCX's folder and a System V segment, tell of both, and be killed
+ *   starter abort CODE   start MPI; rank 1 calls MPI_Abort with CODE, and the others wait for it
+ *   starter leave        without MPI: make a file in UCX's folder and a System V segment, print both, and get killed
  *   starter crowd        make a communicator of host devices, and show warnings
- *   starter descriptors  without MPI: which sockets this process has inherited, and whether one listens
+ *   starter descriptors  without MPI: print which sockets this process has inherited, and whether one of them listens
  */
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A job that loses ranks and goes on. Every rank knows from the seed who dies, how and when; the others meet an error, shrink
- * the communicator, agree on where they are, and go on until as many rounds are done. Wrong sums are errors.
+ * A job that loses ranks and goes on. Every rank knows from the seed which rank dies, how and when. The other
+ * ranks get an error, shrink the communicator, agree on the current round, and go on until ROUNDS rounds are
+ * done. A wrong sum is an error.
  *   yoke run -n N -- tests/faults/survivor kill|stop|exit|abort|lost DEATHS SEED
- *   kill: SIGKILL by a thread, at a random moment; stop: SIGSTOP likewise; exit: leaves with a code between two calls; abort: nobody
- *   dies, a rank aborts the communicator and all shrink it; lost: somebody else takes ranks away, and the job goes on until it has lost
- *   DEATHS ranks, and then ROUNDS more. SURVIVOR_FOLDER: where each rank leaves a file when it has begun.
- *   SURVIVOR_FAILS: in the end the first that is left dies too, and the others give up.
- *   SURVIVOR_HOSTS=aabb: a letter for each rank; those of different letters count as on different hosts, and share the run directory.
+ * - kill: a thread sends SIGKILL at a random moment.
+ * - stop: a thread sends SIGSTOP at a random moment.
+ * - exit: the rank exits with a code between two calls.
+ * - abort: no rank dies. One rank aborts the communicator, and all ranks shrink it.
+ * - lost: another program takes ranks away. The job goes on until it has lost DEATHS ranks, and then for
+ *   ROUNDS more rounds.
+ *
+ * SURVIVOR_FOLDER: the folder in which each rank makes a file when it has begun.
+ * SURVIVOR_FAILS: at the end the first remaining rank dies, too, and the others give up.
+ * SURVIVOR_HOSTS=aabb: one letter for each rank. Ranks with different letters count as on different hosts,
+ * and share the run directory.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -42,7 +49,7 @@ static void *die(void *argument)
     return NULL;
 }
 
-/* For who takes ranks away: this one is at work. */
+/* Tell the program that takes ranks away that this rank is at work. */
 static void leave_word(void)
 {
     const char *folder = getenv("SURVIVOR_FOLDER"), *rank = getenv("PMI_RANK");
@@ -63,7 +70,7 @@ static void choose_host(void)
     setenv("YOKE_HOST_ID", letter, 1);
 }
 
-/* One round: a sum whose every element is checked. */
+/* One round: a sum of which every element is checked. */
 static yoke_status work(yoke_comm *comm, int round, float *data)
 {
     const size_t count = round % 3 == 0 ? LARGEST : round % 3 == 1 ? 8 : 20000;
@@ -77,7 +84,10 @@ static yoke_status work(yoke_comm *comm, int round, float *data)
     return YOKE_OK;
 }
 
-/* After a failure: the ranks that are left, and the round that the last of them came to. A member may die meanwhile: again. */
+/*
+ * After a failure: get a communicator of the remaining ranks, and the round that the last of them reached. If
+ * another rank dies meanwhile, do it again.
+ */
 static yoke_status recover(yoke_comm **comm, int *round)
 {
     for (;;) {
@@ -97,7 +107,7 @@ static yoke_status run(yoke_comm **comm, const char *how, const struct death *de
 {
     pthread_t thread;
     const int me = yoke_comm_rank(*comm), n = yoke_comm_size(*comm);
-    int next = 0; /* death that this rank has yet to care for */
+    int next = 0; /* index of the next death that this rank must still handle */
     const bool by_others = !strcmp(how, "lost");
     for (int round = 0, more = 0; by_others ? more < ROUNDS : round < ROUNDS;) {
         while (!by_others && next < n_deaths && deaths[next].round <= round) {
@@ -161,5 +171,5 @@ int main(int argc, char **argv)
     fflush(stdout);
     yoke_comm_destroy(comm);
     free(data);
-    _exit(0); /* MPI cannot be finalised without the dead */
+    _exit(0); /* MPI cannot be finalised without the dead ranks */
 }

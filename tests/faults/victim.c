@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank that does all-reduces until it is harmed: the program under test of tests/faults/harm.
- * It says "rank R pid P" before it starts MPI, so that it can be harmed at any moment of its life.
- *   victim [ROUNDS [MS]]  end in order after so many rounds; without, or -1: go on until an error; -N: after N rounds rank 1
- *                         kills itself. With MS, rank 0 computes for so long in each round, and the others wait for it.
- * Where VICTIM_FOLDER is set it writes there that it has begun, and later what error it met and when. VICTIM_BYTES: of every call.
+ * A rank that does all-reduces until it is harmed. This is the program under test of tests/faults/harm. It
+ * prints "rank R pid P" before it starts MPI, so it can be harmed at any moment of its life.
+ *   victim [ROUNDS [MS]]
+ * ROUNDS: the rank ends normally after so many rounds. Without ROUNDS, or with -1, it goes on until an error.
+ * With -N rank 1 kills itself after N rounds. MS: rank 0 computes for so many milliseconds in each round, and
+ * the other ranks wait for it. If VICTIM_FOLDER is set, the rank writes there that it has begun, and later
+ * which error it got and when. VICTIM_BYTES sets the size of every call.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -23,7 +25,7 @@ static void compute(double ms)
     while ((double)(now.tv_sec - begin.tv_sec) * 1e3 + (double)(now.tv_nsec - begin.tv_nsec) * 1e-6 < ms);
 }
 
-/* A file `name`-RANK with a line of text, there as a whole or not at all. */
+/* Write a file `name`-RANK with a line of text. The file is there whole, or not at all. */
 static void leave_word(const char *name, const char *text)
 {
     const char *folder = getenv("VICTIM_FOLDER"), *rank = getenv("PMI_RANK");
@@ -72,7 +74,7 @@ int main(int argc, char **argv)
         if (status) leave_word("said", yoke_last_error());
         yoke_comm_destroy(comm);
     }
-    if (status) _exit(yoke_status_exit_code(status)); /* after a fault nobody calls MPI_Finalize */
+    if (status) _exit(yoke_status_exit_code(status)); /* after a fault no rank calls MPI_Finalize */
     free(data);
     return yoke_mpi_stop() != YOKE_OK; /* MPI_Finalize does not always return between hosts */
 }

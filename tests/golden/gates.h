@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The gates of train/parity/gates.h on whole tensors, for every test that compares models. */
+/*
+ * Applies the gates (tolerances) of train/parity/gates.h to whole tensors, for every test that compares
+ * models.
+ */
 #ifndef TESTS_GOLDEN_GATES_H
 #define TESTS_GOLDEN_GATES_H
 
@@ -19,7 +22,7 @@ static inline double gates_distance(const float *x, const float *y, size_t n)
     return sqrt(sum);
 }
 
-/* The largest ratio of a tensor's difference to its gate; at most 1 passes. */
+/* The largest ratio of a tensor's difference to its gate. The tensor passes if it is at most 1. */
 static inline double gates_gradient(const char *name, const float *got, const float *expected, size_t n, yoke_dtype dtype, double gate)
 {
     struct yokei_gate_squares s = { { 0 }, { 0 } };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PyTorch's numbers for one step of a nano GPT-2, and of a nano Llama (make_golden.py): logits, loss, all gradients, gradient norm and one
- * AdamW step, on every device that is there, in f32, bf16 and f16. And two wrong models that the gates must notice.
+ * Compares one step of a nano GPT-2 and of a nano Llama with PyTorch's numbers (make_golden.py): logits,
+ * loss, all gradients, the gradient norm and one AdamW step. It does so on every device of the machine, in
+ * f32, bf16 and f16. The gates (tolerances) must also notice two models that are wrong.
  */
 #include "tests/unit/test.h"
 

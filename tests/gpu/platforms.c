@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every OpenCL platform and device that the loader finds, with extensions and limits, as JSON. It asks OpenCL alone, so it also tells of
- * devices that Yoke leaves out.
+ * Prints every OpenCL platform and device that the loader finds, with extensions and limits, as JSON. It uses
+ * only OpenCL, so it also lists devices that Yoke does not use.
  */
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>

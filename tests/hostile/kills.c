@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kills and stops of ranks, spread over the life of a small training run: its start, the making of communicators, steps, saves, and the end.
+ * Kills and stops ranks of a small training run, in all phases of its life: start, creation of communicators,
+ * steps, saves, and end.
  *   kills YOKE KILLS STOPS [SEED]
- * Each trial starts `yoke run -n 3 (or 4) -- train`, waits until the run has come to a phase, waits for a random part of it, and kills (SIGKILL)
- * or stops (SIGSTOP) a random rank. Asserted: exit code 16, one error, which names that rank and its fate; no process and no file in /dev/shm is left; the checkpoints
- * that were complete are; and, for some, that --resume goes on to the same bits as a run without a fault. A rank that had ended before the signal
- * is counted apart. Printed: from kill(2) to the name, to the end of the other ranks, and to the end of `yoke run`.
- * A killed rank must be named, and the job have ended, within 0.5 s, a stopped one within 2 s, where YOKE_SOAK is set and the machine is quiet; else far
- * later, so that a busy machine is no failure and a wait for a time limit is. KILLS_BOUNDS="0.5 2" sets the two bounds; KILLS_PHASE=0 .. 4 harms in one phase alone (0: start-up).
- * Prints TAP.
+ * Each trial starts `yoke run -n 3 (or 4) -- train`, waits until the run reaches a phase, and then waits for
+ * a random part of the phase. Then it kills (SIGKILL) or stops (SIGSTOP) a random rank. It checks that
+ * - the exit code is 16;
+ * - there is one error, which names the rank and says whether it was killed or stopped;
+ * - no process and no file in /dev/shm is left;
+ * - the complete checkpoints are still complete;
+ * - in some trials, --resume goes on to the same bits as a run without a fault.
+ * Trials in which the rank had ended before the signal are counted separately. The test prints the times from
+ * kill(2) to the name of the rank, to the end of the other ranks, and to the end of `yoke run`.
+ * The rank must be named and the job must have ended within 0.5 s for a kill, and within 2 s for a stop.
+ * These bounds hold if YOKE_SOAK is set and the machine is quiet. Otherwise the bounds are much longer, so
+ * that a busy machine is not a failure, but a wait for a time limit is. KILLS_BOUNDS="0.5 2" sets the two
+ * bounds. KILLS_PHASE=0 .. 4 harms only in this phase (0: start-up). Prints TAP.
  */
 #include <dirent.h>
 #include <errno.h>

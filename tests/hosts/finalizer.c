@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that calls MPI_Finalize itself, between hosts, where rank 1 never comes out of it: what MPICH 4.0 does now and then, done on purpose.
+ * A program between hosts that calls MPI_Finalize itself. Rank 1 never returns from it. MPICH 4.0 sometimes
+ * hangs in this way; here it is done on purpose.
  *   finalizer hang|late     late: nothing hangs, but rank 0 still computes for 8 s when the others are in MPI_Finalize
  */
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is measured when a communicator is made, on a link of a known rate: the rate is found, and finding it takes little time however
- * slow the link is.
- *   tests/hosts/measured GBPS     of the link between the hosts, in 1e9 bytes per second
+ * Checks the measurement that is made when a communicator is created, on a link of known rate. It must find
+ * the rate. It must take little time, however slow the link is.
+ *   tests/hosts/measured GBPS     rate of the link between the hosts, in 1e9 bytes per second
  */
 #include "tests/ranks/ranks.h"
 

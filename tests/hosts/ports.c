@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strangers at a job's doors.
- *   ports YOKE VICTIM                         on one host no process of a job listens on any port
- *   with_hosts 2 -- ports YOKE VICTIM [N]     to every port that a process of the job listens on N connections are made (1,000), each
- *                                             with a few bytes that mean nothing: the job goes on, or its end says why it came
- * Only the job's own ports are connected to, which are in the hosts that the test made. Prints TAP.
+ * Connections from strangers to the ports of a job.
+ *   ports YOKE VICTIM                         one host: no process of a job may listen on any port
+ *   with_hosts 2 -- ports YOKE VICTIM [N]     two hosts: make N (1,000) connections to every port of the job
+ * The connections go to every port on which a process of the job listens. Each connection sends a few
+ * meaningless bytes. The job must go on, or its end must give the reason. The test connects only to the job's
+ * own ports, which are in the hosts that the test made. Prints TAP.
  */
 #include <arpa/inet.h>
 #include <dirent.h>

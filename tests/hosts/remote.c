@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What ssh and its daemon are to real hosts, for those that with_hosts makes.
- *   remote serve SOCKET              the first process of a host: starts what it is asked to, collects whatever ends there
- *   remote [-e] [-x] HOST WORD...    run the words there as a shell's line, as ssh does: in the same folder, with the daemon's
- *                                    environment (-e: with this one's), and end with its code
- * HOST's socket is $TEST_HOSTS_DIR/HOST. When the client dies the command stays: its launcher's connection tells it.
+ * Replaces ssh and its daemon for the hosts that with_hosts makes.
+ *   remote serve SOCKET              the first process of a host: starts what it is asked to, and reaps all processes
+ *   remote [-e] [-x] HOST WORD...    run the words on HOST as a line for a shell, as ssh does
+ * The line runs in the same folder, with the daemon's environment (-e: with this process's environment). The
+ * exit code is the line's. The socket of HOST is $TEST_HOSTS_DIR/HOST. If the client dies, the command stays.
+ * The connection to its launcher tells it that the job has ended.
  */
 #include <poll.h>
 #include <signal.h>

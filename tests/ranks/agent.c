@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The least agent: what `yoke rank` does for the tests of the library. It keeps the launcher's PMI descriptor open,
- * starts the rank, writes in the rank's flight record how it fares, and leaves when all ranks have ended, because the
- * launcher kills the others when one leaves without MPI_Finalize.
+ * The smallest agent. It does for the tests of the library what `yoke rank` does for users: it keeps the
+ * launcher's PMI descriptor open, starts the rank, and writes the rank's state into its flight record (the
+ * file in which a rank notes what it does). It exits only when all ranks have ended, because the launcher
+ * kills the other agents if one exits without MPI_Finalize.
  *   YOKE_RUN_DIR=DIR mpiexec.mpich -n N tests/ranks/agent PROGRAM [ARGUMENT...]
  */
 #include <stdio.h>

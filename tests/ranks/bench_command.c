@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A short run of yoke bench collectives: every collective, checked on several ranks, in JSON that says what was measured.
+ * A short run of yoke bench collectives. Every collective runs and is checked on several ranks. The JSON must
+ * say what was measured.
  *   tests/ranks/bench_command YOKE RANKS      prints TAP
  */
 #include <jansson.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums that go on beside what the caller does (yoke_iall_reduce): several at once, in one order, and what is refused. */
+/*
+ * Sums that run while the caller does other work (yoke_iall_reduce): several at once, their order, and the
+ * calls that are refused.
+ */
 #include "tests/ranks/ranks.h"
 
 #include <stdlib.h>

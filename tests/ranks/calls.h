@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random calls of collectives and what they must result in: every call, type, reduction, root, in place or not, even and
- * uneven counts. Data is such that every order of summation is exact. All ranks draw the same numbers.
+ * Random calls of collectives, and their expected results: every call, type, reduction and root, in place or
+ * not, with even and uneven counts. The data are such that every order of summation gives the exact result.
+ * All ranks draw the same numbers.
  */
 #ifndef TESTS_RANKS_CALLS_H
 #define TESTS_RANKS_CALLS_H
@@ -10,11 +11,11 @@
 
 enum { MOST_BYTES = 4 << 20, MOST_RANKS = 64, IN_GROUP = 6, GUARD = 64, SHARES = 4 };
 
-struct place { /* a communicator and who is in it */
+struct place { /* a communicator, and this rank's place in it */
     yoke_comm *comm;
-    int size, rank;         /* -1: this rank is not in it */
-    void *send, *recv;      /* of yoke_comm_alloc, where it has such; each serves one call of a group */
-    yoke_stream *stream;    /* calls go to it; NULL: they block */
+    int size, rank;         /* rank -1: this rank is not in the communicator */
+    void *send, *recv;      /* from yoke_comm_alloc, if the communicator has such memory; each serves one call of a group */
+    yoke_stream *stream;    /* the stream for the calls; NULL: the calls block */
     char name[64];
 };
 
@@ -29,11 +30,11 @@ struct call {
     int root;
     bool in_place, uneven;
     uint32_t salt;
-    size_t counts[MOST_RANKS], at[MOST_RANKS + 1]; /* slices; of the whole: counts[0] */
+    size_t counts[MOST_RANKS], at[MOST_RANKS + 1]; /* counts of the slices; counts[0] is the count of a call without slices */
     char *send, *recv, *private_send, *private_recv;
 };
 
-/* Element i of what rank r (of the communicator) has. */
+/* The value of element i of the data of rank r (a rank of the communicator). */
 static double value(const struct call *c, const struct place *p, int r, size_t i)
 {
     const size_t mixed = i * 7 + (size_t)r * 13 + i / 61 + c->salt;
@@ -72,7 +73,7 @@ static void draw_call(struct call *c, const struct place *p)
     c->recv = c->private_recv;
     const bool whole_number = c->dtype == YOKE_I8 || c->dtype == YOKE_U8 || c->dtype == YOKE_I32 || c->dtype == YOKE_I64;
     if (c->op == YOKE_AVG && whole_number) c->op = YOKE_SUM;
-    const size_t bytes = yoke_dtype_bytes(c->dtype), scale = (size_t)1 << draw(18); /* all sizes alike, on a logarithmic scale */
+    const size_t bytes = yoke_dtype_bytes(c->dtype), scale = (size_t)1 << draw(18); /* uniform on a logarithmic scale */
     const size_t most = MOST_BYTES / bytes / (has_slices(c) ? (size_t)p->size : 1) - 1;
     for (int r = 0; r < p->size; r++) {
         size_t drawn = scale + draw((uint32_t)scale) - draw(2);
@@ -84,10 +85,10 @@ static void draw_call(struct call *c, const struct place *p)
     if (c->what == ALL_TO_ALL) c->in_place = false;
 }
 
-/* How many elements go from rank a to rank b in an uneven all_to_all. */
+/* The number of elements that rank a sends to rank b in an uneven all_to_all. */
 static size_t pair_count(const struct call *c, int a, int b) { return c->uneven ? (c->counts[a] + (size_t)b * 3) / 2 % (c->counts[a] + 1) : c->counts[0]; }
 
-/* Where this rank's own data begins: in place it lies in recv. */
+/* The address of this rank's own data. In a call in place, it is in recv. */
 static char *own_data(const struct call *c, const struct place *p)
 {
     const size_t bytes = yoke_dtype_bytes(c->dtype);
@@ -130,7 +131,7 @@ static void prepare(struct call *c, const struct place *p)
     for (size_t i = 0, n = own_count(c, p); i < n; i++) yokei_store(c->dtype, own + i * bytes, 0, value(c, p, p->rank, i));
 }
 
-/* Where the result of a scatter or reduce_scatter lands. */
+/* The address of the result of a scatter or reduce_scatter. */
 static char *slice_result(const struct call *c, const struct place *p)
 {
     const bool lies_in_send = c->in_place && (c->what == REDUCE_SCATTER || p->rank == c->root);
@@ -185,7 +186,10 @@ static yoke_status issue(const struct call *c, const struct place *p)
     }
 }
 
-/* Elements at `got` against rank r's data from element `first` (r < 0: the reduction of all). */
+/*
+ * Compare n elements at `got` with the data of rank r, from element `first` on. r < 0 means the reduction
+ * over all ranks.
+ */
 static bool same(const struct call *c, const struct place *p, const char *got, size_t n, int r, size_t first)
 {
     const size_t bytes = yoke_dtype_bytes(c->dtype);
@@ -200,7 +204,7 @@ static bool same(const struct call *c, const struct place *p, const char *got, s
     return true;
 }
 
-/* What lies behind `n` elements of the result was not written to. */
+/* Whether the memory after the `n` elements of the result is unchanged. */
 static bool is_guarded(const struct call *c, const struct place *p, size_t n)
 {
     if (c->recv[n * yoke_dtype_bytes(c->dtype)] == 0x5a) return true;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checkpoints of divided models: what pipeline stages hold, and what only all ranks together hold, is saved whole, to the last bit;
- * a run that goes on in its own layout has the same bits as one that did not stop, and in another layout the same losses.
+ * Checkpoints of divided models. They must have every tensor whole, to the last bit, whether a pipeline stage
+ * holds it, or only all ranks together. If a run resumes in its own layout, it must give the same bits as a
+ * run that did not stop. In another layout it must give the same losses.
  */
 #include "tests/ranks/ranks.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device buffers: in place where the host sees them, staged where not, blocking and in the order of a stream, with
- * ranks on different devices.
- *   tests/ranks/devices SPEC [SPEC]     rank r opens the r-th of them, in turn
+ * Collectives on device buffers. They work in place if the host can access the device's memory, and with
+ * staging buffers otherwise. The test makes blocking calls and calls in the order of a stream, with ranks on
+ * different devices.
+ *   tests/ranks/devices SPEC [SPEC]     the ranks open these devices in turn
  */
 #include "tests/ranks/ranks.h"
 

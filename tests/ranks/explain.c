@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke_comm_explain and the cost model: what is said is what is done, the model is agreed, can be given, and is compared. */
+/*
+ * yoke_comm_explain and the cost model. A collective must run as yoke_comm_explain says. All ranks must agree
+ * on the cost model. A program can set the model, and compare it with measurements.
+ */
 #include "tests/ranks/ranks.h"
 
 static const char MODEL[] = "sync_us=1,shared_gbps=10,long_gbps=5,sum_gbps=40,message_us=20,message_gbps=0.1,oneshot_bytes=%d";

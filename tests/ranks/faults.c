@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kill and stop ranks at random moments: all the others return YOKE_EDEAD with a text that names the rank, in the stated
- * time, and nothing is left behind. Starts mpiexec with agents itself; no MPI here.
- *   tests/ranks/faults [TRIALS]     TRIALS of each of: killed and stopped, over shared memory and over MPI, while small and
- *                                   middling messages, 16 MiB, or mostly nothing is in flight
+ * Kills and stops ranks at random moments. All other ranks must return YOKE_EDEAD with a text that names the
+ * rank, within the documented time, and nothing may be left behind. The test starts mpiexec with agents, and
+ * does not use MPI itself.
+ *   tests/ranks/faults [TRIALS]
+ * It makes TRIALS trials of each combination: killed or stopped; shared memory or MPI; small and medium
+ * messages, messages of 16 MiB, or mostly no message in flight.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What yoke_comm_memory_plan says of communicators of all sizes and configurations is what they map, and what yoke_comm_memory says of them. Segments
- * are looked for in the process's mappings, by their name. Other memory has none, and other threads take some at any time (MPI's, OpenMP's, the
- * C library's arenas), so the library counts what it takes itself.
+ * yoke_comm_memory_plan must predict the memory that communicators of all sizes and configurations map, and
+ * yoke_comm_memory must report it. The test finds segments of shared memory by their names among the
+ * process's mappings. Other memory has no names, and other threads take some at any time (MPI's, OpenMP's,
+ * the C library's arenas). So the library itself counts the other memory that it takes.
  */
 #include <stdint.h>
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups whose small sums run as one: results, beside other calls and other communicators; numbers; and differences in their parts. */
+/*
+ * Groups of calls whose small sums run as one: their results, beside other calls and other communicators;
+ * their numbers; and differences between the ranks in their parts.
+ */
 #include "tests/ranks/ranks.h"
 
 enum { CALLS = 300, ROOM = 6000 };

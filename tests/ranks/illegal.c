@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random sequences of calls in which one rank deviates once: another count, type, reduction, root, counts per rank or
- * collective; two calls exchanged, one left out, one too many, one on another communicator. Every rank gets an error, at the
- * latest at the barrier that comes next, and nothing that a rank was given before it is wrong.
- *   YOKE_EMISMATCH that names the odd rank, another, and both calls: where the collectives of one communicator differ
- *   YOKE_ETIMEOUT (stuck after stall_ms), also allowed where sends and receives are missing or too many, which are no part of
- *     the order that all ranks share, and where a rank is in another communicator; one that only comes earlier or later may do no harm
- *   YOKE_ETIMEOUT (has not called, after timeout_ms): a rank that does not call any more
- * and sequences without a deviation end well.
+ * Random sequences of calls in which one rank deviates once. It uses another count, type, reduction, root,
+ * counts per rank or collective. Or it exchanges two calls, leaves one out, makes one too many, or makes one
+ * on another communicator. Every rank must get an error, at the latest at the next barrier. No result that a
+ * rank got before may be wrong. The allowed errors are:
+ * - YOKE_EMISMATCH that names the deviating rank, another rank, and both calls: if the collectives of one
+ *   communicator differ.
+ * - YOKE_ETIMEOUT (stuck after stall_ms): also allowed if sends and receives are missing or too many, because
+ *   they are not part of the order that all ranks share, and if a rank is in another communicator. A send or
+ *   receive that only comes earlier or later may do no harm.
+ * - YOKE_ETIMEOUT (has not called, after timeout_ms): if a rank makes no more calls.
+ * Sequences without a deviation must end without an error.
  *   tests/ranks/illegal [TRIALS [SEED]]
  */
 #include "tests/ranks/calls.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages that come late, never, twice, or changed (YOKE_INJECT): late ones change nothing; all others end, on every rank
- * and in bounded time, in an error that names the two ranks, and no call before it returned a wrong result.
+ * Messages that come late, never, twice, or changed (YOKE_INJECT). Late messages must change nothing. All
+ * others must lead to an error on every rank, in bounded time, and the error must name the two ranks. No call
+ * before the error may return a wrong result.
  *   tests/ranks/inject [TRIALS [SEED]]
  */
 #include "tests/ranks/ranks.h"

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory as it was predicted, and as it is.
- *   memory                  small models in all layouts: the device's allocations are the prediction to the byte, at the start and at their
- *                           most; the prediction is what one process plans for each rank; and all ranks are refused alike
- *   memory KEY=VALUE...     one run: what the process grew by, beside the prediction. Keys: blocks, channels, heads, words, sequence, batch, micro,
- *                           pp, tp, precision (0 fp32, 1 bf16), recompute (0, 1 attention, 2 full), steps
+ * Compares the predicted memory with the real one.
+ *   memory                  small models in all layouts
+ *   memory KEY=VALUE...     one run
+ * Without arguments: the device's allocations must equal the prediction to the byte, at the start and at
+ * their maximum. One process that plans for each rank must get the same prediction. If memory is too small,
+ * all ranks must be refused with the same error.
+ * With arguments: print how much the process grew, beside the prediction. The keys are blocks, channels,
+ * heads, words, sequence, batch, micro, pp, tp, precision (0 fp32, 1 bf16), recompute (0, 1 attention, 2
+ * full) and steps.
  */
 #include "tests/ranks/ranks.h"
 

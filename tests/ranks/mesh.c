@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The same numbers on every mesh: a GPT-2 of four blocks, divided into pipeline stages, chunks, tensors and replicas, in all kinds of
- * schedules and with stashes recomputed, is held against one host rank by the gates of yoke parity. What differs in nothing but schedule,
- * recomputation and ZeRO gives the same bits. One start of 8 ranks takes them all.
+ * The same numbers on every mesh. A GPT-2 of four blocks is divided into pipeline stages, chunks, tensors and
+ * replicas, with all kinds of schedules, and with and without recomputation. The gates (tolerances) of yoke
+ * parity compare it with one host rank. Layouts that differ only in schedule, recomputation and ZeRO must
+ * give the same bits. One start of 8 ranks runs all layouts.
  */
 #include "tests/ranks/parity.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The call check: one rank of every pair calls something else, and every rank gets YOKE_EMISMATCH, at the latest at its
- * next call, with a text that names both ranks and both calls.
- * On one host, and with tests/ranks/run -H on several, where messages go over MPI between hosts.
+ * The check that all ranks make the same call. One rank of every pair makes another call. Every rank must get
+ * YOKE_EMISMATCH, at the latest at its next call, with a text that names both ranks and both calls. The test
+ * runs on one host, and with tests/ranks/run -H on several, where messages between hosts go over MPI.
  */
 #include "tests/ranks/ranks.h"
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The same numbers on every mesh, of other models than mesh.c's: a GPT-2 that drops out, a Llama that does, and one with a tied head. Each is
- * held against one host rank by the gates of yoke parity, in layouts that deal heads, words, rows, stages and sequences: what is dropped, and
- * which rank computes a K/V head, must not depend on them. Built again with planted bugs: rows of which each rank counts its own from 0, so
- * that what is dropped differs by layout (models_planted), and a K/V head that several ranks hold, whose gradient is not summed over them
- * (models_planted_heads).
+ * The same numbers on every mesh, for other models than mesh.c's: a GPT-2 with dropout, a Llama with dropout,
+ * and a Llama with a tied head. The gates (tolerances) of yoke parity compare each with one host rank. The
+ * layouts divide heads, words, rows, stages and sequences. Neither the elements that dropout drops nor a K/V
+ * head's result may depend on the layout or on the rank that computes the head. The test is also built with
+ * planted bugs. In models_planted each rank counts its own rows from 0, so dropout differs by layout. In
+ * models_planted_heads the gradient of a K/V head that several ranks hold is not summed over these ranks.
  */
 #include "train/files/model_files.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What moves data without arithmetic: all_gather, broadcast, send and recv, groups, barrier; and several communicators
- * side by side, of all ranks and of some. Bytes are compared exactly.
+ * Calls that move data without arithmetic: all_gather, broadcast, send and recv, groups, and barrier. Several
+ * communicators are used side by side, with all ranks and with some. Bytes are compared exactly.
  */
 #include "tests/ranks/ranks.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The same numbers on every mix of devices: layouts of a nano GPT-2 on hosts, OpenCL devices and the reference, each held against one
- * host rank by the gates of yoke parity. A layout that stands here twice must give the same bits both times.
+ * The same numbers on every mix of devices: layouts of a nano GPT-2 on hosts, OpenCL devices and the
+ * reference backend. The gates (tolerances) of yoke parity compare each with one host rank. A layout that is
+ * listed twice must give the same bits both times.
  */
 #include "tests/ranks/parity.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of layouts against one host rank, as yoke parity does it: what parity.c, mesh.c and planted.c share. */
+/*
+ * Compares lists of layouts with one host rank, as yoke parity does. parity.c, mesh.c, models.c and planted.c
+ * share this header.
+ */
 #ifndef TESTS_RANKS_PARITY_H
 #define TESTS_RANKS_PARITY_H
 
@@ -10,7 +13,7 @@
 
 enum { N_BLOCKS = 4, BATCH = 8, T = 32, SEED = 11 };
 
-/* What is trained: a GPT-2 of four blocks, if the test names no other. */
+/* The model that is trained: a GPT-2 with four blocks, unless the test defines another one. */
 #ifndef PARITY_MODEL
 #define PARITY_MODEL parity_gpt2
 static inline yoke_status parity_gpt2(struct yokei_model_config *out)
@@ -27,7 +30,10 @@ struct tried {
     int n;
 };
 
-/* Lines that name no precision are tried in fp32, those that say no steps in `steps`. */
+/*
+ * Run all layouts of a list. A line without a precision runs in fp32, and a line without a number of steps
+ * runs `steps` steps.
+ */
 static inline yoke_status try_layouts(const char *text, const char *device, int64_t steps, double loss_scale, struct tried *out)
 {
     struct yokei_parity_config c = { .batch = BATCH, .sequence = T, .steps = steps, .seed = SEED, .loss_scale = loss_scale,
@@ -52,7 +58,7 @@ static inline void free_tried(struct tried *t)
     yokei_parity_list_free(&t->list);
 }
 
-/* A line of TAP for each run; none may be left out. Yields the number of layouts. */
+/* Print a line of TAP for each run. No run may be skipped. Returns the number of layouts. */
 static inline int check_layouts(const char *text, const char *device, int64_t steps)
 {
     struct tried t;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where ranks are placed on the mesh, by host and kind of device, and how ranks are left out and wait.
- *   tests/ranks/place [DEVICE...]     devices of the ranks in turn; default: host
+ * The places of ranks on the mesh, by host and kind of device, and how ranks are left out and wait.
+ *   tests/ranks/place [DEVICE...]     the ranks use these devices in turn; default: host
  */
 #include "tests/ranks/ranks.h"
 

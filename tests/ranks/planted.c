@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gates that notice nothing prove nothing: each bug of plants.c is planted into a layout that passes without it, and the gate that is
- * meant for it must fail, by so much. On 3 ranks.
+ * Checks that the gates (tolerances) of yoke parity notice bugs. Each bug of plants.c is planted into a
+ * layout that passes without it. The gate for this kind of bug must then fail, by at least a given factor.
+ * Runs on 3 ranks.
  */
 #include "tests/ranks/parity.h"
 

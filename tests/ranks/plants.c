@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Planted bugs: functions of libyoke-train with the library's own names, which a program that is linked with this file, or a process
- * that has it preloaded, calls instead. Each calls the library's own unless its bug is chosen. To add one: a row in plants.h, an `if` in
- * the function nearest to it, and a row in planted.c that says which gate must notice.
+ * Planted bugs: functions with the same names as functions of libyoke-train. A program that is linked with
+ * this file, or a process that has it preloaded, calls these functions instead of the library's. Each one
+ * calls the library's function unless its bug is chosen. To add a bug, add a row in plants.h, an `if` in the
+ * nearest function here, and a row in planted.c that names the gate that must notice it.
  */
 #include <dlfcn.h>
 #include <stdlib.h>

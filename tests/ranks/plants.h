@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bugs that plants.c can put in the place of the library's own functions; nothing of them is in the library. */
+/*
+ * Planted bugs: plants.c can replace the library's own functions by functions with these bugs. The library
+ * itself contains none of them.
+ */
 #ifndef TESTS_RANKS_PLANTS_H
 #define TESTS_RANKS_PLANTS_H
 
-/* One row each: name, the bug. */
+/* Each row has the name of a bug and its description. */
 #define PLANTS(ROW)                                                                                              \
     ROW(averaged, "gradients averaged twice")                                                                    \
     ROW(unsummed, "a replica's gradients not summed")                                                            \
@@ -23,7 +26,7 @@ enum plant {
     N_PLANTS
 };
 
-/* From here on that one. Without a call: the one that the variable PLANT names. */
+/* Use this bug from now on. Without a call, the bug is the one that the environment variable PLANT names. */
 void plants_choose(enum plant plant);
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random legal sequences of collectives against a plain model: every call, type, reduction, root, in place or not, even
- * and uneven counts, in memory of its own and in shared memory, alone and in groups, on communicators of all and of some
- * ranks, over shared memory and over MPI, by every algorithm. Data is such that every order of summation is exact, so
- * that one wrong element is seen.
+ * Compares random legal sequences of collectives with a simple model. It covers every call, type, reduction
+ * and root, in place or not, with even and uneven counts; in private memory and in shared memory; alone and
+ * in groups; on communicators of all ranks and of some; over shared memory and over MPI; and every algorithm.
+ * The data are such that every order of summation gives the exact result, so a single wrong element is
+ * noticed.
  *   tests/ranks/property [CALLS [SEED [DEVICE...]]]
- * With devices rank r opens the r-th of them, in turn: all buffers are its memory, and calls block or go to a stream. SEED - draws one.
- * All ranks draw the same numbers; the seed is printed.
+ * If devices are given, the ranks open them in turn. All buffers are then in device memory, and calls block
+ * or go to a stream. A SEED of - draws a seed. All ranks draw the same numbers. The seed is printed.
  */
 #include "tests/ranks/calls.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the programs of tests/ranks share: start and stop, TAP from rank 0, agreement of all ranks on a result. */
+/*
+ * The programs of tests/ranks share this header: start and stop, TAP from rank 0, and agreement of all ranks
+ * on a result.
+ */
 #ifndef TESTS_RANKS_RANKS_H
 #define TESTS_RANKS_RANKS_H
 
@@ -14,8 +17,8 @@
 
 #include "core/base/base.h"
 
-bool yokei_finalize_was_left(void); /* of collectives/comm.h */
-bool yokei_flight_ended_badly(const char *folder, int rank, int *signal_out, int *code_out); /* of collectives/flight.h */
+bool yokei_finalize_was_left(void); /* from collectives/comm.h */
+bool yokei_flight_ended_badly(const char *folder, int rank, int *signal_out, int *code_out); /* from collectives/flight.h */
 
 static int ranks_rank, ranks_size, ranks_n_checks, ranks_n_failed;
 static MPI_Comm ranks_world;
@@ -26,7 +29,10 @@ static inline void ranks_log(void *context, yoke_log_level level, const char *te
     fprintf(stderr, "# rank %d: %s\n", ranks_rank, text);
 }
 
-/* The layout of tests/ranks/run -H, NULL: none. Each host has a run directory of its own. */
+/*
+ * The hosts of the ranks, from tests/ranks/run -H: one letter per rank. NULL without -H. Each host has its
+ * own run directory.
+ */
 static inline const char *ranks_hosts(void) { return getenv("RANKS_HOSTS"); }
 
 static inline void ranks_run_dir(char *path, size_t bytes)
@@ -50,7 +56,10 @@ static inline void ranks_start(void)
     setenv("YOKE_RUN_DIR", path, 1);
 }
 
-/* Whether the run directory holds nothing but the records of its host's ranks. */
+/*
+ * Whether the run directory contains only the flight records of the ranks of its host. (A flight record is a
+ * file in which a rank notes its collective calls.)
+ */
 static inline int ranks_only_records(void)
 {
     char path[4096];
@@ -65,8 +74,11 @@ static inline int ranks_only_records(void)
 }
 
 /*
- * End the test on all ranks, with a line of TAP that says why: the others may wait for this rank where they would wait for long. The launcher ends them;
- * where each rank has an agent, the launcher ends these, and they end the ranks. It may lose what a rank has just printed, so tests/ranks/run reads a file.
+ * End the test on all ranks, with a line of TAP that gives the reason. Use this if the other ranks may wait
+ * for this rank in a place where they would wait long. The launcher ends the other ranks. If each rank has an
+ * agent (the process that starts and watches a rank), the launcher ends the agents, and the agents end the
+ * ranks. The launcher may lose what a rank has just printed, so tests/ranks/run reads the line from the file
+ * RANKS_WHY.
  */
 static inline void ranks_abandon(const char *format, ...) YOKE_PRINTF(1, 2) __attribute__((noreturn));
 static inline void ranks_abandon(const char *format, ...)
@@ -84,7 +96,10 @@ static inline void ranks_abandon(const char *format, ...)
     _exit(1);
 }
 
-/* A rank that died or ended badly, as its agent says, or -1; without agents the launcher ends the test by itself. */
+/*
+ * A rank that died or ended with an error, as its agent has noted; -1 if there is none. Without agents the
+ * launcher ends the test by itself.
+ */
 static inline int ranks_ended(int *signal_out, int *code_out)
 {
     const char *folder = getenv("RANKS_RUN_DIR");
@@ -94,8 +109,9 @@ static inline int ranks_ended(int *signal_out, int *code_out)
 }
 
 /*
- * Whether `ok` holds on all ranks; by MPI, so that what is tested does not judge itself. Waits politely. Where it does not hold here the others
- * may never come: then the test is ended on all of them after so many seconds.
+ * Whether `ok` holds on all ranks. It uses MPI, so that the tested library does not judge itself, and sleeps
+ * while it waits. If `ok` is false on this rank, the other ranks may never come. Then the test is ended on
+ * all ranks after `seconds` seconds.
  */
 enum { RANKS_FAILED_SECONDS = 2, RANKS_NO_SECONDS = 30 };
 static inline int ranks_all_named(int ok, int seconds, const char *name)
@@ -118,10 +134,13 @@ static inline int ranks_all_named(int ok, int seconds, const char *name)
     }
     return all;
 }
-/* No failure yet where it is 0: the others have more time to come. */
+/* The same for a result that is not yet a failure if it is false: the other ranks get more time to come. */
 static inline int ranks_all(int ok) { return ranks_all_named(ok, RANKS_NO_SECONDS, "a step of the test"); }
 
-/* One line of TAP: ok when `ok` holds on every rank. A rank where it does not says so on stderr. Collective. */
+/*
+ * Print one line of TAP: ok if `ok` holds on every rank. A rank on which it does not hold says so on stderr.
+ * Collective.
+ */
 static inline int ranks_check(int ok, const char *format, ...) YOKE_PRINTF(2, 3);
 static inline int ranks_check(int ok, const char *format, ...)
 {
@@ -149,7 +168,9 @@ static inline int ranks_end(void)
     if (yokei_finalize_was_left()) return ranks_n_failed != 0;
     int finalised = 0;
     PMPI_Finalized(&finalised);
-    /* A fault that the test provoked: MPI may not be finalised. Such a program runs with agents. */
+    /*
+     * MPI may not be finalised after a fault that the test provoked. A program that does so runs with agents.
+     */
     if (!finalised) {
         ranks_all(1);
         _exit(ranks_n_failed != 0);
@@ -157,7 +178,10 @@ static inline int ranks_end(void)
     return ranks_n_failed != 0;
 }
 
-/* The same random numbers on all ranks. The seed is rank 0's: of the command line, else of the clock; it is printed. */
+/*
+ * The same random numbers on all ranks. The seed is rank 0's: from the command line, or else from the clock.
+ * It is printed.
+ */
 static uint64_t ranks_state __attribute__((unused));
 static inline uint32_t draw(uint32_t below)
 {
@@ -173,7 +197,7 @@ static inline void begin_drawing(const char *seed)
     ranks_state = ranks_state * 2654435761u + 88172645463325252ull;
 }
 
-/* Print where a call failed; for calls that a test needs to go on. */
+/* If a call fails that the test needs, print where it failed, and return 0. */
 #define RANKS_TRY(x)                                                                                      \
     do {                                                                                                  \
         if (x) {                                                                                          \
@@ -182,7 +206,7 @@ static inline void begin_drawing(const char *seed)
         }                                                                                                 \
     } while (0)
 
-/* Whether this rank can open a device of that name. */
+/* Whether this rank can open the device `spec`. */
 static inline bool ranks_has_device(const char *spec)
 {
     yoke_device *device;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * all_reduce and reduce_scatter: data that every order of summation sums exactly, for counts around the number of
- * ranks, primes and long ones; every type and reduction; in place; uneven slices; and a test with rounding, against
- * its bound. Each over shared memory and over MPI, by both algorithms, with small chunks and with the default.
+ * all_reduce and reduce_scatter. The data are such that every order of summation gives the exact result.
+ * Counts are around the number of ranks, primes, and large ones. Every type and reduction is tested, in
+ * place, and with uneven slices. One test has rounding, and compares with its bound. Each test runs over
+ * shared memory and over MPI, with both algorithms, and with small chunks and the default.
  */
 #include <math.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * No memory to share: a limit on files (RLIMIT_FSIZE) that one rank, or all, get before the communicator is made. Messages go
- * over MPI then, one line says so and why, and results are right.
+ * No shared memory can be had. One rank, or all ranks, get a limit on the size of files (RLIMIT_FSIZE) before
+ * the communicator is made. Messages must then go over MPI, one line must say so and give the reason, and
+ * results must be right.
  */
 #include <sys/resource.h>
 

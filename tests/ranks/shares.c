@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Uneven slices: whatever the ranks' shares, a sum in the order of the ranks has the bits that it has with equal ones; by every
- * algorithm, type and reduction, counts around the number of ranks and primes, shares drawn with zeros among them. Then: what the ring
- * makes of shares, who refuses which, YOKE_SUM_SHARES, what split and shrink inherit, and YOKE_REPRODUCIBLE.
+ * Uneven slices. Whatever the ranks' shares are, a sum in the order of the ranks must have the same bits as
+ * with equal shares. This is tested with every algorithm, type and reduction, with counts around the number
+ * of ranks and primes, and with random shares, some of them zero. The test also checks how the ring uses
+ * shares, which calls refuse which shares, YOKE_SUM_SHARES, what split and shrink inherit, and
+ * YOKE_REPRODUCIBLE.
  *   tests/ranks/shares [SETS [SEED]]
  */
 #include "tests/ranks/ranks.h"

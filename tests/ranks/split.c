@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * yoke_comm_split: who is in which communicator, in which order; sums there, beside sums of the parent; errors in one color.
+ * yoke_comm_split: which ranks are in which communicator, and in which order; sums in the parts, beside sums
+ * in the parent; and errors in one color.
  *   tests/ranks/split
  */
 #include <yoke/device.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A test that fails on one rank while the others wait in a collective: what every test of several ranks does when it fails. tests/ranks/ends
- * starts it and sees that all ranks end soon, with a line that names the rank.
+ * A test that fails on one rank while the other ranks wait in a collective. Every test of several ranks
+ * behaves like this when it fails. tests/ranks/ends starts this program. It checks that all ranks end soon,
+ * with a line that names the rank.
  *   stray fails|dies
  */
 #include <signal.h>

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Layers over ranks that share their tensors, against the same layers on one rank: what comes out forward and backward, every
- * parameter's gradient and the gradient's norm, for each type of layer and for a whole model, of GPT-2 and of Llama, in f32 and bf16, with and without
- * sequence parallelism, by equal and by uneven shares. Every rank runs both sides on its device. Built again with a planted bug
- * (tensor_planted_*), each of which must be noticed.
- *   tensor [DEVICE...]    in turn for each rank; default host
- * Different devices round differently, so gradients of what all ranks hold are the same bits on ranks of one device only.
+ * Compares layers whose tensors several ranks share with the same layers on one rank: the outputs of the
+ * forward and the backward pass, every parameter's gradient, and the gradient's norm. It covers each type of
+ * layer, and whole GPT-2 and Llama models, in f32 and bf16, with and without sequence parallelism, with equal
+ * and with uneven shares. Every rank runs both sides on its device. The test is also built with planted bugs
+ * (tensor_planted_*), and must notice each.
+ *   tensor [DEVICE...]    the ranks use these devices in turn; default host
+ * Different devices round differently. So gradients of tensors that all ranks hold have the same bits only on
+ * ranks of one kind of device.
  */
 #include "tests/ranks/ranks.h"
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Several threads of a rank, each with communicators of its own: operations in the order of streams, which the progress
- * thread looks after, beside blocking ones; and one communicator of each round is aborted by another thread at a random
- * moment. That one ends on all ranks in bounded time, all others give right results. For the thread sanitizer too.
- * And what comm.h and train.h say besides: threads that take turns at one communicator, groups and error texts that are each
- * thread's own, errors that are asked for by another thread, and a thread of the library that takes no signals.
+ * Several threads of a rank, each with its own communicators. Some operations are in the order of streams,
+ * which the library's progress thread runs; others block. In each round another thread aborts one
+ * communicator at a random moment. This communicator must end on all ranks in bounded time, and all others
+ * must give right results. The test is also meant for the thread sanitizer.
+ * It also checks other statements of comm.h and train.h: threads may take turns at one communicator; each
+ * thread has its own groups and error texts; another thread may ask for errors; and the library's thread
+ * takes no signals.
  *   tests/ranks/threads SPEC [ROUNDS [SEED]]     a device with streams, such as opencl:0; host: all calls block
  */
 #include <dirent.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tests/ranks/trace_check FILE RANKS STEPS: whether it is a sound trace of so many ranks and steps. Says what it found. */
+/*
+ * Checks whether a file is a valid trace of RANKS ranks and STEPS steps, and prints what it found:
+ *   tests/ranks/trace_check FILE RANKS STEPS
+ */
 #include "tests/unit/trace_check.h"
 
 int main(int argc, char **argv)

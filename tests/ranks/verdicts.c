@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waits that end: a late rank is waited for, then named; an abort from another thread reaches all; a failed
- * communicator leaves others alone. Three ranks or more.
- * On one host, and with tests/ranks/run -H on several.
+ * Waits that must end. The others wait for a late rank, and then name it. An abort from another thread
+ * reaches all ranks. A communicator that failed leaves other communicators unharmed. Three ranks or more. The
+ * test runs on one host, and with tests/ranks/run -H on several.
  */
 #include <pthread.h>
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls collectives of changing kinds and sizes until one fails, or for SECONDS. Then it writes status, time and text
- * to $YOKE_RUN_DIR/result.RANK and ends with the status's exit code. For tests that kill and stop ranks.
- *   tests/ranks/victim [SECONDS [shm|mpi [mixed|large|idle]]]     large: 16 MiB in flight; idle: mostly between two calls
+ * Calls collectives of changing kinds and sizes until one fails, or for SECONDS. Then it writes status, time
+ * and error text to $YOKE_RUN_DIR/result.RANK, and exits with the status's exit code. Tests that kill and
+ * stop ranks use it.
+ *   tests/ranks/victim [SECONDS [shm|mpi [mixed|large|idle]]]
+ * large: 16 MiB are in flight. idle: the rank is mostly between two calls.
  */
 #include "tests/ranks/ranks.h"
 

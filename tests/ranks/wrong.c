@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Preloaded: an all_gather that damages the last bit of its middle, of f32 and on rank 1 only, when it is long enough. */
+/*
+ * A library to preload, with a wrong all_gather: on rank 1 it changes the last bit of the middle element, if
+ * the elements are f32 and there are enough of them.
+ */
 #include <dlfcn.h>
 #include <yoke/comm.h>
 

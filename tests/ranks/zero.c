@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Optimizer states divided over the replicas (ZeRO-1) against whole ones: after some steps weights, moments and gradients have the same
- * bits, and so has what every rank's layers are given; memory is less by what the formula says, and slices follow it where it is short.
- * Built again as zero_planted_*, with a gather left out and with the end of the last slice not summed, which must be noticed.
- * Arguments: words of the names of the cases that are wanted; none: all.
+ * Compares optimizer states that are divided over the replicas (ZeRO-1) with whole ones. After some steps
+ * weights, moments and gradients must have the same bits, and so must the weights that every rank's layers
+ * get. Memory must be less by what the formula says. If memory is short, the slices must follow it. The test
+ * is also built as zero_planted_*: with a missing gather, and with the end of the last slice not summed. It
+ * must notice both.
+ * Arguments: words from the names of the cases to run; none: all cases.
  */
 #include "tests/ranks/ranks.h"
 

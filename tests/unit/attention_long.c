@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention of 8,192 positions on every backend: sampled rows and keys in f64 within the op's bounds, and never T x T in memory: scratch
- * grows no faster than T, and neither the device's account nor the process grows by more than what `can` said.
- * With YOKE_SOAK=1 more heads, no mask, and more channels on the reference backend.
+ * Attention of 8,192 positions on every backend. Sampled rows and keys, computed in f64, must be within the
+ * op's bounds. There must never be a T x T matrix in memory: scratch memory grows no faster than T, and
+ * neither the device's account of memory nor the process grows by more than `can` said. With YOKE_SOAK=1 the
+ * test adds more heads, no mask, and more channels on the reference backend.
  */
 #include "tests/unit/test.h"
 

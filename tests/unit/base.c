@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Status, errors, the log, libraries, topology, waiting, nearest names. */
+/* Tests of core/base: statuses, errors, the log, libraries, topology, waiting, and nearest names. */
 #include "tests/unit/test.h"
 
 #include "core/base/base.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The benchmark of collectives: a wrong element is seen wherever it lies, and a line that has one prints no speed. */
+/*
+ * The benchmark of collectives. It must notice a wrong element in any place, and print no speed in a line
+ * that has one.
+ */
 #include "tests/unit/test.h"
 
 #include <jansson.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tokenizer against Hugging Face's own (tests/golden/make_tokenizer.py), on any bytes, on long words, and on files that are broken or
- * of another kind.
+ * Compares the tokenizer with Hugging Face's own (tests/golden/make_tokenizer.py): on any bytes, on long
+ * words, and on files that are broken or of another kind.
  */
 #include "tests/unit/test.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints: killed in every place, a disk that is full in every place, every kind of damage; and what folders of them mean. */
+/*
+ * Checkpoints: a save that is killed at any point, a disk that gets full at any point, every kind of damage,
+ * and which checkpoint of a folder is used.
+ */
 #include "tests/unit/folder.h"
 
 #include <errno.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the ops refuse: sizes, shapes, leading dimensions, nulls, unset fields, overlaps. All before a backend is asked. */
+/*
+ * The calls that ops must refuse before they ask a backend: wrong sizes, shapes, leading dimensions, null
+ * pointers, unset fields, and overlaps.
+ */
 #include "tests/unit/test.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The option table's machinery: precedence, types and ranges, files with line and column, packing. Needs no MPI. */
+/* The table of options: precedence, types and ranges, files with line and column, and packing. Needs no MPI. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

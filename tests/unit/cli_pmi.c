@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The launcher's word with the ranks (cli/launch/pmi.c): what MPICH asks, and what nobody should. */
+/*
+ * The launcher's side of PMI, with which ranks talk to it (cli/launch/pmi.c): the requests that MPICH makes,
+ * and requests that no program should make.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

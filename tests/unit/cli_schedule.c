@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke schedule show: every format says what the simulator found, drawings keep to their columns, and moments are told right. */
+/*
+ * yoke schedule show. Every format must show what the simulator computed, drawings must keep to their
+ * columns, and --when must describe moments correctly.
+ */
 #include "tests/unit/test.h"
 
 #include <jansson.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke trace on records made here: every format is right, and damaged records give an error or an answer, never a crash. */
+/*
+ * yoke trace on flight records (files in which ranks note what they do) that this test makes. Every format
+ * must be right. Damaged records must give an error or an answer, and never a crash.
+ */
 #include "tests/unit/test.h"
 
 #include <jansson.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke tune: a variant that is wrong is refused however fast it is, the faster of the right ones is chosen; classes and lines. */
+/*
+ * yoke tune. A wrong variant must be refused however fast it is, and the fastest of the right ones must be
+ * chosen. The test also checks classes of shapes and the lines that are printed.
+ */
 #include "tests/unit/test.h"
 
 #include "cli/tune/tune.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Flight records: written, read by others, wrong files refused; verdicts and who is to blame. */
+/*
+ * Flight records (files in which ranks note what they do): writing them, reading those of other ranks, and
+ * refusing wrong files. The test also checks verdicts (why a rank ended) and which rank caused a failure.
+ */
 #include "tests/unit/folder.h"
 
 #include <signal.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The whole numbers behind uneven slices: where they begin, what is made of texts and of measured rates. */
+/*
+ * The integers behind uneven slices: where slices begin, and the shares that follow from texts and from
+ * measured rates.
+ */
 #include "tests/unit/test.h"
 
 #include <stdlib.h>

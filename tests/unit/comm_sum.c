@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The arithmetic of the collectives against scalar code: every type and reduction, tails, aliases, special values. */
+/*
+ * Compares the arithmetic of the collectives with scalar code: every type and reduction, tails, aliases, and
+ * special values.
+ */
 #include "tests/unit/test.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The conformance run's own interface: options, lines, texts, seeds. */
+/* The interface of the conformance run: options, lines, texts, and seeds. */
 #include "conform/trial.h"
 #include "tests/conform/coverage.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Broken files: each is refused with the right status and a text that names the file and says where and why, and the
- * caller's output is as it was. One row per file; the good file that a row departs from is opened first.
+ * Broken files. Each must be refused with the right status, and a text that names the file and says where and
+ * why. The caller's output must not change. There is one row per file. The good file from which a row differs
+ * is opened first.
  */
 #include "tests/unit/data_test.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Models and tokenizers that Yoke does not read: each is named as what it is, with what to do about it, and not by the first detail that is missing. */
+/*
+ * Models and tokenizers that Yoke does not support. The error text must say what each one is and what to do
+ * about it, instead of naming the first missing detail.
+ */
 #include "tests/unit/data_test.h"
 
 #include <sys/stat.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Llama as Hugging Face stores it: configurations that are read, refused and written, names and shapes of tensors, and plans that hold one. */
+/*
+ * Llama in the format of Hugging Face: configurations that are read, refused and written, the names and
+ * shapes of tensors, and plans that contain a Llama.
+ */
 #include "tests/unit/data_test.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mutants: good files with bytes changed, removed, added or swapped at random. A reader must not crash (the sanitizer
- * build of this test is the point of it); what it accepts of a file with checksums must be the same bits as before.
- * YOKE_TEST_SEED=N repeats a run, YOKE_SOAK=1 makes it fifty times as long.
+ * Mutants: good files with bytes changed, removed, added or swapped at random. A reader must not crash; the
+ * test is meant for the sanitizers. If a reader accepts a mutant of a file with checksums, it must have read
+ * the same bits as before. YOKE_TEST_SEED=N repeats a run, and YOKE_SOAK=1 makes it fifty times as long.
  */
 #include "tests/unit/data_test.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* safetensors: what is written reads back as the same bits, in any pieces, and a write that fails leaves nothing. */
+/*
+ * safetensors. Files that are written must read back as the same bits, in pieces of any size. A write that
+ * fails must leave nothing behind.
+ */
 #include "tests/unit/data_test.h"
 
 #include <sys/resource.h>

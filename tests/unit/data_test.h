@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of train/files and train/text share: files with given bytes in a folder of their own. */
+/* Helpers for the tests of train/files and train/text: write files with given bytes in the test's folder. */
 #ifndef TESTS_UNIT_DATA_TEST_H
 #define TESTS_UNIT_DATA_TEST_H
 
@@ -9,7 +9,7 @@
 static inline const char *put_file(const char *name, const void *data, size_t bytes)
 {
     const char *path = in_folder(name);
-    unlink(path); /* ext4 writes a file that is cut to nothing and filled anew to the disk at once */
+    unlink(path); /* because ext4 immediately writes a file to the disk if it is truncated and filled again */
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     assert_int_equal(fwrite(data, 1, bytes, file), bytes);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The yardstick for text, the choice of the next token, and the words of a sample. */
+/* The measure of text quality, the choice of the next token, and the words of a sample. */
 #include "tests/unit/data_test.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Token files: formats, parts, and an order of samples that every layout shares. */
+/* Token files: their formats and parts, and an order of samples that is the same in every layout. */
 #include "tests/unit/data_test.h"
 
 #include "train/text/tokens.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Devices, memory, streams and events on every device that this machine has. */
+/* Devices, memory, streams and events, on every device of this machine. */
 #include "tests/unit/test.h"
 
 #include "core/backend.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What dropout promises beyond its bound: any piece of a matrix drops what the whole drops, on every device; keys draw independently, and
- * as much as they should. Likewise a piece of the heads of attention.
+ * The promises of dropout beyond its error bound. On every device any piece of a matrix must drop the same
+ * elements as the whole matrix. Keys must draw independently, and drop the right fraction. The same holds for
+ * a part of the heads of attention.
  */
 #include "tests/unit/test.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Conversions between element types, against a second derivation that searches the nearest representable value. */
+/*
+ * Compares conversions between element types with a second method, which searches the nearest representable
+ * value.
+ */
 #include "tests/unit/test.h"
 
 #include "core/base/base.h"

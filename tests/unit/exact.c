@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums without rounding: of any order and any grouping the same bits, and the right ones. */
+/* Sums without rounding. In any order and any grouping they must give the same bits, and the right ones. */
 #include "tests/unit/test.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files: whole or not at all. */
+/* Writing files: a file must be there whole, or not at all. */
 #include "tests/unit/folder.h"
 
 #include "core/base/base.h"

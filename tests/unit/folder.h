@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A folder of a test's own: made and removed by the group's or the test's set-up and tear-down. */
+/*
+ * A temporary folder for a test. The set-up of the test or of its group makes it, and the tear-down removes
+ * it.
+ */
 #ifndef TESTS_UNIT_FOLDER_H
 #define TESTS_UNIT_FOLDER_H
 
@@ -32,7 +35,10 @@ static inline int remove_test_folder(void **state)
     return nftw(test_folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* Files that begin with a dot too: they are what a write leaves behind. */
+/*
+ * The number of files in the folder. Files that begin with a dot count too, because an interrupted write
+ * leaves such files.
+ */
 static inline int n_files_in_folder(void)
 {
     DIR *folder = opendir(test_folder);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is given back twice, or was never given: refused on every device, with nothing touched and nothing lost. */
+/*
+ * Objects that are freed twice, or that never existed. Every device must refuse them, and must neither touch
+ * nor lose anything.
+ */
 #include "tests/unit/test.h"
 
 #include "core/base/base.h"

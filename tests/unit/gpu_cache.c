@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cache of compiled programs: hits, damage of every kind, keys, and life without a cache. */
+/* The cache of compiled programs: hits, every kind of damage, keys, and work without a cache. */
 #include "tests/unit/folder.h"
 #include "tests/unit/gpu_test.h"
 

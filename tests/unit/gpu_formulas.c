@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions by formula of backends/gpu/prelude/common.yk, compiled as C by a prelude of its own below, against double precision: each
- * bound that common.yk states, over every 509th float (YOKE_SOAK=1: every float). TAP.
+ * Compares the functions that backends/gpu/prelude/common.yk computes by formula with double precision. They
+ * are compiled as C with a prelude that is below. Each must keep the bound that common.yk states, over every
+ * 509th float (YOKE_SOAK=1: every float). Prints TAP.
  */
 #include <math.h>
 #include <stdbool.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses of OpenCL memory, in both memory modes: arithmetic, limits, wrapping, and the table below them. */
+/*
+ * Addresses of OpenCL memory, in both memory modes: arithmetic, limits, wrapping, and the table behind the
+ * addresses.
+ */
 #include "tests/unit/gpu_test.h"
 
 /* Operands that begin inside allocations, and a NULL one, in each mode. */

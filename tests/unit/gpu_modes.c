@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conformance of every op with (buffer, offset) addresses, each by its first variant: what the sweep of tests/conform runs
- * on shared virtual memory, on the other of the two memory modes. TAP.
+ * Conformance of every op with (buffer, offset) addresses, each with its first variant. tests/conform runs
+ * its sweep with shared virtual memory; this test runs the other one of the two memory modes. Prints TAP.
  */
 #include "conform/conform.h"
 #include "core/backend.h"

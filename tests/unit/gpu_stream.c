@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams of OpenCL devices: order, events, asynchronous errors, several threads. */
+/* Streams of OpenCL devices: order, events, asynchronous errors, and several threads. */
 #include "tests/unit/gpu_test.h"
 
 #include <pthread.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of kernel-launching devices share: an OpenCL device in a chosen memory mode, or a skip. */
+/*
+ * Helpers for tests of devices that launch kernels: open an OpenCL device in a given memory mode, or skip the
+ * test.
+ */
 #ifndef TESTS_UNIT_GPU_TEST_H
 #define TESTS_UNIT_GPU_TEST_H
 
@@ -11,7 +14,10 @@
 
 static const char *const gpu_modes[] = { "svm", "buffer" };
 
-/** opencl:0 with memory as `mode` says ("svm", "buffer", NULL: the device's own choice); NULL where there is none. */
+/**
+ * Open opencl:0 with the memory mode `mode`: "svm" (shared virtual memory), "buffer", or NULL for the
+ * device's own choice. Returns NULL if there is no such device.
+ */
 static inline yoke_device *gpu_open(const char *mode, const char *cache_dir)
 {
     struct yoke_device_config config = YOKE_DEVICE_CONFIG_INIT;
@@ -27,7 +33,7 @@ static inline yoke_device *gpu_open(const char *mode, const char *cache_dir)
     return device;
 }
 
-/** Opens into `device`; skips the test where there is no such device. */
+/** Open the device `device`, or skip the test if there is no such device. */
 #define GPU_OPEN(device, mode, cache_dir)             \
     yoke_device *device = gpu_open(mode, cache_dir);  \
     if (!device) {                                    \
@@ -35,7 +41,10 @@ static inline yoke_device *gpu_open(const char *mode, const char *cache_dir)
         skip();                                       \
     }
 
-/** z = x + y on n floats from host arrays, through fresh allocations. */
+/**
+ * Compute z = x + y on n floats. The arrays are in host memory; the function allocates and frees device
+ * memory.
+ */
 static inline yoke_status gpu_add(yoke_stream *stream, const float *x, const float *y, float *z, size_t n)
 {
     yoke_device *device = yoke_stream_device(stream);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every device program under hipRTC. A process of its own: PoCL's LLVM and AMD's do not live together. */
+/*
+ * Compiles every device program with hipRTC. This is a process of its own, because PoCL's LLVM and AMD's LLVM
+ * cannot be used in one process.
+ */
 #include "tests/unit/rtc.h"
 
 int main(void)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host backend where conformance does not look: results do not depend on the number of threads, the table of
- * oneDNN's products is bounded, a scratch that is too small is refused, and all works without oneDNN.
+ * Properties of the host backend that conformance does not check. Results must not depend on the number of
+ * threads. The table of oneDNN's matrix products must have a limit. Scratch memory that is too small must be
+ * refused. Everything must work without oneDNN.
  */
 #include "tests/unit/test.h"
 

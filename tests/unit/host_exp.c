@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * backends/host/exp.h and normal.h of one instruction set (HOST_ISA) keep their bounds over the floats: by default every 251st one;
- * with the argument `all` each of them (minutes). The pairs of vec.h load, round and store what single vectors do.
+ * backends/host/exp.h and normal.h of one instruction set (HOST_ISA) must keep their bounds for all floats.
+ * The default is every 251st float; the argument `all` tests every float (minutes). The pairs of vec.h must
+ * load, round and store as single vectors do.
  */
 #include "tests/unit/test.h"
 

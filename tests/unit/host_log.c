@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backends/host/log.h of one instruction set (HOST_ISA) keeps its bound over the floats: every 101st one, or with YOKE_SOAK=1 each. */
+/*
+ * backends/host/log.h of one instruction set (HOST_ISA) must keep its bound for all floats. The default is
+ * every 101st float; YOKE_SOAK=1 tests every float.
+ */
 #include "tests/unit/test.h"
 
 #include "backends/host/log.h"

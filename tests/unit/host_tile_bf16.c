@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The register tile of bf16 and what packs for it, against whole numbers that every order of the sums gets exactly, at
- * all edges; and its documented numbers: subnormals, NaN, rounding. Compiled for AVX512-BF16; skipped where the CPU lacks it.
+ * The register tile of bf16 and the code that packs for it. They are compared with integers that every order
+ * of summation gives exactly, at all edges. The test also checks how they treat subnormals, NaN and rounding,
+ * as documented. It is compiled for AVX512-BF16, and skipped if the CPU lacks it.
  */
 #include "tests/unit/test.h"
 

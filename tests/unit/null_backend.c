@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The backend that is there to be copied (backends/null): found in the registry, opened, its memory and streams used, every operation refused. */
+/*
+ * The backend that is there to be copied (backends/null). It must be found in the registry and open. Its
+ * memory and streams must work. It must refuse every op.
+ */
 #include "tests/unit/test.h"
 
 #include <stdlib.h>

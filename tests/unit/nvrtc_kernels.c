@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every device program under NVRTC, down to machine code. */
+/* Compiles every device program with NVRTC, down to machine code. */
 #include "tests/unit/rtc.h"
 
 int main(void)

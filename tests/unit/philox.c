@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Philox4x32-10 against the known answers that its authors publish, and the moments of what is drawn from it. */
+/*
+ * Compares Philox4x32-10 with the known answers that its authors publish, and checks the moments of the
+ * distributions that are drawn from it.
+ */
 #include "tests/unit/test.h"
 
 #include "core/base/base.h"

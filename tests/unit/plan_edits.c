@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Edits of a plan.json that a run wrote: each key removed, of a wrong type, out of range, or a text that means nothing. Whatever decides the run's numbers is refused
- * with the file, the key and what to do. The edits are generated from the file, so a new key is tried as soon as it is written.
+ * Edits of a plan.json that a run wrote. Each key is removed, gets a wrong type, a value out of range, or a
+ * meaningless text. If the key affects the run's numbers, the file must be refused with the file's name, the
+ * key, and what to do. The edits are generated from the file, so a new key is tested as soon as a run writes
+ * it.
  */
 #include "tests/unit/tiny_run.h"
 

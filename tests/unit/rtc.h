@@ -1,27 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Compile every device program with a vendor's run-time compiler; no device is needed. Shared by nvrtc and hiprtc. */
+/**
+ * Compiles every device program with a vendor's run-time compiler. It needs no device. The tests of nvrtc and
+ * hiprtc share this code.
+ */
 #ifndef TESTS_UNIT_RTC_H
 #define TESTS_UNIT_RTC_H
 
 #include "backends/gpu/launch.h"
 
-/** A processor to compile for: the option that names it, and the lanes that shuffle there. */
+/** A processor to compile for: the compiler option that names it, and the number of lanes of a shuffle. */
 struct rtc_target {
     const char *name, *option;
     int warp;
 };
 
-/** A run-time compiler. NVRTC and hipRTC have the same functions but for their prefix. */
+/** A run-time compiler. NVRTC and hipRTC have the same functions, except for the prefix of their names. */
 struct rtc_compiler {
     const char *name, *prefix;
-    const char *const *libraries; /* NULL-terminated, tried in order */
+    const char *const *libraries; /* ends with NULL; tried in order */
     enum yokei_gpu_language language;
-    const struct rtc_target *targets; /* ends at a NULL name */
-    const char *const *options;       /* NULL-terminated */
-    int sample; /* without YOKE_SOAK=1 a target gets every sample-th program; prime to the counts of types and variants */
+    const struct rtc_target *targets; /* ends with a NULL name */
+    const char *const *options;       /* ends with NULL */
+    /*
+     * Without YOKE_SOAK=1 each target compiles every sample-th program. `sample` has no common divisor with
+     * the numbers of types and variants.
+     */
+    int sample;
 };
 
-/** The test program: prints TAP, returns the exit code. */
+/** The whole test program. It prints TAP and returns the exit code. */
 int rtc_main(const struct rtc_compiler *compiler);
 
 #endif

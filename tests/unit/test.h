@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every unit test begins with: cmocka, and Yoke's statuses as assertions that quote the error text. */
+/*
+ * Every unit test includes this header. It has cmocka, and assertions on Yoke's statuses that print the error
+ * text.
+ */
 #ifndef TESTS_UNIT_TEST_H
 #define TESTS_UNIT_TEST_H
 
@@ -14,7 +17,7 @@
 #include <string.h>
 #include <yoke/yoke.h>
 
-/** `call` succeeds; otherwise the test fails with Yoke's error text. */
+/** Assert that `call` succeeds. If it fails, the test fails with Yoke's error text. */
 #define assert_ok(call)                                                                                  \
     do {                                                                                                 \
         const yoke_status assert_status_ = (call);                                                       \
@@ -22,7 +25,7 @@
             fail_msg("%s: %s: %s", #call, yoke_status_name(assert_status_), yoke_last_error());           \
     } while (0)
 
-/** `call` fails with `status`, and the error text contains `words` (NULL: any text). */
+/** Assert that `call` fails with `status`, and that the error text contains `words` (NULL: any text). */
 #define assert_fails(status, words, call)                                                                                     \
     do {                                                                                                                      \
         const yoke_status assert_status_ = (call);                                                                            \

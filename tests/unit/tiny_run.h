@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run of a tiny GPT-2 on one rank, on a text in the test's folder. */
+/* The configuration of a run that trains a tiny GPT-2 on one rank, on a text in the test's folder. */
 #ifndef TESTS_UNIT_TINY_RUN_H
 #define TESTS_UNIT_TINY_RUN_H
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a file is a sound trace of training steps; used by the unit test and by tests/ranks/trace_check. */
+/*
+ * Checks whether a file is a valid trace of training steps. The unit test and tests/ranks/trace_check use it.
+ */
 #ifndef TESTS_UNIT_TRACE_CHECK_H
 #define TESTS_UNIT_TRACE_CHECK_H
 
@@ -11,9 +13,10 @@
 #include <string.h>
 
 struct trace_facts {
-    int n_measured, n_simulated, n_arrows, n_counters, n_processes, n_steps; /* events of each kind; arrows with both ends */
+    /* Numbers of events of each kind; an arrow counts if it has both ends. */
+    int n_measured, n_simulated, n_arrows, n_counters, n_processes, n_steps;
     double measured, simulated;
-    char problem[512]; /* "": none */
+    char problem[512]; /* the first problem; "" if there is none */
 };
 
 static int trace_problem(struct trace_facts *facts, const char *what, const char *detail)
@@ -34,7 +37,10 @@ static const char *trace_word(const json_t *event, const char *key)
     return text ? text : "";
 }
 
-/* A complete event: known times, and behind the one before it on its track. `ends` remembers the end of each track. */
+/*
+ * Check a complete event: it has times, and begins after the event before it on its track ends. `ends` keeps
+ * the end of the last event of each track.
+ */
 static int trace_complete(struct trace_facts *facts, const json_t *event, json_t *ends, json_t *seen)
 {
     char track[64], once[512];
@@ -44,7 +50,7 @@ static int trace_complete(struct trace_facts *facts, const json_t *event, json_t
     if (!(begin >= 0) || !(length >= 0)) return trace_problem(facts, "an event has no time", trace_word(event, "name"));
     snprintf(track, sizeof track, "%g:%g", trace_number(event, "pid"), trace_number(event, "tid"));
     const json_t *before = json_object_get(ends, track);
-    /* Times have three digits. */
+    /* Times in the file have three digits. */
     if (before && begin < json_number_value(before) - 0.0021) return trace_problem(facts, "events of a track overlap", trace_word(event, "name"));
     json_object_set_new(ends, track, json_real(begin + length));
     snprintf(once, sizeof once, "%s|%s|%g|%g|%s", track, trace_word(event, "cat"), trace_number(args, "step"), trace_number(args, "chunk"),
@@ -57,7 +63,10 @@ static int trace_complete(struct trace_facts *facts, const json_t *event, json_t
     return 0;
 }
 
-/* Both ends of an arrow are there once, and it does not go back in time. */
+/*
+ * Note one end of an arrow. Each end must come once; trace_arrows_pair checks that no arrow goes back in
+ * time.
+ */
 static int trace_arrow(struct trace_facts *facts, const json_t *event, json_t *arrows)
 {
     const char *id = trace_word(event, "id"), *other;
@@ -107,7 +116,7 @@ static int trace_events(struct trace_facts *facts, const json_t *list, double sl
     return bad;
 }
 
-/* 0, or -1 with the problem in *facts. */
+/* Returns 0, or -1 with the problem in *facts. */
 static int check_trace(const char *path, struct trace_facts *facts)
 {
     json_error_t error;
@@ -115,7 +124,7 @@ static int check_trace(const char *path, struct trace_facts *facts)
     json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
     if (!root) return trace_problem(facts, "no JSON", error.text);
     const json_t *other = json_object_get(root, "otherData"), *clocks = json_object_get(other, "clocks");
-    double slack = 0.01; /* clocks may be off by as much as they say */
+    double slack = 0.01; /* clocks may differ by the error that the file states */
     for (size_t r = 0; r < json_array_size(clocks); r++) slack += 2e6 * trace_number(json_array_get(clocks, r), "error_seconds");
     facts->measured = trace_number(other, "measured_seconds");
     facts->simulated = trace_number(other, "simulated_seconds");
@@ -125,7 +134,10 @@ static int check_trace(const char *path, struct trace_facts *facts)
     for (int i = 0; i < 2 && !bad; i++)
         if (!(bubbles[i] >= -1e-9 && bubbles[i] <= 1)) bad = trace_problem(facts, "a bubble is no fraction", path);
     if (!bad && (!(facts->measured > 0) || !(facts->simulated > 0))) bad = trace_problem(facts, "a step takes no time", path);
-    /* Both have every instruction: the measured ones in every step, the simulated ones once. */
+    /*
+     * Measured and simulated events have the same instructions: the measured ones in every step, the
+     * simulated ones once.
+     */
     if (!bad && facts->n_measured != facts->n_simulated * facts->n_steps) bad = trace_problem(facts, "measured and simulated differ in their instructions", path);
     json_decref(root);
     return bad;

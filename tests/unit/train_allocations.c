@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A training step allocates nothing: neither the trainer nor the ops. This program's own malloc and its like count what any thread asks for
- * between two marks. The first steps may allocate: primitives are made, threads start, arenas grow. oneDNN, when it executes a product, asks
- * C++ for three small objects; such are told apart by who calls, and held to be small.
+ * A training step must not allocate memory, neither in the trainer nor in the ops. This program replaces
+ * malloc and similar functions, and counts the calls of all threads between two marks. The first steps may
+ * allocate, because primitives are made, threads start, and arenas grow. When oneDNN executes a matrix
+ * product, it allocates three small C++ objects. The test recognises these by their caller, and checks that
+ * they are small.
  */
 #include "tests/unit/test.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Deals of blocks, heads and sequences against brute force: every deal there is, on sizes drawn from a seed. */
+/*
+ * Compares deals of blocks, heads and sequences with brute force, which tries every possible deal. Sizes are
+ * drawn from a seed.
+ */
 #include "tests/unit/test.h"
 
 #include <math.h>

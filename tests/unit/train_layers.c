@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every layer of YOKE_LAYERS, by itself, on the reference backend in f64: gradients against central differences, the
- * declared memory (no byte outside it is touched, nothing is read that its declaration says is gone), B apart from W,
- * accumulation over micro-batches, and shards of its parameters. All of it also where the layer's tensors are shared: with ranks that
- * are not there, and of which everything that would come from them is 0. What this rank computes is then a function of its own, whose
- * gradient it must have. (With the others it is checked by tests/ranks/tensor.)
+ * Every layer of YOKE_LAYERS alone, on the reference backend in f64. The test checks
+ * - the gradients, against central differences;
+ * - the declared memory: no byte outside is touched, and nothing is read that is gone according to the
+ *   declaration;
+ * - B (the gradient of the input) separately from W (the gradient of the weights);
+ * - accumulation over micro-batches;
+ * - shards of the layer's parameters.
+ * Everything is also checked for layers whose tensors several ranks share. The other ranks do not exist, and
+ * all data from them are 0. This rank's result is then a function of its own, and its gradient must be right.
+ * (tests/ranks/tensor.c checks layers with real other ranks.)
  */
 #include "tests/unit/test.h"
 

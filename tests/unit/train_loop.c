@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole runs on one rank: plans and their replay, weights in and out, learning rates, shares, and what is refused. */
+/*
+ * Whole runs on one rank: plans and running them again, weights in and out, learning rates, shares, and what
+ * is refused.
+ */
 #include "tests/unit/tiny_run.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory: published totals from the simulator's bookkeeping, our own layers beside the published formula, what a forecast says, and
- * that each remedy is named exactly where it fits.
+ * Memory of a training run: published totals from the simulator's accounting, Yoke's own layers beside the
+ * published formula, and forecasts. Each remedy for too little memory must be named exactly if it helps.
  */
 #include "tests/unit/test.h"
 

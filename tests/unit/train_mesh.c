@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where ranks stand on a mesh, with stages of equal and of different widths. */
+/* The places of ranks on a mesh, with stages of equal and of different widths. */
 #include "tests/unit/test.h"
 
 #include <string.h>

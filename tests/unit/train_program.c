@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The step program and the trainer on one rank of the reference backend: whole-model gradients against central
- * differences, micro-batches and schedules, memory as predicted, and what is refused.
+ * The step program and the trainer on one rank of the reference backend: gradients of the whole model against
+ * central differences, micro-batches and schedules, the predicted memory, and what is refused.
  */
 #include "tests/unit/test.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs that stop and go on: bit for bit as if they had not stopped, in every precision; and what is refused. */
+/*
+ * Runs that stop and resume. In every precision they must give the same bits as a run that did not stop. The
+ * test also checks what is refused.
+ */
 #include "tests/unit/tiny_run.h"
 
 #include <signal.h>

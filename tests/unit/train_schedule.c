@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pipeline schedules: what is generated, what is refused; random ones and their mutants against an independent execution. */
+/*
+ * Pipeline schedules: the generated ones, and those that must be refused. Random schedules and their mutants
+ * are compared with an independent execution.
+ */
 #include "tests/unit/test.h"
 
 #include <stdlib.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The simulator against published figures (Qi et al. 2023, "Zero Bubble Pipeline Parallelism", tables 5 and 9) and closed forms. */
+/*
+ * Compares the simulator with published figures (Qi et al. 2023, "Zero Bubble Pipeline Parallelism", tables 5
+ * and 9) and with closed formulas.
+ */
 #include "tests/unit/test.h"
 
 #include <math.h>

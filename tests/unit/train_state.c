@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The layout of weights, gradients and moments for any parameters, replicas and shares: buckets come in the order in which the backward pass
- * completes them, slices cover each element once, nothing overlaps, and what all replicas keep adds up to the whole.
+ * The layout of weights, gradients and moments, for any parameters, replicas and shares. Buckets must come in
+ * the order in which the backward pass completes them. Slices must cover each element once. Nothing may
+ * overlap. The parts that all replicas keep must add up to the whole.
  */
 #include "tests/unit/test.h"
 

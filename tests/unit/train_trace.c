@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run shows of itself on one rank: the trace of its steps, the metrics of each, the work that counts, and its peak. */
+/*
+ * What a run on one rank reports about itself: the trace of its steps, the metrics of each step, the work
+ * that counts, and the peak speed of its device.
+ */
 #include "tests/unit/tiny_run.h"
 #include "tests/unit/trace_check.h"
 

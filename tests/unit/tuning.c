@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tuning files: what they may say, whom they hold for, which of several counts, and what is answered from them. */
+/*
+ * Tuning files: what they may contain, which devices they apply to, which of several files is used, and the
+ * answers that come from them.
+ */
 #include "tests/unit/folder.h"
 
 #include "core/backend.h"
