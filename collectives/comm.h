@@ -79,8 +79,8 @@ struct yokei_costs {
 };
 
 /**
- * How the ranks divide the sums of long data: shares.c. The arrays below give slices as running sums: slice j
- * of n has before[j + 1] - before[j] of before[n] parts.
+ * How the ranks divide the sums of long data: shares.c. `plain`, `shown` and `columns` give slices as running
+ * sums, like `before` elsewhere: slice j of n has before[j + 1] - before[j] of before[n] parts.
  */
 struct yokei_shares {
     enum yokei_shares_source { YOKEI_SHARES_EQUAL, YOKEI_SHARES_MEASURED, YOKEI_SHARES_GIVEN } source;
@@ -175,7 +175,7 @@ struct yoke_comm {
     int n_on_host;             /* ranks of the job on this host */
     int n_cores;               /* cores on which the communicator's ranks of this host may run, taken together */
     struct yokei_peer *peers; /* [size] */
-    /* [size] lanes for send and recv; each is made when first used */
+    /* pair_send, pair_recv: [size] lanes for send and recv; each is made when first used */
     struct yokei_lane lanes[YOKEI_LANES], **pair_send, **pair_recv;
     struct yokei_lane *lane_list[YOKEI_LANES];
     struct yokei_op *queue, **queue_end, *free_ops;
