@@ -18,9 +18,9 @@
 
 /*
  * By default libgomp's threads spin 300,000 times for their next work before they sleep. This takes 5 to 14
- * ms. If a core has other work, a spinning thread keeps the thread that the others wait for from running. On
- * a quiet machine a bound of 100 us costs the smallest model 0.6 % of its speed, and a bound of 50 us costs
- * 2.7 % (bench/results/spin.txt).
+ * ms. On a core that has other work, a spinning thread delays the thread that all others wait for. On a quiet
+ * machine a bound of 100 us costs the smallest model 0.6 % of its speed. A bound of 50 us costs 2.7 %
+ * (bench/results/spin.txt).
  */
 enum { SPIN_US = 100 };
 

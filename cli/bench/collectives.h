@@ -150,7 +150,7 @@ struct bench_yoke {
 yoke_status bench_yoke_open(struct bench_yoke *side, const char *spec, const struct yoke_comm_config *config, bool shared, size_t bytes);
 yoke_status bench_yoke_close(struct bench_yoke *side);
 yoke_status bench_yoke_call(const struct bench_yoke *side, const struct bench_case *c);
-/** Copy host copies to both buffers, and copy the buffer `recv` back to a host copy. */
+/** Fill both buffers from host copies, and copy the buffer `recv` back into a host copy. */
 yoke_status bench_yoke_put(const struct bench_yoke *side, const struct bench_case *c, const char *send, const char *recv);
 yoke_status bench_yoke_get(const struct bench_yoke *side, const struct bench_case *c, char *recv);
 

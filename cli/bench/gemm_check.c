@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a product is right, without trusting any side. Sums in f64 are compared with the result, and the
- * difference with the bound that gemm.h states.
+ * Whether a product is right, without trusting any side. The result is compared with sums in f64. The
+ * difference must be within the bound that gemm.h states.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #define WHOLE_LIMIT (1ll << 24) /* products of at most this many multiplications are checked element by element */
 #define SAMPLE 4096
 
-/* Twice gamma(n), the usual factor of n roundings. */
+/* 2 gamma(n), where gamma(n) = n u / (1 - n u), and u is the unit roundoff of f32. */
 static double gamma2(double n)
 {
     double u = yokei_unit_roundoff(YOKE_F32);

@@ -32,7 +32,7 @@ static inline bool kernels_selected(const struct kernels_selection *s, enum yoke
  * operation.
  */
 int kernels_sizes(const struct cli_options *options, enum yoke_op_id op, const char *without, struct conform_size out[CONFORM_MAX_SIZES]);
-/** YOKE_EINVAL if an item of --size fits none of the selected operations. */
+/** Check that each item of --size fits a selected operation. Errors: YOKE_EINVAL. */
 yoke_status kernels_check_sizes(const struct cli_options *options, const struct kernels_selection *selection);
 
 /** One of several calls that are measured in turn. `run` makes n calls and waits for their end. */

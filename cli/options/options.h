@@ -18,13 +18,13 @@
  * functions never fail, because types and ranges were checked before.
  *
  * A YAML file is a mapping of option names. A key that is a verb's name may hold a mapping for that verb
- * alone, so one file can serve `yoke run` and `yoke train`. The elements of a YAML sequence are joined by
+ * alone. So one file can serve `yoke run` and `yoke train`. The elements of a YAML sequence are joined by
  * commas.
  *
  * Each idea has one word. -o/--output is a file. --format is how results are written. An option that takes a
  * list has the singular name of the list's elements (--dtype f32,bf16). Types are f32, bf16 and f16. The
- * command still accepts the names of earlier versions (`old`, `old_choice_of`, fp32 for f32) on the command
- * line, as a key and as a variable. It shows them nowhere.
+ * command still accepts the names of earlier versions (`old`, `old_choice_of`, fp32 for f32), as an option,
+ * as a key and as a variable. It shows them nowhere.
  */
 #ifndef CLI_OPTIONS_OPTIONS_H
 #define CLI_OPTIONS_OPTIONS_H
