@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The norm in front of Llama's head. */
+/* The RMS norm before Llama's head. */
 #include "train/layers/layers.h"
 
 struct fields {

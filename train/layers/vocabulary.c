@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What embeddings and heads need to know of their model. GPT-2 and Llama have the same layers, except for
- * names and positions.
+ * The properties of a model that its embedding and head layers need. GPT-2 and Llama have the same layers,
+ * except for names and positions.
  */
 #include "train/layers/layers.h"
 

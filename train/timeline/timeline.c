@@ -104,7 +104,7 @@ static double *words_of(const struct yokei_tracer *t, uint64_t origin_ns)
     return words;
 }
 
-/* ---- all of them, on rank 0 ---- */
+/* ---- the parts of all ranks, on rank 0 ---- */
 
 /* The numbers that a rank sends before its part of the trace. */
 struct said {
