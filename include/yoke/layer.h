@@ -121,9 +121,12 @@ enum yoke_axis { YOKE_AXIS_DATA = 1, YOKE_AXIS_PIPELINE = 2, YOKE_AXIS_TENSOR = 
 
 #define YOKE_MAX_DIMS 4
 #define YOKE_MAX_RANGES 4
-#define YOKE_MAX_PARAMETERS 32 /* of one layer */
+#define YOKE_MAX_PARAMETERS 32 /* the most parameters of one layer */
 
-/** What a rank holds of one dimension: the ranges, one after the other (fused QKV under tensor parallelism has three). A plain value. */
+/**
+ * The part of one dimension that a rank holds, as consecutive ranges. Fused QKV under tensor parallelism has
+ * three ranges. A plain value.
+ */
 struct yoke_ranges {
     int n;
     struct yoke_range range[YOKE_MAX_RANGES];
@@ -155,7 +158,9 @@ struct yoke_parameter {
 struct yoke_tensor_group {
     size_t size;
     void *context;
-    /** Sum x [n] of all ranks in place, in f32 or wider and in the order of the ranks. All get the same bits. */
+    /**
+     * Sum x [n] of all ranks in place, in f32 or wider and in the order of the ranks. All get the same bits.
+     */
     yoke_status (*sum)(void *context, void *x, int64_t n, yoke_dtype dtype, yoke_stream *stream);
     /** Set `all` to the concatenation of all ranks' `mine`. counts [tensor_size] are in elements. */
     yoke_status (*gather)(void *context, const void *mine, void *all, const int64_t counts[], yoke_dtype dtype, yoke_stream *stream);
@@ -172,7 +177,7 @@ struct yoke_layer_call {
     yoke_observer *observer;       /* NULL if the ops only run; see YOKE_CALL */
     const struct yoke_pass *pass;
     const struct yoke_shape *shape;
-    const void *const *weights;    /* in the order of declaration; type shape->dtype for matrices, wide for the others */
+    const void *const *weights;    /* in the order of declaration; matrices have shape->dtype, others are wide (f32; f64 for f64 data) */
     void *const *gradients;        /* wide; W adds to them (+=), except to the fresh ones; for W only */
     uint32_t fresh; /* bit i: gradients[i] has no content yet, and W must write it; set only if parameter i `overwrites` */
     const int32_t *tokens;         /* [B*T], for layers that read them */
@@ -262,7 +267,7 @@ yoke_status yoke_layer_check(const yoke_layer *layer, const struct yoke_place *p
 yoke_status yoke_layer_parameter(const yoke_layer *layer, int index, struct yoke_parameter *parameter_out);
 
 /**
- * Round up to a multiple of 64 bytes. The fields of a part lie one after the other, each at such a multiple.
+ * Round up to a multiple of 64. The fields of a part lie one after the other, each at a multiple of 64 bytes.
  */
 static inline size_t yoke_align(size_t bytes) { return (bytes + 63) & ~(size_t)63; }
 /** `base + offset`; NULL stays NULL. */

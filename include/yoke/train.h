@@ -157,15 +157,15 @@ struct yoke_trainer_config {
     double clip;             /* largest allowed norm of the gradient; 0: no clipping */
     double loss_scale;       /* initial loss scale; default 2^16 in f16, otherwise 1 */
     int64_t scale_interval;  /* steps without overflow after which the loss scale doubles (f16); default 2000 */
-    /* the most bytes that the trainer may allocate on its device; default: the free bytes, into which all ranks
-     * that use this memory must fit together */
+    /* the most bytes that the trainer may allocate on its device; default: the free bytes, into which all
+     * ranks that use this memory must fit together */
     uint64_t memory_limit;
     /* a custom schedule as CSV: one line per stage, or per stage of each replica; default: by
      * pipeline_kind */
     const char *schedule;
     /*
-     * The mesh: the number of ranks along each axis. 0 means 1, but for `data` it means all ranks that
-     * remain. Rank (s * data + d) * tensor + t is tensor rank t of stage s of replica d.
+     * The mesh: the number of ranks along each axis. 0 means 1; for `data` it means all ranks that remain.
+     * Rank (s * data + d) * tensor + t is tensor rank t of stage s of replica d.
      */
     int data, pipeline, tensor;
     int chunks;                   /* runs of layers on each stage ("interleaved" only); default 1 */
@@ -183,7 +183,7 @@ struct yoke_trainer_config {
     const char *recompute;
     /*
      * Each replica owns a slice of all gradients. 0: each replica keeps all moments and all f32 masters. 1:
-     * each keeps only those of its slice (ZeRO-1). The results have the same bits.
+     * each keeps only the moments and masters of its slice (ZeRO-1). The results have the same bits.
      */
     int zero;
     /* [data] proportions of the slices, each at least 0; default: equal, or by free memory if zero is 1
@@ -253,7 +253,7 @@ yoke_status yoke_trainer_memory_of(const yoke_trainer *trainer, int rank, struct
 /** This rank's sequences of each step's global batch: [first, first + count). */
 void yoke_trainer_range(const yoke_trainer *trainer, int64_t *first_out, int64_t *count_out);
 
-/** What one rank reported at the agreement of a step. A plain value. */
+/** The numbers that one rank sends to all ranks at the agreement of a step. A plain value. */
 struct yoke_rank_report {
     double loss_sum;        /* sum of the losses of this rank's tokens */
     double compute_seconds; /* seconds of this rank's forward and backward passes */

@@ -23,7 +23,7 @@ struct yokei_checkpoint_entry {
     char name[64];
     int64_t step;
     enum yokei_checkpoint_state state;
-    int64_t tokens, bytes; /* of a complete checkpoint */
+    int64_t tokens, bytes; /* tokens seen so far, and size; set for a complete checkpoint */
     double seconds;
     char why[256];         /* why an incomplete folder is not a checkpoint */
 };
@@ -47,7 +47,7 @@ bool yokei_checkpoint_is(const char *path);
 /** The largest step of the complete checkpoints in `dir`; -1: there is none. */
 int64_t yokei_checkpoint_newest(const char *dir);
 /**
- * Remove what killed saves left behind, then create an empty folder for a save of `step` and lock it (see
+ * Remove the leftovers of killed saves, then create an empty folder for a save of `step` and lock it (see
  * claim.c). YOKE_EIO if another job saves there now.
  */
 yoke_status yokei_checkpoint_begin(const char *dir, int64_t step, char *temporary_out, size_t bytes, int *lock_out);

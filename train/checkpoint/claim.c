@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Folders that are filled under a temporary name. Who fills one holds a lock on a file in it, which the kernel lets go when he dies: so
- * what a killed process left is told from what another one is filling at this moment, on this host or, where the file system has
- * locks between hosts, on another.
+ * Folders that are filled under a temporary name. The process that fills a folder holds a lock on a file in
+ * it. The kernel releases the lock when the process ends. So a folder that a killed process left can be
+ * distinguished from a folder that another process is filling now. This works on one host, and between hosts
+ * if the file system has locks between hosts.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -19,7 +20,7 @@ static const char LOCK[] = ".yoke-lock";
 
 static void lock_path(const char *folder, char out[4400]) { yokei_text(out, 4400, "%s/%s", folder, LOCK); }
 
-/* Whether the folder may be taken for one that was claimed: it has the lock's file, or it is empty. */
+/* Whether the folder may be taken over: it has the lock file, or it is empty. */
 static bool is_claimed_or_empty(const char *folder)
 {
     char path[4400];
@@ -32,11 +33,12 @@ static bool is_claimed_or_empty(const char *folder)
     return empty;
 }
 
-/* 1: locked, 0: the file is no longer the folder's, look again, -1: somebody else has it. */
+/* 1: locked; 0: the lock file was replaced, try again; -1: another process holds the lock. */
 static int try_lock(const char *path, int fd)
 {
     struct stat mine, there;
-    if (flock(fd, LOCK_EX | LOCK_NB) && (errno == EWOULDBLOCK || errno == EINTR)) return errno == EINTR ? 0 : -1; /* else: a file system without locks */
+    /* other errors: the file system has no locks */
+    if (flock(fd, LOCK_EX | LOCK_NB) && (errno == EWOULDBLOCK || errno == EINTR)) return errno == EINTR ? 0 : -1;
     return fstat(fd, &mine) == 0 && stat(path, &there) == 0 && mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
 }
 
@@ -74,7 +76,7 @@ yoke_status yokei_folder_claim(const char *folder, int *lock_out)
     for (int i = 0; i < MOST_TRIES; i++) {
         struct stat st;
         if (mkdir(folder, 0777) && errno != EEXIST) return yoke_fail(YOKE_EIO, "%s: cannot be made: %s", folder, yokei_why(errno));
-        if (lstat(folder, &st)) continue; /* renamed by who has filled it */
+        if (lstat(folder, &st)) continue; /* the process that filled the folder has renamed it */
         if (!S_ISDIR(st.st_mode) || !is_claimed_or_empty(folder))
             return yoke_fail(YOKE_EIO, "%s: is in the way, and was not left by a process that was killed; move it away", folder);
         const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);

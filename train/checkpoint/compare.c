@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two checkpoints beside each other: tensors by their bits, runs by what their manifests say. */
+/* Compare two checkpoints: the tensors by their bits, the runs by their manifests. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ static bool is_in(const struct yokei_manifest *m, const char *name)
     return false;
 }
 
-/* A number that is none is infinitely far from all but its own bits. */
+/* A number that is not finite is infinitely far from all numbers with other bits. */
 static void compare_piece(const float *a, const float *b, int64_t first, int64_t n, struct yokei_tensor_difference *d)
 {
     for (int64_t i = 0; i < n; i++) {

@@ -6,10 +6,16 @@
 
 #include "core/base/base.h"
 
-/* What a rank says of each parameter: 0 nothing, 1 all of it, else a number that is equal for equal parts; and how many elements. */
+/*
+ * The numbers that a rank sends for each parameter. SAID_PART: 0 for nothing, 1 for the whole, otherwise a
+ * number that is equal for equal parts. SAID_COUNT: the number of elements.
+ */
 enum { SAID_PART, SAID_COUNT, SAID };
 
-/* Where replicas divide their moments, each has a slice of its part, and gives that of the weights too. */
+/*
+ * If replicas divide their moments, each replica has a slice of its part. It then also contributes only this
+ * slice of the weights.
+ */
 static struct yoke_range slice_of(const struct yoke_trainer *t, int local)
 {
     return t->plan.state.is_divided ? t->plan.state.slot[local].own : (struct yoke_range){ 0, yokei_local_count(&t->plan.parameters.item[local]) };
@@ -26,7 +32,7 @@ static double part_of(const struct yoke_parameter *p, struct yoke_range slice)
         for (int i = 0; i < p->shard[d].n; i++)
             hash = yokei_hash((int64_t[]){ p->shard[d].range[i].begin, p->shard[d].range[i].end }, 2 * sizeof(int64_t), hash);
     }
-    return (double)(2 + (hash >> 12)); /* below 2^53: exact */
+    return (double)(2 + (hash >> 12)); /* below 2^53, so exact */
 }
 
 static void say(const struct yokei_layout *l, double *said)
@@ -36,7 +42,10 @@ static void say(const struct yokei_layout *l, double *said)
         const struct yoke_parameter *whole = &t->plan.logical.item[i];
         int local = yokei_parameter_find(&t->plan.parameters, whole->name);
         l->items[i] = (struct yokei_save_item){ .parameter = whole, .local = local };
-        /* Of what the first and the last stage share in different pieces, the first stage's are saved. */
+        /*
+         * If the first and the last stage share a parameter in different pieces, the pieces of the first
+         * stage are saved.
+         */
         if (local < 0 || (t->plan.n_ties && t->plan.tied[local] && t->plan.mesh.s > 0)) continue;
         const struct yoke_range slice = slice_of(t, local);
         said[i * SAID + SAID_PART] = part_of(&t->plan.parameters.item[local], slice);
@@ -44,7 +53,7 @@ static void say(const struct yokei_layout *l, double *said)
     }
 }
 
-/* Whether no rank before r said the same of its part. */
+/* Whether no rank before r has the same part. */
 static bool is_first(const double *all, int n, int i, int r)
 {
     const double mine = all[((size_t)r * (size_t)n + (size_t)i) * SAID + SAID_PART];
@@ -53,7 +62,7 @@ static bool is_first(const double *all, int n, int i, int r)
     return mine > 0;
 }
 
-/* Decide on one tensor; `load` is what each rank writes so far. */
+/* Decide how one tensor is saved. `load` is the number of elements that each rank writes so far. */
 static yoke_status settle(struct yokei_layout *l, const double *all, int i, double *load)
 {
     const struct yoke_trainer *t = l->trainer;
@@ -77,7 +86,7 @@ static yoke_status settle(struct yokei_layout *l, const double *all, int i, doub
     return YOKE_OK;
 }
 
-/* Long tensors first, so that the shards come out even. */
+/* Long tensors come first, so that the shards get about the same length. */
 static yoke_status deal(struct yokei_layout *l, const double *all)
 {
     double *load = calloc((size_t)l->trainer->plan.n_ranks, sizeof *load);
@@ -130,8 +139,8 @@ struct cut {
     yoke_trainer *trainer;
     enum yoke_tensor_kind kind;
     int local;
-    struct yoke_range slice; /* of what is held: no other rank gives these elements */
-    int64_t first, n;        /* the window of the whole tensor */
+    struct yoke_range slice; /* range of the part that this rank holds; no other rank contributes these elements */
+    int64_t first, n;        /* the requested window of the whole tensor */
     float *out;
     yoke_status status;
 };
@@ -139,7 +148,8 @@ struct cut {
 static void cut_run(void *context, int64_t logical, int64_t local, int64_t n)
 {
     struct cut *c = context;
-    const int64_t from = YOKE_MAX(local, c->slice.begin) - local, to = YOKE_MIN(local + n, c->slice.end) - local; /* of the run */
+    /* relative to the run */
+    const int64_t from = YOKE_MAX(local, c->slice.begin) - local, to = YOKE_MIN(local + n, c->slice.end) - local;
     const int64_t begin = YOKE_MAX(logical + from, c->first), end = YOKE_MIN(logical + to, c->first + c->n);
     if (begin >= end || c->status) return;
     c->status = yokei_trainer_get_piece(c->trainer, c->kind, c->local, local + begin - logical, end - begin, c->out + (begin - c->first));
@@ -165,15 +175,15 @@ yoke_status yokei_layout_agree(void *layout, yoke_status mine)
 
 /* ---- loading ---- */
 
-/* Held elements in their order, collected until a piece is full. */
+/* Collects the elements that this rank holds, in their order, until a piece is full. */
 struct pour {
     yoke_trainer *trainer;
     enum yoke_tensor_kind kind;
     int local;
     const struct yokei_tensor *tensor;
-    struct yoke_range wanted; /* of what is held: moments may be kept of a slice only */
+    struct yoke_range wanted; /* range of the part that this rank holds; replicas may keep only a slice of the moments */
     float *piece;
-    int64_t first, n; /* where the piece goes, and how much of it is full */
+    int64_t first, n; /* the destination of the piece, and the number of its elements so far */
     yoke_status status;
 };
 
@@ -187,7 +197,7 @@ static void flush(struct pour *p)
 static void pour_run(void *context, int64_t logical, int64_t local, int64_t n)
 {
     struct pour *p = context;
-    const int64_t end = YOKE_MIN(local + n, p->wanted.end) - local; /* runs come in the order of what is held */
+    const int64_t end = YOKE_MIN(local + n, p->wanted.end) - local; /* runs are in the order of the rank's part */
     for (int64_t done = YOKE_MAX(p->wanted.begin - local, 0); done < end && !p->status;) {
         const int64_t some = YOKE_MIN(end - done, YOKEI_PIECE - p->n);
         p->status = yokei_tensor_piece(p->tensor, logical + done, some, YOKE_F32, p->piece + p->n);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The folders of checkpoints: which are complete, which is the newest, and how one comes to be and goes. */
+/*
+ * The folders of checkpoints: which are complete, which is the newest, and how a folder is created and
+ * removed.
+ */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -30,7 +33,7 @@ static bool parse_name(const char *name, int64_t *step_out, bool *temporary_out)
     return !errno && end - name >= 7 + (int)prefix && (!*end || *temporary_out);
 }
 
-/* The manifest is in order, and every file is there, as long as it says. */
+/* Check that the manifest is valid, and that every file exists with the size in the manifest. */
 static yoke_status examine(const char *folder, struct yokei_checkpoint_entry *entry)
 {
     struct yokei_manifest m;
@@ -104,7 +107,7 @@ yoke_status yokei_checkpoint_list(const char *dir, struct yokei_checkpoint_entry
     return YOKE_OK;
 }
 
-/* The newest complete one of a list; NULL: none. */
+/* The newest complete checkpoint of a list; NULL: there is none. */
 static const struct yokei_checkpoint_entry *newest(const struct yokei_checkpoint_entry *list, size_t n)
 {
     const struct yokei_checkpoint_entry *found = NULL;
@@ -124,7 +127,7 @@ int64_t yokei_checkpoint_newest(const char *dir)
     return step;
 }
 
-/* A folder with the optimizer's shards: it was a checkpoint, or is part of one. */
+/* Whether the folder has shards of the optimizer. Such a folder was a checkpoint, or is a part of one. */
 static bool has_moments(const char *path)
 {
     static const char begin[] = "optimizer-", end[] = ".safetensors";
@@ -180,7 +183,7 @@ bool yokei_checkpoint_is(const char *path)
     return found || has_moments(path);
 }
 
-/* Files first, then the folder; folders in it are not expected and left. */
+/* Remove the files, then the folder. Folders in it are not expected and are not removed. */
 static yoke_status remove_all(const char *folder)
 {
     DIR *d = opendir(folder);
@@ -238,7 +241,7 @@ yoke_status yokei_checkpoint_commit(const char *temporary, const char *dir, int6
     YOKE_TRY(yokei_disk_sync_folder(temporary));
     if (yokei_is_folder(path)) {
         if (!examine(path, &there)) return yoke_fail(YOKE_EIO, "%s: is there already, and complete: it is left alone", path);
-        char aside[4200]; /* damaged: it must not stand in the way */
+        char aside[4200]; /* the existing folder is damaged and is moved away */
         yokei_text(aside, sizeof aside, "%s-damaged", path);
         if (yokei_disk_rename(path, aside)) return yoke_fail(YOKE_EIO, "%s: is damaged, and cannot be moved aside: %s", path, strerror(errno));
     }

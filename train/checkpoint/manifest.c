@@ -51,7 +51,7 @@ static const struct yokei_json_field FIELDS[] = {
       .count_offset = offsetof(struct yokei_manifest, n_files) },
     { "tensors", YOKEI_JSON_ARRAY, MEMBER(tensors), true, 1, 1e7, .schema = &TENSOR_SCHEMA,
       .count_offset = offsetof(struct yokei_manifest, n_tensors) },
-    { "xxh3", YOKEI_JSON_TEXT, MEMBER(xxh3), true }, /* the last one: see sign() */
+    { "xxh3", YOKEI_JSON_TEXT, MEMBER(xxh3), true }, /* must be the last field: see signature() */
     { 0 },
 };
 static const struct yokei_json_schema SCHEMA = { FIELDS, sizeof(struct yokei_manifest), false, YOKE_EDATA };
@@ -65,7 +65,7 @@ const char *yokei_saved_suffix(enum yoke_tensor_kind kind)
 
 void yokei_hash_text(uint64_t hash, char out[20]) { yokei_text(out, 20, "%016" PRIx64, hash); }
 
-/* Where the text's own checksum stands: the last value that is called so. NULL: nowhere. */
+/* The place of the text's own checksum: the last value with this key. NULL: there is none. */
 static char *signature(char *text, size_t bytes)
 {
     const size_t key = sizeof SIGNATURE - 1;
@@ -102,7 +102,7 @@ yoke_status yokei_manifest_write(const char *folder, struct yokei_manifest *m)
     return status;
 }
 
-/* The text is as it was written, to the last bit; the checksum's digits become zeros. */
+/* Check that the text has not changed by a bit. The digits of the checksum are replaced by zeros. */
 static yoke_status check_signature(const char *path, char *text, size_t bytes)
 {
     char have[20] = "", want[20];
@@ -142,7 +142,7 @@ yoke_status yokei_manifest_read(const char *folder, struct yokei_manifest *m_out
         status = yokei_json_parse(path, text, bytes, &SCHEMA, &m);
         if (!status) status = yokei_plan_check(&m.plan, path);
         if (!status) status = check_names(path, &m);
-        if (status && status != YOKE_ENOMEM) status = YOKE_EDATA; /* what is no right configuration is no right checkpoint */
+        if (status && status != YOKE_ENOMEM) status = YOKE_EDATA; /* an invalid configuration means an invalid checkpoint */
     }
     free(text);
     if (status) yokei_manifest_free(&m);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading a checkpoint: nothing of it is believed before it is checked, and all that is wrong is said at once. */
+/* Read a checkpoint. All its data is checked before it is used, and all problems are reported together. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +26,10 @@ static const char *file_name(const struct yokei_tensor *t)
     return slash ? slash + 1 : t->file;
 }
 
-/* One file of the manifest: there, as long as it was, its header or all of it unchanged. Shards stay open. */
+/*
+ * Check one file of the manifest: it exists, has the right size, and its header (or all of it) is unchanged.
+ * Shards stay open.
+ */
 static yoke_status check_file(struct yokei_checkpoint *c, const struct yokei_saved_file *f, struct yokei_problems *bad)
 {
     char path[4200];
@@ -38,7 +41,7 @@ static yoke_status check_file(struct yokei_checkpoint *c, const struct yokei_sav
     bool good = (int64_t)map.bytes == f->bytes;
     if (!good) yokei_problem(bad, "%s has %zu bytes, but there were %lld", f->name, map.bytes, (long long)f->bytes);
     if (good && !is_shard(f->name)) good = hash_is(yokei_hash(map.data, map.bytes, 0), f->xxh3);
-    /* The length in front of a header may be damaged too: it is bounded before it is used. */
+    /* The length in front of a header may be damaged too, so its limit is checked before it is used. */
     else if (good) {
         uint64_t length = yokei_shard_header_bytes(&map);
         good = length && hash_is(yokei_hash(map.data, length, 0), f->xxh3);
@@ -68,19 +71,22 @@ const struct yokei_tensor *yokei_checkpoint_tensor(const struct yokei_checkpoint
     return find(c, whole);
 }
 
-/* Every tensor of the manifest is in its file with its checksum; files that could not be opened were reported whole. */
+/*
+ * Check that every tensor of the manifest is in its file with its checksum. Files that could not be opened
+ * were reported before.
+ */
 static void check_tensors(const struct yokei_checkpoint *c, unsigned flags, struct yokei_problems *bad)
 {
     for (int64_t i = 0; i < c->manifest.n_tensors; i++) {
         const struct yokei_saved_tensor *saved = &c->manifest.tensors[i];
         const struct yokei_tensor *t = find(c, saved->name);
-        if (!t || strcmp(file_name(t), saved->file)) continue; /* missing: said by check_model */
+        if (!t || strcmp(file_name(t), saved->file)) continue; /* it is missing: check_model reports it */
         if (!(flags & YOKEI_SAFETENSORS_NO_HASH) && !hash_is(yokei_hash(t->data, t->bytes, 0), saved->xxh3))
             yokei_problem(bad, "tensor %s in %s is damaged: its checksum is not %s", saved->name, saved->file, saved->xxh3);
     }
 }
 
-/* Whether the manifest has a tensor of that name in a file that was opened. */
+/* Whether the manifest has a tensor of that name in a file that could not be opened. */
 static bool is_unreadable(const struct yokei_checkpoint *c, const char *name)
 {
     for (int64_t i = 0; i < c->manifest.n_tensors; i++) {
@@ -113,7 +119,7 @@ static void check_one(const struct yokei_checkpoint *c, const struct yokei_gpt2_
     else if (t->dtype != YOKE_F32) yokei_problem(bad, "tensor %s is %s; F32 is wanted", name, t->type);
 }
 
-/* Whether `name` is a tensor of the model or a moment of one. */
+/* Whether `name` is a tensor of the model or one of its moments. */
 static bool is_wanted(struct yokei_model model, const char *name)
 {
     static const enum yoke_tensor_kind kinds[] = { YOKE_TENSOR_WEIGHT, YOKE_TENSOR_MOMENT1, YOKE_TENSOR_MOMENT2 };
@@ -127,7 +133,10 @@ static bool is_wanted(struct yokei_model model, const char *name)
     return false;
 }
 
-/* Weights and moments of the model of the plan: all of them, in their shapes, and nothing else. */
+/*
+ * Check that the checkpoint has all weights and moments of the plan's model, with their shapes, and no other
+ * tensor.
+ */
 static yoke_status check_model(const struct yokei_checkpoint *c, struct yokei_problems *bad)
 {
     static const enum yoke_tensor_kind kinds[] = { YOKE_TENSOR_WEIGHT, YOKE_TENSOR_MOMENT1, YOKE_TENSOR_MOMENT2 };

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing a checkpoint: every rank its shards, piece by piece; then rank 0 the rest, and the name. */
+/*
+ * Write a checkpoint. Every rank writes its shards, piece by piece. Then rank 0 writes the other files and
+ * renames the folder.
+ */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,14 +12,14 @@
 #include "train/checkpoint/shards.h"
 
 static const enum yoke_tensor_kind WEIGHTS[] = { YOKE_TENSOR_WEIGHT }, MOMENTS[] = { YOKE_TENSOR_MOMENT1, YOKE_TENSOR_MOMENT2 };
-/** The two families of shards. */
+/** The two families of shards: weights and moments. */
 static const struct family {
     const char *name;
     const enum yoke_tensor_kind *kinds;
     int n_kinds;
 } FAMILIES[] = { { "model", WEIGHTS, 1 }, { "optimizer", MOMENTS, 2 } };
 
-/* Shards are numbered by the ranks that own something; 0: this one does not. */
+/* The number of this rank's shard. Only ranks that own a tensor are numbered; 0: this rank owns none. */
 static int shard_of(const struct yokei_save *save, int rank, int *n_shards_out)
 {
     int shard = 0, n = 0;
@@ -47,11 +50,11 @@ static int64_t count_of(const struct yoke_parameter *p)
     return n;
 }
 
-/* A shard's file, its tensors announced. */
+/* Create the file of a shard and announce its tensors. */
 static yoke_status open_shard(const struct yokei_save *save, const struct family *family, const char *temporary,
                               struct yokei_safetensors_writer **writer_out)
 {
-    static const struct yokei_metadata metadata = { "format", "pt" }; /* what Hugging Face's readers look for */
+    static const struct yokei_metadata metadata = { "format", "pt" }; /* Hugging Face's readers require this */
     size_t n = 0, most = (size_t)save->n_items * (size_t)family->n_kinds;
     struct yokei_tensor *tensors = calloc(most + 1, sizeof *tensors);
     char (*names)[sizeof ((struct yokei_saved_tensor *)0)->name] = calloc(most + 1, sizeof *names);
@@ -76,8 +79,9 @@ static yoke_status open_shard(const struct yokei_save *save, const struct family
 }
 
 /*
- * All pieces of a family. Pieces of spread tensors are asked for on every rank, in one order, whatever has failed here before: the
- * others wait for them. A failure of `get` itself ends it: then there is nothing to wait for.
+ * Write all pieces of a family. Every rank asks for the pieces of spread tensors in the same order, also
+ * after an earlier error on this rank, because the other ranks wait for these pieces. If `get` itself fails,
+ * the function ends, because then no rank waits.
  */
 static yoke_status write_family(const struct yokei_save *save, const struct family *family, const char *temporary, float *piece)
 {
@@ -120,7 +124,7 @@ static yoke_status write_shards(const struct yokei_save *save, const char *tempo
     return status;
 }
 
-/* ---- rank 0: what the shards came to ---- */
+/* ---- rank 0: the results of the shards ---- */
 
 static yoke_status note_file(struct yokei_manifest *m, const char *name, size_t bytes, uint64_t hash)
 {
@@ -135,7 +139,10 @@ static yoke_status note_file(struct yokei_manifest *m, const char *name, size_t 
     return YOKE_OK;
 }
 
-/* Header and checksums are taken from the file as rank 0 sees it: so it is there for rank 0, too. */
+/*
+ * Read header and checksums from the file as rank 0 sees it. This also shows that the file is visible to rank
+ * 0.
+ */
 static yoke_status note_shard(const struct yokei_save *save, const char *temporary, const char *name, json_t *map, uint64_t *total)
 {
     struct yokei_manifest *m = save->manifest;
@@ -164,7 +171,7 @@ static yoke_status note_shard(const struct yokei_save *save, const char *tempora
     return status;
 }
 
-/* A small file of rank 0's, and its entry. */
+/* Add the entry of a small file that rank 0 wrote. */
 static yoke_status note_small(struct yokei_manifest *m, const char *temporary, const char *name)
 {
     char path[4200];
@@ -227,7 +234,7 @@ static yoke_status save_all(const struct yokei_save *save)
     char temporary[4200] = "", path[4096], why[1024];
     int lock = -1;
     yoke_status status;
-    /* The same name on all ranks; rank 0 makes the folder. */
+    /* The name is the same on all ranks. Rank 0 creates the folder. */
     yokei_checkpoint_path(save->dir, save->manifest->step, path, sizeof path);
     yokei_text(temporary, sizeof temporary, "%s.tmp", path);
     status = save->rank == 0 ? yokei_checkpoint_begin(save->dir, save->manifest->step, temporary, sizeof temporary, &lock) : YOKE_OK;

@@ -25,7 +25,9 @@ yoke_status yokei_gpt2_config_read(const char *path, struct yoke_gpt2_config *co
 yoke_status yokei_gpt2_config_text(const struct yoke_gpt2_config *config, char **text_out);
 /** Write a config.json that Hugging Face's GPT2LMHeadModel reads. Errors: YOKE_ECONFIG, YOKE_EIO. */
 yoke_status yokei_gpt2_config_write(const char *path, const struct yoke_gpt2_config *config);
-/** The tensors of one GPT-2 in Hugging Face's order: wte, wpe, then per layer ln_1 … mlp.c_proj, then ln_f. */
+/**
+ * The tensors of one GPT-2 in Hugging Face's order: wte, wpe, then per layer ln_1 … mlp.c_proj, then ln_f.
+ */
 enum { YOKEI_GPT2_TENSORS_PER_LAYER = 12, YOKEI_GPT2_NAME_BYTES = 64 };
 struct yokei_gpt2_tensor {
     char name[YOKEI_GPT2_NAME_BYTES]; /* "h.0.attn.c_attn.weight", without "transformer." */

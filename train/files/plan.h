@@ -26,7 +26,7 @@ struct yokei_plan_rank {
      * the run; 0: unknown */
     double predicted_seconds, measured_seconds;
 };
-struct yokei_plan_progress { /* of a run with a time budget: from this step on, `permille` of the budget were spent */
+struct yokei_plan_progress { /* in a run with a time budget, `permille` of the budget were spent from this step on */
     int64_t step, permille;
 };
 
@@ -39,7 +39,9 @@ struct yokei_plan {
     int64_t batch;          /* sequences of one optimizer step, over all ranks */
     int64_t sequence;       /* tokens of one sequence */
     char data_hash[24];     /* yokei_tokens_hash of the tokens as 16 hexadecimal digits, or YOKEI_ANY_DATA */
-    /* algorithm for the sum of gradients: one of YOKE_ALGORITHMS; "auto": by size, and the same in every run */
+    /*
+     * algorithm for the sum of gradients: one of YOKE_ALGORITHMS; "auto": by size, and the same in every run
+     */
     char all_reduce[32];
     int64_t bucket_bytes;   /* size of the gradients' buckets */
     int64_t chunk_bytes;    /* size of a chunk in the pipelines of collectives */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Embedding of tokens and, of GPT-2, learnt positions: y = wte[token] [+ wpe[position]]. The first layer: it has no input.
- * Ranks that share it are dealt words. Each looks up its own, one of them adds the positions, and the sum of at most two numbers
- * that are not 0 is what one rank alone would round: so it is made in the type of y.
+ * Embedding of tokens, and for GPT-2 also of learnt positions: y = wte[token] [+ wpe[position]]. It is the
+ * first layer and has no input. Ranks that share the layer divide the words. Each rank looks up its own
+ * words, and one of them adds the positions. The sum over the ranks is done in the type of y. At most two of
+ * the summed numbers are not 0, so the sum is rounded in the same way as on one rank alone.
  */
 #include "train/layers/layers.h"
 
@@ -15,7 +16,7 @@ static struct yoke_range words(const yoke_layer *layer, const struct yoke_place 
 struct fields {
     struct yokei_rows rows;
     float drop;    /* probability that an element of y is dropped */
-    void *dropped; /* workspace: dy of own rows without what was dropped; NULL: nothing is */
+    void *dropped; /* workspace: dy of own rows after dropout; NULL: there is no dropout */
 };
 
 static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape, const struct yoke_layer_call *call, struct fields *f,
@@ -38,9 +39,9 @@ static bool parameter(const yoke_layer *layer, const struct yoke_place *place, i
         yokei_deal(&out->shard[0], place, c.V, 1, 1);
     } else if (index == 1 && c.n_positions) {
         yokei_parameter(out, NULL, c.positions, YOKE_INIT_NORMAL, c.std, c.n_positions, c.C);
-        yokei_replicate(out, place, false); /* W has dy of all rows, for the words */
+        yokei_replicate(out, place, false); /* W has dy of all rows, because it needs them for its words */
     }
-    out->overwrites = false; /* only rows of words that occur are touched */
+    out->overwrites = false; /* W writes only rows of words that occur */
     return index < (c.n_positions ? 2 : 1);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The attention half of a GPT-2 block: y = x + proj(attention(qkv(norm(x)))).
- * W needs the norm's output, the attention's output, and the gradient of qkv; B makes the gradients of the norm's own parameters, and needs qkv and
- * the log-sum-exp, from which attention's backward pass rebuilds its probabilities.
+ * The attention half of a GPT-2 block: y = x + proj(attention(qkv(norm(x)))). W needs the norm's output, the
+ * attention's output, and the gradient of qkv. B computes the gradients of the norm's parameters. B needs qkv
+ * and the log-sum-exp, from which the backward pass of attention computes the probabilities again.
  */
 #include <math.h>
 #include "train/layers/layers.h"
@@ -11,9 +11,9 @@ static const struct yokei_half_type half_type = { "ln_1", "attn.c_attn", "attn.c
 
 struct fields {
     struct yokei_half half; /* inner: qkv [N, 3 H D]; outer: the attention's output [N, H D] */
-    int64_t H, D;           /* heads of this rank, and channels of each */
-    int64_t first;          /* of these heads, among all */
-    void *lse;              /* F to B: [B, H, T] */
+    int64_t H, D;           /* heads of this rank, and channels of each head */
+    int64_t first;          /* index of this rank's first head among all heads */
+    void *lse;              /* stash from F to B: [B, H, T] */
     void *d_o;              /* workspace: [N, H D] */
 };
 
@@ -37,7 +37,10 @@ static bool parameter(const yoke_layer *layer, const struct yoke_place *place, i
     return yokei_half_parameter(&half_type, layer, place, index, out);
 }
 
-/* The geometry and inputs of the attention, equal in both directions; q, k and v lie side by side in the rows of qkv, `ld` wide each. */
+/*
+ * The geometry and inputs of the attention, which both directions share. q, k and v lie side by side in the
+ * rows of qkv, each `ld` wide.
+ */
 #define ATTENTION_OF(s, f, ld, part)                                                                                    \
     .head_start = (f).first, .p = yokei_drop_p(s, ((const struct yoke_gpt2_config *)layer->config)->attn_pdrop),        \
     .key = yokei_drop_key(layer, call, "probabilities"), .sample_start = call->pass->sample_offset,                     \

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What both halves of a GPT-2 block share: the norm before, the product into the half, the one out of it, and x on top. */
+/*
+ * The common part of both halves of a GPT-2 block: the norm, the product before the body, the product after
+ * it, and the residual x.
+ */
 #include <math.h>
 #include "core/base/base.h"
 #include "train/layers/layers.h"
@@ -33,7 +36,10 @@ void yokei_half_lay_out(const struct yokei_half_type *type, const yoke_layer *la
     h->outer = yoke_part_field(call, bytes, YOKE_F_TO_W, N * h->out.in, narrow);
     h->dinner = yoke_part_field(call, bytes, YOKE_B_TO_W, N * h->in.out, narrow);
     h->dln = yoke_part_field(call, bytes, YOKE_WORKSPACE, own * C, narrow);
-    /* Gathered once for B and W; ln, which would have to be kept from F to W, is gathered twice. */
+    /*
+     * dy is gathered once for B and W. ln is gathered twice, because otherwise it would have to be kept from
+     * F to W.
+     */
     h->dy = h->rows.is_cut ? yoke_part_field(call, bytes, YOKE_B_TO_W, N * C, narrow) : NULL;
     h->layer = layer;
     h->drop = yokei_drop_p(shape, c->resid_pdrop);
@@ -56,7 +62,10 @@ bool yokei_half_parameter(const struct yokei_half_type *type, const yoke_layer *
         [YOKEI_HALF_BETA] = { type->norm, "bias", YOKE_INIT_ZEROS, 0, C, 0 },
         [YOKEI_HALF_IN_WEIGHT] = { type->in, "weight", YOKE_INIT_NORMAL, std, C, inner },
         [YOKEI_HALF_IN_BIAS] = { type->in, "bias", YOKE_INIT_ZEROS, 0, inner, 0 },
-        /* GPT-2 draws what ends on the residual narrower, by the number of halves that add to it. */
+        /*
+         * GPT-2 initializes the weights that write to the residual with a smaller deviation, which depends on
+         * the number of halves that add to it.
+         */
         [YOKEI_HALF_OUT_WEIGHT] = { type->out, "weight", YOKE_INIT_NORMAL, std / sqrt(2.0 * (double)c->n_layer), outer, C },
         [YOKEI_HALF_OUT_BIAS] = { type->out, "bias", YOKE_INIT_ZEROS, 0, C, 0 },
     };
@@ -83,8 +92,8 @@ yoke_status yokei_half_enter(const struct yoke_layer_call *call, const struct yo
 }
 
 /*
- * Rows [begin, end) of this rank's part of y; added: with the bias and, where nothing is dropped out, with x, through the product's beta, so
- * that they are not rounded.
+ * Compute rows [begin, end) of this rank's part of y. With `added`, the bias is included, and x too if there
+ * is no dropout. x is added by the product's beta, so that it is not rounded.
  */
 static yoke_status leave_rows(const struct yoke_layer_call *call, const struct yokei_half *h, int64_t begin, int64_t end, bool added)
 {
@@ -115,7 +124,7 @@ yoke_status yokei_half_leave(const struct yoke_layer_call *call, const struct yo
     return h->drop > 0 ? yokei_drop_rows(h->layer, call, "residual", h->drop, &h->rows, call->y, call->x, call->y) : YOKE_OK;
 }
 
-/* dy as `out` sees it: of own rows, and of all. */
+/* dy as `out` needs it, for own rows and for all rows. */
 static const void *own_dy(const struct yoke_layer_call *call, const struct yokei_half *h) { return h->dropped ? h->dropped : call->dy; }
 static const void *dy_of(const struct yoke_layer_call *call, const struct yokei_half *h) { return h->dy ? h->dy : own_dy(call, h); }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The second half of a GPT-2 block: y = x + proj(gelu(fc(norm(x)))), with 4 C hidden features.
- * GELU is fused into the first product; its rounded argument is kept for B, its value for W.
+ * The second half of a GPT-2 block: y = x + proj(gelu(fc(norm(x)))), with 4 C hidden features. GELU is fused
+ * into the first product. Its rounded argument is kept for B, and its value for W.
  */
 #include "train/layers/layers.h"
 

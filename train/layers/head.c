@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The head: logits = x W^T, W the embedding or a matrix of its own, and the softmax cross-entropy of each token.
- * The logits are the layer's output y; B turns them into their own gradient in place, and W reads that.
- * Ranks that share it have the logits of the words that they were dealt, for all tokens; what each makes of them, log-sum-exp and
- * target, they tell each other, and all come to the same losses.
+ * The head: logits = x W^T, and the softmax cross-entropy of each token. W is the embedding or a matrix of
+ * its own. The logits are the layer's output y. B replaces them by their own gradient in place, and W reads
+ * this gradient. Ranks that share the head divide the words, and each rank has the logits of its own words
+ * for all tokens. The ranks exchange the log-sum-exp of their words and the logit of the target, so all ranks
+ * compute the same losses.
  */
 #include "train/layers/layers.h"
 
 struct fields {
-    struct yokei_rows rows;  /* of x and its gradient */
-    struct yoke_range words; /* of this rank */
-    int64_t V;               /* how many */
-    void *lse;               /* F to B: [N] */
-    void *own, *parts;       /* workspace: log-sum-exp and target's logit [2, N] of own words, and of each rank's in turn */
+    struct yokei_rows rows;  /* rows of x and of its gradient */
+    struct yoke_range words; /* the words of this rank */
+    int64_t V;               /* number of these words */
+    void *lse;               /* stash from F to B: [N] */
+    /* workspace: log-sum-exp and the target's logit [2, N], for own words, and for each rank's words one
+     * after the other */
+    void *own, *parts;
 };
 
 static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape, const struct yoke_layer_call *call, struct fields *f,

@@ -10,7 +10,9 @@
     LAYER(embedding) LAYER(attention) LAYER(mlp) LAYER(norm) LAYER(head) \
     LAYER(llama_embedding) LAYER(llama_attention) LAYER(llama_mlp) LAYER(rmsnorm) LAYER(llama_head)
 
-/** What embedding and head layers need to know of their model. GPT-2 and Llama models both provide it. */
+/**
+ * The properties of a model that its embedding and head layers need. GPT-2 and Llama models both provide it.
+ */
 struct yokei_vocabulary {
     int64_t C, V, n_positions; /* n_positions 0: positions have no embedding */
     double std, drop;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Linear maps and layer norm as the layers use them, and the description of parameters. */
+/* Linear maps and layer norm in the form in which the layers use them, and the description of parameters. */
 #include <stdio.h>
 #include <string.h>
 #include "core/base/base.h"
@@ -72,13 +72,13 @@ yoke_status yokei_norm_forward(const struct yoke_layer_call *call, const struct 
                      .rstd = n->rstd);
 }
 
-/* dgamma and dbeta side by side */
+/* dgamma and dbeta lie one after the other. */
 static void *dbeta_of(const struct yoke_layer_call *call, const struct yokei_norm *n)
 {
     return yoke_at(n->dgamma, (size_t)n->C * yoke_dtype_bytes(yoke_dtype_wide(call->shape->dtype)));
 }
 
-/* All gradients in one pass over dy and x, which W then needs no more. */
+/* Compute all gradients in one pass over dy and x, so that W needs neither. */
 yoke_status yokei_norm_backward_input(const struct yoke_layer_call *call, const struct yokei_norm *n, const void *dy,
                                       const void *x, const void *gamma, const void *dresidual, void *dx)
 {

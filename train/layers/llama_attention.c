@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The attention half of a Llama block: y = x + o(attention(rope(q), rope(k), v)), q, k, v of norm(x), with grouped query heads.
- * q, k and v lie side by side in inner; q and k are rotated there, in one go, and stay so for B, which turns their gradients back.
+ * The attention half of a Llama block: y = x + o(attention(rope(q), rope(k), v)), with q, k, v of norm(x) and
+ * grouped query heads. q, k and v lie side by side in inner. One call rotates q and k in place, and they stay
+ * rotated for B. B rotates their gradients back.
  */
 #include <math.h>
 #include "core/base/base.h"
@@ -9,7 +10,7 @@
 
 static int64_t head_dim(const struct yoke_llama_config *c) { return c->head_dim ? c->head_dim : c->hidden_size / c->num_attention_heads; }
 
-/* Whether every rank's query heads are whole groups: then K/V heads can be dealt with them. */
+/* Whether every rank's query heads are whole groups. Then the K/V heads can be divided with them. */
 static bool are_groups_whole(const struct yoke_llama_config *c, const struct yoke_place *place)
 {
     const int64_t group = c->num_attention_heads / c->num_key_value_heads;
@@ -43,9 +44,9 @@ static const struct yokei_llama_type half_type = { "input_layernorm", "self_attn
 
 struct fields {
     struct yokei_llama_half half; /* inner: q, k, v [N, (H + 2 Hkv) D]; outer: the attention's output [N, H D] */
-    int64_t D, H, Hkv;            /* channels of a head, heads of this rank */
-    int64_t first, group;         /* its first query head, and how many share a K/V head */
-    void *lse;                    /* F to B: [B, H, T] */
+    int64_t D, H, Hkv;            /* channels of a head, and numbers of heads on this rank */
+    int64_t first, group;         /* index of its first query head, and the number of query heads per K/V head */
+    void *lse;                    /* stash from F to B: [B, H, T] */
     void *d_o;                    /* workspace: [N, H D] */
 };
 
@@ -71,7 +72,10 @@ static bool parameter(const yoke_layer *layer, const struct yoke_place *place, i
     return yokei_llama_parameter(&half_type, layer, place, index, out);
 }
 
-/* The geometry and inputs of the attention, equal in both directions. k begins `k` bytes into the rows of inner, v `v` bytes. */
+/*
+ * The geometry and inputs of the attention, which both directions share. In the rows of inner, k begins at
+ * byte `k_` and v at byte `v_`.
+ */
 #define ATTENTION_OF(c, s, f, k_, v_)                                                                                              \
     .dtype = (s)->dtype, .causal = true, .B = (s)->B, .T = (s)->T, .H = (f).H, .Hkv = (f).Hkv, .D = (f).D, .head_start = (f).first, \
     .group = (f).group, .scale = (float)(1.0 / sqrt((double)(f).D)), .p = yokei_drop_p(s, (c)->attention_dropout),                  \
@@ -79,7 +83,7 @@ static bool parameter(const yoke_layer *layer, const struct yoke_place *place, i
     .ldq = (f).half.width, .k = yoke_at((f).half.inner, k_), .ldk = (f).half.width, .v = yoke_at((f).half.inner, v_),               \
     .ldv = (f).half.width, .o = (f).half.outer, .ldo = (f).half.outer_width, .lse = (f).lse
 
-/* Turn q and k, which lie side by side, or their gradients back. */
+/* Rotate q and k, which lie side by side. With `inverse`, rotate their gradients back. */
 static yoke_status turn(const yoke_layer *layer, const struct yoke_layer_call *call, const struct fields *f, void *qkv, bool inverse)
 {
     const struct yoke_llama_config *c = layer->config;

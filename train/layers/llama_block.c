@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What both halves of a Llama block share: the norm before, several products into the half, one out of it, and x on top. Ranks that share
- * the half have rows of the weights into it and columns of the one out of it: of W [out, in] these are the features that each was dealt.
+ * The common part of both halves of a Llama block: the norm, several products before the body, the product
+ * after it, and the residual x. Ranks that share the half hold rows of the weights before the body, and
+ * columns of the weight after it. In W [out, in] these are the features that each rank got.
  */
 #include "core/base/base.h"
 #include "train/layers/layers.h"
@@ -51,8 +52,9 @@ bool yokei_llama_parameter(const struct yokei_llama_type *type, const yoke_layer
         const struct yokei_llama_in *i = &in[index - 1];
         const bool all = length(i->held) == i->whole;
         yokei_parameter(out, layer->name, suffix, YOKE_INIT_NORMAL, c->initializer_range, i->whole, c->hidden_size);
-        out->overwrites = length(i->used) == length(i->held); /* gradients of rows that are not used are 0 */
-        if (all && yokei_is_dealt(place)) { /* each rank makes the gradient of the rows that it uses */
+        /* otherwise the gradients of the rows that are not used must be 0 */
+        out->overwrites = length(i->used) == length(i->held);
+        if (all && yokei_is_dealt(place)) { /* each rank computes the gradient of the rows that it uses */
             out->replicated_axes |= YOKE_AXIS_TENSOR;
             out->partial_axes |= YOKE_AXIS_TENSOR;
         } else if (!all) out->shard[0] = (struct yoke_ranges){ 1, { i->held } };
@@ -70,7 +72,7 @@ static struct yokei_projection projection_of(const struct yokei_llama_half *h, i
 
 static struct yokei_projection projection_out(const struct yokei_llama_half *h) { return (struct yokei_projection){ h->rows.N, h->outer_width, h->rows.C, h->rows.C }; }
 
-/* The first row that this rank uses of a weight into the half, or of its gradient. */
+/* The first row that this rank uses of a weight before the body, or of the weight's gradient. */
 static void *used_rows(const struct yokei_llama_half *h, int i, const void *weight, yoke_dtype dtype)
 {
     return yoke_at(weight, (size_t)((h->in[i].used.begin - h->in[i].held.begin) * h->rows.C) * yoke_dtype_bytes(dtype));
@@ -94,7 +96,10 @@ yoke_status yokei_llama_enter(const struct yoke_layer_call *call, const struct y
     return YOKE_OK;
 }
 
-/* Rows [begin, end) of this rank's part of y; residual: on x, through the product's beta, so that it is not rounded before. */
+/*
+ * Compute rows [begin, end) of this rank's part of y. With `residual`, x is added by the product's beta, so
+ * that the product is not rounded before.
+ */
 static yoke_status leave_rows(const struct yoke_layer_call *call, const struct yokei_llama_half *h, int64_t begin, int64_t end, bool residual)
 {
     const struct yokei_rows *r = &h->rows;

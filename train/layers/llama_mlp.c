@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The second half of a Llama block: y = x + down(silu(gate) * up), gate and up of norm(x); they lie side by side in inner. */
+/*
+ * The second half of a Llama block: y = x + down(silu(gate) * up), with gate and up of norm(x). They lie side
+ * by side in inner.
+ */
 #include "train/layers/layers.h"
 
 static void describe(const yoke_layer *layer, const struct yoke_place *place, struct yokei_llama_in in[YOKEI_LLAMA_MOST_IN], int64_t *outer,
@@ -34,7 +37,7 @@ static bool parameter(const yoke_layer *layer, const struct yoke_place *place, i
     return yokei_llama_parameter(&half_type, layer, place, index, out);
 }
 
-/* Bytes from gate to up in a row. */
+/* The bytes from gate to up in a row of inner. */
 static size_t up_of(const struct yoke_layer_call *call, const struct yokei_llama_half *h) { return (size_t)h->outer_width * yoke_dtype_bytes(call->shape->dtype); }
 
 static yoke_status forward(const yoke_layer *layer, const struct yoke_layer_call *call)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layer norm in front of the head. */
+/* The layer norm before GPT-2's head. */
 #include "train/layers/layers.h"
 
 static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape, const struct yoke_layer_call *call, struct yokei_norm *n,

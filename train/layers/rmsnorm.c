@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The norm in front of Llama's head. */
+/* The RMS norm before Llama's head. */
 #include "train/layers/layers.h"
 
 struct fields {
     int64_t N, C; /* own rows */
-    void *rstd;   /* F to B: [N] */
-    void *dgamma; /* B to W: [C] */
+    void *rstd;   /* stash from F to B: [N] */
+    void *dgamma; /* stash from B to W: [C] */
 };
 
 static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape, const struct yoke_layer_call *call, struct fields *f,

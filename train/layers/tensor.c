@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the layers do together with the ranks that share their tensors: dealing parameters, and rows [N, C] that all of these ranks add to.
+ * Functions for layers whose tensors several ranks share: the division of parameters, and rows [N, C] to
+ * which all of these ranks add.
  *
- * Sums of products are made of f32 in every precision, and rounded when they are complete: so 16-bit activations get the bits that one
- * rank alone gives them, but for the order of the sum (and where the gradients of several products meet, as before Llama's norms, one
- * rank alone rounds between them). That sends twice the bytes of sums that are rounded at each rank, which would put
- * as many roundings on the residual as there are ranks.
+ * In every precision, partial products are summed in f32, and the sum is rounded once when it is complete. So
+ * 16-bit activations get the same bits as on one rank alone, except for the order of the sum. There is
+ * another exception where the gradients of several products meet, as before Llama's norms: one rank alone
+ * rounds between these products. The f32 sums send twice the bytes of sums that each rank rounds. But such
+ * sums would round the residual as many times as there are ranks.
  */
 #include "core/base/base.h"
 #include "train/layers/layers.h"
@@ -63,7 +65,7 @@ void yokei_rows_lay_out(const struct yoke_shape *shape, const struct yoke_layer_
     if (cut && rounds) r->sums = yoke_part_field(call, bytes, YOKE_WORKSPACE, r->n_own * C, yoke_dtype_bytes(r->sum));
 }
 
-/* Elements of every rank's rows. */
+/* The number of elements in every rank's rows. */
 static void count_rows(const struct yoke_layer_call *call, const struct yokei_rows *r, int64_t counts[YOKE_MAX_TENSOR])
 {
     struct yoke_place place = *call->shape->place;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What embeddings and heads of either model know: they are the same layers but for names and positions. */
+/*
+ * The properties of a model that its embedding and head layers need. GPT-2 and Llama have the same layers,
+ * except for names and positions.
+ */
 #include "train/layers/layers.h"
 
 struct yokei_vocabulary yokei_vocabulary_of(const yoke_layer *layer)

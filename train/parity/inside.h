@@ -30,7 +30,7 @@ struct yokei_parity {
     int64_t steps;                    /* steps of the reference: the most steps of any layout */
     yoke_model *model;
     int64_t n_elements;
-    char (*devices)[64];              /* of all ranks */
+    char (*devices)[64];              /* [n_ranks] names of the ranks' devices */
     int32_t *tokens, *targets;        /* [batch * sequence] of the current step */
     struct yokei_parity_expected expected[YOKE_N_DTYPES];
     struct yokei_parity_seat *seats;

@@ -50,7 +50,7 @@ static yoke_status list_jobs(const struct yokei_parity_config *c, const struct y
     return YOKE_OK;
 }
 
-/* ---- what does not fit ---- */
+/* ---- layouts that cannot run ---- */
 
 /* Plan the layout as one of its ranks, without the other ranks. */
 static yoke_status plan(const struct yokei_parity *p, const struct yokei_parity_layout *l, yoke_dtype precision)
@@ -94,7 +94,7 @@ static yoke_status leave_out(struct yokei_parity *p, const struct yokei_parity_l
     return status;
 }
 
-/* ---- seats ---- */
+/* ---- seats: groups of ranks that can run a layout ---- */
 
 static yoke_status find_seat(struct yokei_parity *p, int n, int from, struct yokei_parity_seat **out)
 {
@@ -126,7 +126,7 @@ static yoke_status free_seats(struct yokei_parity *p, yoke_status status)
     return status;
 }
 
-/* ---- waves ---- */
+/* ---- waves: layouts that run at the same time ---- */
 
 /* Whether ranks from .. from + n are free and have the devices that the layout needs. */
 static bool may_take(const struct yokei_parity *p, const struct yokei_parity_layout *l, const bool *taken, int from)
@@ -286,7 +286,7 @@ bool yokei_parity_passed(const struct yokei_parity_result *r, const struct yokei
     return r->same_bits;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole run ---- */
 
 static yoke_status meet(struct yokei_parity *p)
 {

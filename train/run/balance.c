@@ -16,7 +16,7 @@
 #include "train/run/choice.h"
 #include "train/trainer/trainer.h"
 
-/* ---- what is given ---- */
+/* ---- given values ---- */
 
 /* A replay of a plan needs the plan's number of ranks and the plan's devices. */
 static yoke_status check_size(const struct yokei_run_state *s)

@@ -17,7 +17,7 @@
  */
 static const double AS_FAST = 1.25;
 
-/* ---- what is chosen ---- */
+/* ---- the choices ---- */
 
 static int64_t count_elements(const yoke_model *model, int first, int end)
 {

@@ -24,7 +24,7 @@ void yokei_run_numbers_text(const int64_t *list, int n, char between, char *out,
     }
 }
 
-/* ---- what is written down ---- */
+/* ---- the choice in the plan ---- */
 
 void yokei_run_write_choice(struct yokei_run_state *s, const struct yokei_choice *c)
 {

@@ -114,7 +114,7 @@ struct yokei_run_job {
     yoke_comm *ordered[2], *working[2];
     yoke_comm *end;                   /* communicator of all ranks, on which they meet at the end if some ranks are left out */
     int rank, n_ranks;
-    int *rank_of, *host_of;           /* of each rank: its rank as the job was started, and its host */
+    int *rank_of, *host_of;           /* each rank's number as the job was started, and its host */
 };
 
 /** The state of a run. */
@@ -135,7 +135,7 @@ struct yokei_run_state {
     struct yokei_mesh mesh;
     struct yokei_run_job job;
     int *placed;                      /* [n_ranks] index of each rank among the job's placed ranks, as in the plan */
-    int64_t *shares, *threads;        /* of each rank: sequences of its replica, and host threads */
+    int64_t *shares, *threads;        /* for each rank, the sequences of its replica and its host threads */
     int64_t *replica_shares;          /* [mesh.data] sequences of each replica */
     int *widths; /* [mesh.pipeline] ranks of each stage, from the plan; NULL: all stages have the same number */
     int64_t *stage_blocks, *tensor_shares; /* from the plan; NULL: equal */
@@ -151,7 +151,7 @@ struct yokei_run_state {
     int64_t saved_step;               /* step of the newest checkpoint; -1: none */
     double saved_clock;               /* the clock when the newest checkpoint was written */
     double validation_loss;           /* the newest validation loss; NaN: none since the last row of metrics */
-    double *peaks, *flops; /* of each rank: peak operations per second (NaN: unknown), and operations of the model in a step */
+    double *peaks, *flops; /* each rank's peak operations per second (NaN: unknown), and its operations of the model in a step */
     struct yokei_tracer *tracer;      /* NULL: no trace */
     bool chose_shares;
     double *compute_sum, step_sum;    /* seconds of the steps that count for the balance: for each rank, and for the whole step */

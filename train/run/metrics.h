@@ -28,7 +28,7 @@ struct yokei_metrics_row {
     double learning_rate, gradient_norm, loss_scale;
     bool skipped;             /* the gradients overflowed, so the optimizer did not step */
     double tokens_per_second;
-    double mfu;               /* of all ranks: sum of their model FLOPs / (seconds of the step * sum of their peaks) */
+    double mfu;               /* sum of all ranks' model FLOPs / (seconds of the step * sum of their peaks) */
     /* means over the ranks; the bubble counts recomputation as idle, as the simulator does */
     double bubble, exposed_communication_seconds;
     struct yokei_metrics_rank *ranks;

@@ -135,7 +135,7 @@ static const struct yokei_bpe_merge *find_merge(const struct yokei_bpe *bpe, int
     return merge->id >= 0 ? merge : NULL;
 }
 
-/* ---- a word ---- */
+/* ---- the tokens of a word ---- */
 
 yoke_status yokei_ids_add(struct yokei_ids *ids, int32_t id)
 {
@@ -265,7 +265,7 @@ yoke_status yokei_bpe_word(struct yokei_bpe *bpe, const unsigned char *word, siz
     return YOKE_OK;
 }
 
-/* ---- back ---- */
+/* ---- decoding ---- */
 
 const unsigned char *yokei_bpe_token(const struct yokei_bpe *bpe, int64_t id, size_t *bytes_out)
 {
@@ -297,7 +297,7 @@ yoke_status yokei_bpe_decode(const struct yokei_bpe *bpe, const int32_t *ids, si
     return YOKE_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- creating a tokenizer ---- */
 
 const char *yokei_bpe_path(const struct yokei_bpe *bpe) { return bpe->path; }
 int64_t yokei_bpe_n_ids(const struct yokei_bpe *bpe) { return bpe->n_ids; }

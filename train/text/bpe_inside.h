@@ -44,7 +44,7 @@ struct yokei_bpe_added_set {
     bool begins[256]; /* [byte] whether an item begins with this byte */
 };
 
-/** What is done with a match of a step's pattern. */
+/** The treatment of a match of a step's pattern. */
 enum yokei_bpe_behavior { YOKEI_BPE_REMOVED, YOKEI_BPE_ISOLATED, YOKEI_BPE_WITH_PREVIOUS, YOKEI_BPE_WITH_NEXT, YOKEI_BPE_CONTIGUOUS };
 /** One step of the pre-tokenizer. It cuts the text by a pattern. */
 struct yokei_bpe_step {

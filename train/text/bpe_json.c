@@ -222,7 +222,7 @@ static yoke_status read_all_added(struct yokei_bpe *bpe, const json_t *list)
     return bpe->word_found ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "%s: no memory for its added tokens", bpe->path);
 }
 
-/* ---- normalizer, pre_tokenizer, decoder, post_processor: objects with a type, or a Sequence of such ---- */
+/* ---- normalizer, pre_tokenizer, decoder, post_processor: an object with a type, or a Sequence of them ---- */
 
 /* The function that reads one of these objects. */
 typedef yoke_status reader(struct yokei_bpe *bpe, const char *where, const json_t *object, const char *type);

@@ -12,9 +12,9 @@ enum { YOKEI_MAX_STOPS = 16 }; /* tokens that end a text */
 /**
  * Choose the next token.
  * Maths:  temperature 0: the largest logit, the lowest index among equals. Else p(v) proportional to
- *         exp((logits[v] - max) / temperature) over the top_k largest logits (0: all; of equals the lower index
- *         is kept), in f64; u = uniform of Philox (seed, "sample") at `position`; the first v in ascending order
- *         whose cumulative p exceeds u.
+ *         exp((logits[v] - max) / temperature) over the top_k largest logits (0: all; of equals the lower
+ *         index is kept), in f64; u = uniform of Philox (seed, "sample") at `position`; the first v in ascending
+ *         order whose cumulative p exceeds u.
  * Errors: YOKE_EINVAL (V < 1, temperature < 0 or not finite, top_k < 0), YOKE_ENUMERIC (NaN or +infinity in
  * logits, or all -infinity), YOKE_ENOMEM
  */

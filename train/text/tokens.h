@@ -26,7 +26,9 @@ struct yokei_tokens_config {
     size_t size;
     enum yokei_tokens_format format;
     int64_t vocab;           /* every token must be smaller; 0: 256 for text, no limit for llm.c files */
-    /* the validation part's share of the tokens, at the file's end; in (0, 0.5]; default 0.05, negative: none */
+    /*
+     * the validation part's share of the tokens, at the file's end; in (0, 0.5]; default 0.05, negative: none
+     */
     double validation_share;
     bool no_scan;            /* do not check all tokens at open (tokens are always checked when they are read) */
 };

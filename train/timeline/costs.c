@@ -395,7 +395,7 @@ static void spread(struct work *w, int line)
     }
 }
 
-/* ---- what comes of it ---- */
+/* ---- the summary ---- */
 
 /*
  * The duration of a step from its first instruction to its last, and its bubble as the simulator defines it.
@@ -466,7 +466,7 @@ static void summarise(struct work *w)
     add_up(w, out);
 }
 
-/* ---- the whole ---- */
+/* ---- the whole simulation ---- */
 
 static yoke_status begin(struct work *w)
 {

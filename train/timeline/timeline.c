@@ -104,7 +104,7 @@ static double *words_of(const struct yokei_tracer *t, uint64_t origin_ns)
     return words;
 }
 
-/* ---- all of them, on rank 0 ---- */
+/* ---- the parts of all ranks, on rank 0 ---- */
 
 /* The numbers that a rank sends before its part of the trace. */
 struct said {
@@ -149,8 +149,8 @@ static yoke_status unpack(struct yokei_trace *trace, struct yokei_trace_rank *r,
 
 /*
  * Collect all parts on rank 0. Times are sent relative to an origin of each rank's own clock, so that they
- * keep their nanoseconds. The origin is rank 0's clock at the start of the collection. Ranks that share this
- * clock use the same origin. For other ranks, the measured offset converts their times.
+ * keep their nanoseconds. A rank's origin is the time at which its first instruction was posted. The measured
+ * offset converts the times of a rank to rank 0's clock and origin.
  */
 static yoke_status collect(const struct yokei_tracer *t, struct yokei_trace *trace, struct said *all)
 {

@@ -30,7 +30,9 @@ struct yokei_trace_span {
 struct yokei_trace_rank {
     char host[64], device[32];
     int d, s, t;
-    /* seconds that were added to the rank's clock, and their possible error; both 0: the same clock as rank 0 */
+    /*
+     * seconds that were added to the rank's clock, and their possible error; both 0: the same clock as rank 0
+     */
     double clock_offset, clock_error;
     int n;
     struct yokei_trace_instruction *list;
@@ -77,7 +79,7 @@ void yokei_trace_simulation_free(struct yokei_trace_simulation *simulation);
 /** Write the trace and the simulation as JSON text. */
 void yokei_trace_json(const struct yokei_trace *trace, const struct yokei_trace_simulation *simulation, FILE *to);
 
-/* ---- collecting, during a run ---- */
+/* ---- collecting a trace during a run ---- */
 struct yokei_tracer; /* one per rank */
 /**
  * Create the tracer of n_steps steps, beginning with first_step. Only rank 0 uses `path`, the file for the

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dynamic loss scaling (Micikevicius et al. 2018, arXiv:1710.03740, section 3.2), with PyTorch's constants. */
+/*
+ * Dynamic loss scaling (Micikevicius et al. 2018, arXiv:1710.03740, section 3.2), with PyTorch's constants.
+ */
 #include "train/trainer/trainer.h"
 
 enum { MOST_SKIPPED = 20 };

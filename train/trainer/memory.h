@@ -42,7 +42,7 @@ yoke_status yokei_memory_of_rank(const struct yoke_trainer_config *config, yoke_
 /** Gather the memory of all ranks [plan->n_ranks]. Collective. */
 yoke_status yokei_memory_gather(const struct yoke_trainer_config *config, yoke_device *device, const struct yokei_trainer_plan *plan,
                                 struct yokei_memory_rank *ranks_out);
-/** The bytes that this rank would need of its `have` if this were its report. */
+/** The bytes that would count against the rank's `have` if this were the rank's report. */
 double yokei_memory_need(const struct yokei_memory_rank *rank, const struct yoke_memory_report *report);
 /**
  * The number of bytes that the rank with the largest shortage lacks, if each rank r needs need[r]. If the
@@ -71,7 +71,7 @@ void yokei_memory_table(const struct yokei_memory_rank *ranks, int n_ranks, void
  */
 yoke_status yokei_zero_choose(const struct yokei_mesh *mesh, const struct yokei_memory_rank *ranks, int64_t *shares_out, bool *uneven_out);
 
-/* ---- remedy.c: what would make a run fit ---- */
+/* ---- remedy.c: changes with which a run fits ---- */
 
 /**
  * Set need_out[r] to the largest need among the ranks r, r + n, r + 2n, ... of n_planned ranks with this

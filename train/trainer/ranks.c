@@ -119,7 +119,7 @@ yoke_status yokei_ranks_sums_in_order(yoke_comm *comm, int64_t n, int64_t longes
     return YOKE_OK;
 }
 
-/* ---- sums beside the passes, and clocks ---- */
+/* ---- sums concurrent with the passes, and clocks ---- */
 
 yoke_status yokei_ranks_sum_beside(yoke_comm *comm, void *gradients, int64_t n, yoke_dtype dtype, yoke_event *done)
 {
@@ -301,7 +301,9 @@ yoke_status yokei_groups_create(const struct yoke_trainer_config *config, const 
     const int n_borders = m->pipeline == 1 ? 0 : m->pipeline - (m->chunks == 1);
     int widest = 0;
     memset(g, 0, sizeof *g);
-    /* for stage 0 the border with stage 1 is the first border, and the border with the last stage is the last */
+    /*
+     * for stage 0 the border with stage 1 is the first border, and the border with the last stage is the last
+     */
     g->earlier_is_next = m->s == 0;
     if (!all) return YOKE_OK;
     for (int s = 0; s < m->pipeline; s++) widest = YOKE_MAX(widest, yokei_mesh_width(m, s));
@@ -412,7 +414,7 @@ yoke_status yokei_groups_message(const struct yokei_groups *g, const struct yoke
     return exchange_pieces(sends, pieces, n, x->dtype, comm, stream, done);
 }
 
-/* ---- what all of it takes of the host ---- */
+/* ---- host memory of all communicators ---- */
 
 /* Add the memory of one communicator. */
 static yoke_status add_footprint(const struct yoke_comm_shape *like, int n_ranks, int n_sends, int n_receives, bool is_staged, size_t sum[2])

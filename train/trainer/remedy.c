@@ -337,7 +337,7 @@ yoke_status yokei_memory_refuse(const struct yokei_memory_run *run, yokei_memory
                                   "sequence, or devices with more memory", problem, what, own, ceil(mib(least) * 10) / 10);
 }
 
-/* ---- a run whose ranks are there ---- */
+/* ---- a run whose ranks have started ---- */
 
 double yokei_memory_asked(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *config,
                           const struct yokei_memory_rank *ranks, int n_ranks, const struct yokei_mesh *mesh, int r, int n_planned)

@@ -7,7 +7,7 @@
 #include "core/base/base.h"
 #include "train/trainer/trainer.h"
 
-/* ---- collectives inside layers: on streams that run at once the caller stands still in them ---- */
+/* ---- collectives inside layers: the caller waits in them if streams run each call before it returns ---- */
 
 static yoke_status timed(struct yoke_trainer *t, uint64_t begun_ns, yoke_status status)
 {

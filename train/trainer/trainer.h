@@ -88,7 +88,9 @@ struct yokei_groups {
     yoke_comm *data, *tensor, *tied;
     yoke_comm **ties;                 /* [n_ties] in the plan's order; an entry is NULL if the tie belongs to other ranks */
     int n_ties;
-    /* with the next and previous stage: [0] activations, [1] gradients. Ranks of the earlier stage come first */
+    /*
+     * with the next and previous stage: [0] activations, [1] gradients. Ranks of the earlier stage come first
+     */
     yoke_comm *next[2], *previous[2];
     bool earlier_is_next;             /* which of the two communicators was created first */
     struct yoke_tensor_group tensor_group;
@@ -132,14 +134,14 @@ struct yoke_trainer {
     struct yokei_record record;         /* times of the training program */
     bool overlaps; /* sums of buckets overlap with the passes although streams run each call before it returns */
     struct yoke_tensor_group timed;     /* groups.tensor_group with time measurement */
-    struct yokei_step_times times;      /* of the current step; with queued streams, of the last step that was synchronised */
-    double norms_seconds;               /* of the same step as `times` */
+    struct yokei_step_times times;      /* times of the current step; with queued streams, of the last step that was synchronised */
+    double norms_seconds;               /* seconds of the gradients' norms in the same step as `times` */
     uint64_t passed_ns, fetched_ns;     /* when the end of the last pass was observed, and when the gradients' norms arrived */
     double slow;                        /* YOKE_SLOW, a test aid; 1: no slowdown */
 };
 
 /* ---- timing.c ---- */
-/** Call it after the groups are created. */
+/** Prepare the time measurement. Call it after the groups are created. */
 yoke_status yokei_timing_create(struct yoke_trainer *trainer);
 /**
  * Make the record exact from the next step on. Where streams do not run each call before it returns, streams
