@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host: the op tables of the backend. Every op runs by the best instruction set of this CPU, unless a tuning
+ * The op tables of the host backend. Every op runs by the best instruction set of this CPU, unless a tuning
  * file or yoke_variant_force says otherwise. The variants of gemm are oneDNN, then the instruction sets.
  */
 #include "backends/host/host.h"

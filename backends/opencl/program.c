@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Programs, kernels, launches. */
+/** Programs, kernels and launches in OpenCL. */
 #include <stdlib.h>
 #include <string.h>
 
