@@ -26,7 +26,9 @@ struct backward {
     int64_t n_chunks, n_blocks;  /* number of chunks of keys, and of blocks of queries */
     int64_t group;               /* most query heads of one key/value head */
     size_t thread_floats, slot_floats;
-    /* slots: number of key/value heads in work at a time if threads share heads, else the number of threads */
+    /*
+     * slots: number of key/value heads in work at a time if threads share heads, else the number of threads
+     */
     int n_threads, n_slots;
     bool by_chunks;              /* true: threads share heads */
     float *threads, *slots;

@@ -178,9 +178,9 @@ int yokei_disk_remove(const char *path);
 /** fsync of a folder. YOKE_EIO on failure. A file system that does not offer it is no error. */
 yoke_status yokei_disk_sync_folder(const char *path);
 /**
- * Inject faults, for tests. From yokei_disk_watch to yokei_disk_unwatch, the calls of this section are
- * counted over the whole process. The environment variable YOKE_SAVE_FAULT, which yokei_disk_watch reads,
- * says what happens:
+ * Inject faults, for tests. From yokei_disk_watch to yokei_disk_unwatch, the calls of the functions
+ * yokei_disk_* above are counted, over the whole process. The environment variable YOKE_SAVE_FAULT, which
+ * yokei_disk_watch reads, says what happens:
  *  - kill=K: the process is killed in call K. If the call writes, the process is killed in the middle of its
  *    data.
  *  - full=K: call K fails because the disk is full, and so do all later calls of this save.
@@ -338,7 +338,9 @@ struct yoke_device;
  */
 bool yokei_is_eager(const struct yoke_device *device);
 struct yoke_event;
-/** The time at which an event of an eager device was completed, by yokei_now_ns. 0: the event is not complete. */
+/**
+ * The time at which an event of an eager device was completed, by yokei_now_ns. 0: the event is not complete.
+ */
 uint64_t yokei_eager_event_ns(const struct yoke_event *event);
 
 #endif
