@@ -62,8 +62,10 @@ struct yoke_rope_ops { YOKE_ROPE_OPS(YOKE_OP_SLOT) };
 /*
  * A backend has one file per family. The file declares its functions and fills its table with these two
  * macros:
- *   YOKE_NORM_OPS(YOKE_OP_PROTOTYPES_OF_host)    with  #define YOKE_OP_PROTOTYPES_OF_host(op) YOKE_OP_FUNCTIONS(host, op)
- *   const struct yoke_norm_ops host_norm_ops = { YOKE_NORM_OPS(SLOT) };  with  #define SLOT(op) YOKE_OP_ENTRY(host, op)
+ *   YOKE_NORM_OPS(YOKE_OP_PROTOTYPES_OF_host)
+ *       with  #define YOKE_OP_PROTOTYPES_OF_host(op) YOKE_OP_FUNCTIONS(host, op)
+ *   const struct yoke_norm_ops host_norm_ops = { YOKE_NORM_OPS(SLOT) };
+ *       with  #define SLOT(op) YOKE_OP_ENTRY(host, op)
  */
 #define YOKE_OP_FUNCTIONS(backend, op)                                                                       \
     static yoke_status backend##_##op##_can(const yoke_device *, const struct yoke_##op##_args *, struct yoke_cost *); \

@@ -54,8 +54,9 @@ struct yokei_tuning {
  * 2. the first file of $YOKE_TUNE_FILE that is for the device's backend;
  * 3. the user's file;
  * 4. the shipped file that matches the device.
- * If `file` or $YOKE_TUNE_FILE is "off", no file is read. Any mistake in a file of the first two kinds is an
- * error, YOKE_ECONFIG. A mistake in the others is a warning, and the line or the file is left out.
+ * If `file` is "off", or `file` is NULL and $YOKE_TUNE_FILE is "off", no file is read. Any mistake in a file
+ * of the first two kinds is an error, YOKE_ECONFIG. A mistake in the others is a warning, and the line or the
+ * file is left out.
  */
 yoke_status yokei_tuning_create(yoke_device *device, const char *file);
 void yokei_tuning_destroy(yoke_device *device);

@@ -3,7 +3,7 @@
  * Tuning files. They are text with one choice per line, so that a person can read and compare them:
  *
  *   yoke-tune 1 <backend> <pattern of the device's name>
- *   match <name|driver|features> <pattern>                 all must match; patterns as of file names: * ? [a-z]
+ *   match <name|driver|features> <pattern>               all must match; patterns as of file names: * ? [a-z]
  *   made <Yoke's version> <hash of the variants' names> <driver>
  *   <op> <dtype or *> <least size>[,<least edge>] <variant or default>
  *

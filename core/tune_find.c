@@ -40,7 +40,9 @@ static void shipped_folder(char *out, size_t bytes)
         return;
     }
     yokei_text(out, bytes, "%s/tuning", YOKE_DATADIR);
-    /* The path contains libtool's own folder, so this library runs from the build tree and is not installed. */
+    /*
+     * The path contains libtool's own folder, so this library runs from the build tree and is not installed.
+     */
     if (!dladdr((void *)(uintptr_t)&shipped_folder, &here) || !here.dli_fname) return;
     const char *end = strstr(here.dli_fname, "/.libs/");
     char built[1024] = "";

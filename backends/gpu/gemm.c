@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * Matrix products on kernel-launching devices: the choice of the body (the algorithm), the division of the
- * product, and the launches.
+ * product, and the launches. A team is a set of work-items that work together, and a lane is one of them.
  *
  *  - tile: both operands are packed into panels in scratch. The packing undoes transposes, widens 16-bit
  *    types to f32, and fills the edges with zeros. Then each team of one lane multiplies panels, with MR x NR
@@ -271,7 +271,9 @@ static yoke_status run_tile(yoke_stream *stream, const struct yoke_gemm_args *ar
     return YOKE_OK;
 }
 
-/* Sizes of the memory of a block, as in gemm.yk: steps of k by panels of B, and vectors of sums if K is cut. */
+/*
+ * Sizes of the memory of a block, as in gemm.yk: steps of k by panels of B, and vectors of sums if K is cut.
+ */
 #define PANEL_DEPTH 256
 #define BLOCK_SUMS 1024
 #define STRIP 16

@@ -63,7 +63,7 @@ yoke_status yokei_gpu_source_make(const struct yokei_gpu_program *program, enum 
                                   int warp, bool offsets, struct yokei_gpu_source *source_out);
 void yokei_gpu_source_free(struct yokei_gpu_source *source);
 
-/* ---- row teams: the variants "l1w16", "l1w1", "l32w1", "l64w1" of all families but gemm and attention ---- */
+/* ---- row teams: variants "l1w16", "l1w1", "l32w1", "l64w1" of all families but gemm and attention ---- */
 
 /**
  * Choose the variant for `op` (forced, tuned, or by the kind of device), and return it as a program of

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** AdamW and the gradient's norm on kernel-launching devices. */
+/** AdamW and the gradient's norm on kernel-launching devices (OpenCL, CUDA, HIP). */
 #include <math.h>
 
 #include "backends/gpu/families.h"

@@ -21,7 +21,9 @@ struct entry {
     bool offsets;
     pthread_mutex_t lock; /* held while the program is built, and while a kernel's arguments are set and launched */
     void *handle;         /* NULL until the program is built */
-    /* sets of kernels: those that this device launched, and those that the binary in the cache has compiled */
+    /*
+     * sets of kernels: those that this device launched, and those that the binary in the cache has compiled
+     */
     uint64_t launched, cached;
     struct yokei_gpu_cache_key key;
     struct kernel *kernels;

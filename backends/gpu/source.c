@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The three strings of a program. */
+/** Makes the three strings of a program: options, prelude and text (see driver.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

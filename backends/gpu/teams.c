@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Row teams: their variants, and the division of rows and elements among teams. */
+/**
+ * Row teams: their variants, and the division of rows and elements among teams. A row team is a set of
+ * work-items that work on a row together. Each of them is a lane of the team.
+ */
 #include <string.h>
 
 #include "backends/gpu/families.h"
@@ -54,7 +57,9 @@ struct yokei_gpu_program yokei_gpu_team_program(const yoke_device *device, enum 
     return program;
 }
 
-/** The least bytes that are worth a work-item of a CPU. With fewer bytes, its start costs more than its work. */
+/**
+ * The least bytes that are worth a work-item of a CPU. With fewer bytes, its start costs more than its work.
+ */
 #define CPU_TEAM_BYTES 16384
 
 static struct yokei_gpu_rows spread(const struct yokei_gpu_program *program, int64_t N, int64_t per_team)

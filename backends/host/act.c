@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host: activations. Maths, types and bounds: include/yoke/ops/act.h */
+/* Activations on the host backend. include/yoke/ops/act.h has the maths, types and bounds. */
 #if defined(__GNUC__) && !defined(__clang__)
 /* chains of 20 dependent operations; the compiler must interleave those of several elements */
 #pragma GCC optimize("schedule-insns")

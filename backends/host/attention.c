@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host: attention, forward. Maths, types and bounds: include/yoke/ops/attention.h
+ * The forward pass of attention on the host backend. include/yoke/ops/attention.h has the maths, types and
+ * bounds.
  *
  * A unit is a chunk of CHUNK_BLOCKS blocks of queries of one (b, h). The thread that takes the unit
  * transposes these queries once. Then it goes through the keys and values block by block. Each block is

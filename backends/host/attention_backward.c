@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host: attention, backward. Maths, types and bounds: include/yoke/ops/attention.h
+ * The backward pass of attention on the host backend. include/yoke/ops/attention.h has the maths, types and
+ * bounds.
  *
  * A unit is a chunk of the keys of one (b, key/value head). Its dk and dv are sums over all query heads of
  * the group, in order, and over the blocks of queries, the last block first. For each block of queries, the
@@ -25,7 +26,9 @@ struct backward {
     int64_t n_chunks, n_blocks;  /* number of chunks of keys, and of blocks of queries */
     int64_t group;               /* most query heads of one key/value head */
     size_t thread_floats, slot_floats;
-    /* slots: number of key/value heads in work at a time if threads share heads, else the number of threads */
+    /*
+     * slots: number of key/value heads in work at a time if threads share heads, else the number of threads
+     */
     int n_threads, n_slots;
     bool by_chunks;              /* true: threads share heads */
     float *threads, *slots;
@@ -207,8 +210,8 @@ INLINE vmask gradient_vector_dropped(const yoke_dtype t, const struct buffers *b
 }
 
 /*
- * A block of queries of one head: its begin, its number of queries, and its vectors of lse, correction and
- * delta.
+ * A block of queries of one head: its first query, its number of queries, and its vectors of lse, correction
+ * and delta.
  */
 struct block {
     int64_t t0, n, head; /* head: index in the group */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host: conversion between element types. Maths, types and bounds: include/yoke/ops/cast.h */
+/*
+ * Conversion between element types on the host backend. include/yoke/ops/cast.h has the maths, types and
+ * bounds.
+ */
 #include "backends/host/kernels.h"
 
 #define PROTOTYPES(op) YOKE_OP_FUNCTIONS(host, op)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host: find the compiled instruction sets that this CPU can run. */
+/* Find the compiled instruction sets that this CPU can run. */
 #include "backends/host/host.h"
 
 extern const struct host_isa host_isa_generic;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host: the op tables of the backend. Every op runs by the best instruction set of this CPU, unless a tuning
+ * The op tables of the host backend. Every op runs by the best instruction set of this CPU, unless a tuning
  * file or yoke_variant_force says otherwise. The variants of gemm are oneDNN, then the instruction sets.
  */
 #include "backends/host/host.h"
@@ -35,7 +35,9 @@
 #define NO_EDGE(a) 0
 #define SEQUENCE(a) ((double)(a)->T)
 
-/* An op whose variants are the instruction sets only. `type` is the field of the arguments that has its type. */
+/*
+ * An op whose variants are the instruction sets only. `type` is the field of the arguments that has its type.
+ */
 #define DISPATCH(family, op, type, edge)                                                                                \
     static yoke_status host_##op##_can(const yoke_device *device, const struct yoke_##op##_args *args, struct yoke_cost *cost) \
     {                                                                                                                   \
@@ -70,17 +72,19 @@ YOKE_ELEMENTWISE_OPS(ELEMENTWISE)
 YOKE_ROPE_OPS(ROPE)
 DISPATCH(gemm, bias_backward, dtype, NO_EDGE)
 
-/* The index of the first instruction set among the variants of gemm. oneDNN comes before it, if it is there. */
+/*
+ * The index of the first instruction set among the variants of gemm. oneDNN comes before it, if it is there.
+ */
 static int gemm_first_isa(const struct host_device *d) { return d->onednn ? 1 : 0; }
 
 /*
  * The built-in rule. The speeds were measured beside oneDNN 2.6 (bench/host_gemm,
  * bench/results/gemm-host-shapes.txt).
  *
- * On an AMD CPU (Zen 5), own panels of bf16 by AVX512-BF16 are faster or slower from one run to the next, and
- * as fast in a training step. On an Intel CPU with AMX (Sapphire Rapids), own panels of bf16 reach 0.09 to
- * 0.21 of oneDNN's speed, because own panels do not multiply by AMX. So oneDNN multiplies bf16 there. CPUs
- * that have neither widen bf16, and oneDNN is faster.
+ * Own panels are those of gemm.c. On an AMD CPU (Zen 5), own panels of bf16 by AVX512-BF16 are faster or
+ * slower from one run to the next, and as fast in a training step. On an Intel CPU with AMX (Sapphire
+ * Rapids), own panels of bf16 reach 0.09 to 0.21 of oneDNN's speed, because own panels do not multiply by
+ * AMX. So oneDNN multiplies bf16 there. CPUs that have neither widen bf16, and oneDNN is faster.
  *
  * In f32, oneDNN multiplies plain matrices without packing them, and own panels of AVX-512 do not reach its
  * speed. But oneDNN slows down if rows of B or C are a multiple of a page apart, if a transposed B has short

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host: elementwise sums and products, dropout. Maths, types and bounds: include/yoke/ops/elementwise.h */
+/*
+ * Elementwise sums and products, and dropout, on the host backend. include/yoke/ops/elementwise.h has the
+ * maths, types and bounds.
+ */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("schedule-insns") /* Philox is a chain of ten rounds; the compiler must interleave those of several words */
 #endif

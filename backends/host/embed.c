@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host: embeddings. Maths, types and bounds: include/yoke/ops/embed.h */
+/* Embeddings on the host backend. include/yoke/ops/embed.h has the maths, types and bounds. */
 #include "backends/host/kernels.h"
 
 #define PROTOTYPES(op) YOKE_OP_FUNCTIONS(host, op)
@@ -73,7 +73,7 @@ static void sort_tokens(struct backward *b)
         const int64_t token = a->tokens[n] - a->vocab_start;
         if (token >= 0 && token < a->V) b->positions[b->begin[token]++] = n;
     }
-    memmove(b->begin + 1, b->begin, (size_t)a->V * sizeof *b->begin); /* each begin has moved to that of the next token */
+    memmove(b->begin + 1, b->begin, (size_t)a->V * sizeof *b->begin); /* each entry has moved to the start of the next token */
     b->begin[0] = 0;
 }
 

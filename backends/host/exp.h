@@ -191,7 +191,8 @@ INLINE double row_reference(float c)
 
 /**
  * e^(x - row_reference(c)).
- * Bound: |error| <= (3 + 0.23 |x - r|) u32 term + eta; without fma (3 + |x - r|) u32. NaN stays NaN, -infinity gives 0.
+ * Bound: |error| <= (3 + 0.23 |x - r|) u32 term + eta; without fma (3 + |x - r|) u32. NaN stays NaN, and
+ * -infinity gives 0.
  */
 INLINE vf row_term(vf x, float c)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host: matrix products by packed panels, and the bias gradient. Maths, types and bounds:
- * include/yoke/ops/gemm.h
+ * Matrix products by packed panels, and the bias gradient, on the host backend. include/yoke/ops/gemm.h has
+ * the maths, types and bounds.
  *
  * The result is cut into blocks, and each block is computed by one thread. The thread goes through K in
  * chunks. It packs the block's rows of A into strips, which stay in the L2 cache. Then it packs each panel of

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host: the device, which is this process's share of the CPU. */
+/* The device of the host backend, which is this process's share of the CPU. */
 #include "backends/host/host.h"
 
 #include <omp.h>

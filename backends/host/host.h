@@ -77,7 +77,9 @@ extern const struct yoke_stream_ops host_stream_ops;
 /** Load oneDNN. Returns NULL if it is absent, with the reason. */
 struct host_onednn *host_onednn_open(char *reason, size_t reason_bytes);
 void host_onednn_close(struct host_onednn *onednn);
-/** The version of oneDNN, such as "2.6.3"; and whether oneDNN offers matrix products of this type on this CPU. */
+/**
+ * The version of oneDNN, such as "2.6.3"; and whether oneDNN offers matrix products of this type on this CPU.
+ */
 const char *host_onednn_version(const struct host_onednn *onednn);
 bool host_onednn_has(const struct host_onednn *onednn, yoke_dtype dtype);
 /**

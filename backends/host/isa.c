@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host: the op tables of one instruction set. This file is compiled once per instruction set, as the families
- * are.
+ * The host backend's op tables of one instruction set. This file is compiled once per instruction set, as the
+ * families are.
  */
 #include "backends/host/kernels.h"
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host: fused softmax cross-entropy. Maths, types and bounds: include/yoke/ops/loss.h */
+/*
+ * Fused softmax cross-entropy on the host backend. include/yoke/ops/loss.h has the maths, types and bounds.
+ */
 #if defined(__GNUC__) && !defined(__clang__)
 /* chains of 20 dependent operations; the compiler must interleave those of several elements */
 #pragma GCC optimize("schedule-insns")

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host: normalisation. Maths, types and bounds: include/yoke/ops/norm.h. backends/gpu/kernels/norm.yk does
- * the same on devices.
+ * Normalisation on the host backend. include/yoke/ops/norm.h has the maths, types and bounds.
+ * backends/gpu/kernels/norm.yk does the same on devices.
  *
  * RMSNorm is LayerNorm with the mean taken as 0, and without beta. One source serves both, with `rms` a
  * constant. The arguments of RMSNorm become those of LayerNorm with beta, mean and dbeta NULL.

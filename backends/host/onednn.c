@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host: matrix products by oneDNN 2, which is found at run time. Its headers give the prototypes.
+ * Matrix products by oneDNN 2 on the host backend. The library is found at run time; its headers give the
+ * prototypes.
  *
  * The primitive of a product is made once and kept in a table of bounded size. One thread at a time uses an
  * entry, because the entry has memory objects whose addresses are set in each call. If a second thread has

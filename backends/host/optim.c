@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host: AdamW and the gradient's norm. Maths, types and bounds: include/yoke/ops/optim.h */
+/*
+ * AdamW and the gradient's norm on the host backend. include/yoke/ops/optim.h has the maths, types and
+ * bounds.
+ */
 #include "backends/host/kernels.h"
 
 #define PROTOTYPES(op) YOKE_OP_FUNCTIONS(host, op)

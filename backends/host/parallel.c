@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host: the loops over threads that every op uses, and the type check at the begin of every `can`. Either one
- * thread works, or the whole team is called, even if some threads get no work. With a smaller team, libgomp
- * ends the threads that the team does not need, and starts them again for the next team.
+ * The loops over threads that every op of the host backend uses, and the type check at the start of every
+ * `can`. Either one thread works, or the whole team is called, even if some threads get no work. With a
+ * smaller team, libgomp ends the threads that the team does not need, and starts them again for the next
+ * team.
  */
 #include "backends/host/host.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host: rotary position embedding. Maths, types and bounds: include/yoke/ops/rope.h */
+/* Rotary position embedding on the host backend. include/yoke/ops/rope.h has the maths, types and bounds. */
 #include "backends/host/kernels.h"
 
 #define PROTOTYPES(op) YOKE_OP_FUNCTIONS(host, op)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host: copies and fills by all threads. Streams and events are those of every backend that computes on the
- * calling thread.
+ * Copies and fills of the host backend, by all threads. Streams and events are those of every backend that
+ * computes on the calling thread.
  */
 #include "backends/host/host.h"
 

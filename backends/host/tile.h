@@ -59,7 +59,9 @@ INLINE void tile(const int n_vectors, const enum tile_start start, int64_t k, co
  */
 INLINE int64_t tile_width(int64_t n) { return n == 4 ? 2 : YOKE_MIN(n, TILE_N); }
 
-/** The product of m rows (a multiple of TILE_M) by n_vectors vectors. start, ra and ca should be constants. */
+/**
+ * The product of m rows (a multiple of TILE_M) by n_vectors vectors. start, ra and ca should be constants.
+ */
 INLINE void product(const enum tile_start start, int64_t m, int64_t n_vectors, int64_t k, const float *a, int64_t ra, int64_t ca,
                     const float *b, int64_t ldb, float *c, int64_t ldc, const float *factor)
 {

@@ -77,7 +77,7 @@ INLINE void *at_mut(const yoke_dtype t, void *p, int64_t i) { return (char *)p +
         }                                             \
     } while (0)
 
-/* ---- masks: one bit per lane if the instruction set has registers for masks, else all bits of a lane ---- */
+/* ---- masks: one bit per lane if the instruction set has mask registers, else all bits of a lane ---- */
 #ifdef HOST_AVX512
 typedef __mmask16 vmask;
 INLINE vmask vless(vf a, vf b) { return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_LT_OQ); }
@@ -199,8 +199,8 @@ INLINE vmask vbelow(int64_t n) { return vless_i(vlanes(), vset_i((int32_t)YOKE_M
 INLINE vf vkeep(vf x, int64_t n, float fill) { return n >= VL ? x : vselect(vbelow(n), x, vset(fill)); }
 
 /**
- * Sum and maximum over lanes, in a fixed tree. The upper half is added to the lower half, until one lane is
- * left.
+ * Sum and maximum over lanes, in a fixed tree. The upper half is combined with the lower half, until one lane
+ * is left.
  */
 #ifdef __x86_64__
 INLINE __m128 lower_quarter(vf x, const bool max)

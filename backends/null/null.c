@@ -30,7 +30,10 @@ static void describe(struct yoke_device_info *info)
     info->arithmetic = 1u << YOKE_F32;                                /* types that operations compute in */
 }
 
-/* This function runs in a child process, so a driver may crash or hang in it. Without a device it sets n_devices to 0 and fills `reason`. */
+/*
+ * This function runs in a child process, so a driver may crash or hang in it. Without a device it sets
+ * n_devices to 0 and fills `reason`.
+ */
 static void probe(struct yoke_probe *out)
 {
     out->n_devices = 1;
@@ -98,7 +101,10 @@ static const struct yoke_memory_ops memory_ops = { .alloc = memory_alloc, .free 
 
 /* ---- streams ---- */
 
-/* A real backend starts the copy and returns. One of the two addresses is the host's, unless `kind` is YOKE_COPY_ON_DEVICE. */
+/*
+ * A real backend starts the copy and returns. One of the two addresses is the host's, unless `kind` is
+ * YOKE_COPY_ON_DEVICE.
+ */
 static yoke_status stream_copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source, size_t bytes)
 {
     (void)stream, (void)kind;
@@ -113,12 +119,18 @@ static yoke_status stream_fill(yoke_stream *stream, void *target, uint8_t byte, 
     return YOKE_OK;
 }
 
-/* Streams and events for calls that end before they return. A device with queues fills all functions of struct yoke_stream_ops itself. */
+/*
+ * Streams and events for calls that end before they return. A device with queues fills all functions of
+ * struct yoke_stream_ops itself.
+ */
 static const struct yoke_stream_ops stream_ops = YOKEI_EAGER_STREAM_OPS(stream_copy, stream_fill);
 
 /* ---- operations ---- */
 
-/* `can` answers whether the device offers a call, by types and shapes alone. An operation that it refuses is never run. */
+/*
+ * `can` answers whether the device offers a call, by types and shapes alone. An operation that it refuses is
+ * never run.
+ */
 static yoke_status refuse(enum yoke_op_id op)
 {
     return yoke_fail(YOKE_EUNSUPPORTED, "%s: the null device has no operations", yokei_op_names[op]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Programs, kernels, launches. */
+/** Programs, kernels and launches in OpenCL. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,7 +52,9 @@ static yoke_status load(yoke_device *device, const void *binary, size_t bytes, v
     return build_program(device, program, "from the cache", program_out);
 }
 
-/** The index of our device among the devices of a program. A program has one binary per device of its context. */
+/**
+ * The index of our device among the devices of a program. A program has one binary per device of its context.
+ */
 static cl_int binary_index(const struct opencl_device *ocl, cl_program program, cl_uint *n_out, cl_uint *index_out)
 {
     cl_device_id devices[64];

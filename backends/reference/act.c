@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reference: activations. Maths: include/yoke/ops/act.h */
+/* Activations on the reference backend. include/yoke/ops/act.h has the maths. */
 #include "backends/reference/reference.h"
 
 #define PROTOTYPES(op) YOKE_OP_FUNCTIONS(reference, op)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reference: attention, one row of scores at a time. Maths: include/yoke/ops/attention.h */
+/*
+ * Attention on the reference backend, one row of scores at a time. include/yoke/ops/attention.h has the
+ * maths.
+ */
 #include "backends/reference/reference.h"
 
 #define PROTOTYPES(op) YOKE_OP_FUNCTIONS(reference, op)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reference: conversion. Maths: include/yoke/ops/cast.h */
+/* Conversion between element types on the reference backend. include/yoke/ops/cast.h has the maths. */
 #include "backends/reference/reference.h"
 
 #define PROTOTYPES(op) YOKE_OP_FUNCTIONS(reference, op)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reference: elementwise sums and products, dropout. Maths: include/yoke/ops/elementwise.h */
+/*
+ * Elementwise sums and products, and dropout, on the reference backend. include/yoke/ops/elementwise.h has
+ * the maths.
+ */
 #include "backends/reference/reference.h"
 
 #define PROTOTYPES(op) YOKE_OP_FUNCTIONS(reference, op)

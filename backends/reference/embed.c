@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reference: embeddings. Maths: include/yoke/ops/embed.h */
+/* Embeddings on the reference backend. include/yoke/ops/embed.h has the maths. */
 #include "backends/reference/reference.h"
 
 #define PROTOTYPES(op) YOKE_OP_FUNCTIONS(reference, op)

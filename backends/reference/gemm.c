@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reference: matrix products and the bias gradient. Maths: include/yoke/ops/gemm.h */
+/* Matrix products and the bias gradient on the reference backend. include/yoke/ops/gemm.h has the maths. */
 #include "backends/reference/reference.h"
 
 #define PROTOTYPES(op) YOKE_OP_FUNCTIONS(reference, op)

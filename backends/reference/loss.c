@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reference: softmax cross-entropy. Maths: include/yoke/ops/loss.h */
+/* Softmax cross-entropy on the reference backend. include/yoke/ops/loss.h has the maths. */
 #include "backends/reference/reference.h"
 
 #define PROTOTYPES(op) YOKE_OP_FUNCTIONS(reference, op)

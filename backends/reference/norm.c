@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reference: normalisation. Maths: include/yoke/ops/norm.h */
+/* Normalisation on the reference backend. include/yoke/ops/norm.h has the maths. */
 #include "backends/reference/reference.h"
 
 #define PROTOTYPES(op) YOKE_OP_FUNCTIONS(reference, op)

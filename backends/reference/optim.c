@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reference: optimizer. Maths: include/yoke/ops/optim.h */
+/* The optimizer on the reference backend. include/yoke/ops/optim.h has the maths. */
 #include "backends/reference/reference.h"
 
 #define PROTOTYPES(op) YOKE_OP_FUNCTIONS(reference, op)

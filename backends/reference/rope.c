@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reference: rotary position embedding, by angles in long double. Maths: include/yoke/ops/rope.h */
+/*
+ * Rotary position embedding on the reference backend, with angles in long double. include/yoke/ops/rope.h has
+ * the maths.
+ */
 #include "backends/reference/reference.h"
 
 #define PROTOTYPES(op) YOKE_OP_FUNCTIONS(reference, op)

@@ -178,13 +178,14 @@ int yokei_disk_remove(const char *path);
 /** fsync of a folder. YOKE_EIO on failure. A file system that does not offer it is no error. */
 yoke_status yokei_disk_sync_folder(const char *path);
 /**
- * Inject faults, for tests. From yokei_disk_watch to yokei_disk_unwatch, the calls of this section are
- * counted over the whole process. The environment variable YOKE_SAVE_FAULT, which yokei_disk_watch reads,
- * says what happens:
+ * Inject faults, for tests. From yokei_disk_watch to yokei_disk_unwatch, the calls of the functions
+ * yokei_disk_* above are counted, over the whole process. The environment variable YOKE_SAVE_FAULT, which
+ * yokei_disk_watch reads, says what happens:
  *  - kill=K: the process is killed in call K. If the call writes, the process is killed in the middle of its
  *    data.
- *  - full=K: call K and all later writes of this save fail because the disk is full.
- *  - full=0: all writes of every save fail because the disk is full.
+ *  - full=K: call K fails because the disk is full, and so do all later calls of this save.
+ *  - full=0: all calls of every save fail because the disk is full.
+ * Removing a file works on a full disk too.
  */
 void yokei_disk_watch(void);
 void yokei_disk_unwatch(void);
@@ -311,9 +312,9 @@ yoke_status yokei_live_add(struct yokei_live *live, const void *address, size_t 
 /**
  * Remove the range that begins at `address`. Returns
  *  - YOKEI_LIVE_IS if the range was removed. If several threads try, exactly one gets this answer.
- *  - YOKEI_LIVE_INSIDE if `address` lies inside another range, which stays in the list. The begin and the
- *    length of that range go to begin_out and bytes_out (both may be NULL).
+ *  - YOKEI_LIVE_INSIDE if `address` lies inside a range but not at its start. The range stays in the list.
  *  - YOKEI_LIVE_NOT if `address` lies in no range.
+ * The start and the length of a range that was found go to begin_out and bytes_out. Both may be NULL.
  */
 enum yokei_live_answer yokei_live_remove(struct yokei_live *live, const void *address, const void **begin_out, size_t *bytes_out);
 /** Whether a range in the list begins at `address`. */
@@ -337,7 +338,9 @@ struct yoke_device;
  */
 bool yokei_is_eager(const struct yoke_device *device);
 struct yoke_event;
-/** The time at which an event of an eager device was completed, by yokei_now_ns. 0: the event is not complete. */
+/**
+ * The time at which an event of an eager device was completed, by yokei_now_ns. 0: the event is not complete.
+ */
 uint64_t yokei_eager_event_ns(const struct yoke_event *event);
 
 #endif

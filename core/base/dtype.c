@@ -40,7 +40,10 @@ static uint64_t f64_bits(double x)
     return u;
 }
 
-/* Round a double to a 16-bit format with `mantissa` stored bits and exponent bias `bias`, to nearest even, in one rounding. */
+/*
+ * Round a double to a 16-bit format with `mantissa` stored bits and exponent bias `bias`, to nearest even, in
+ * one rounding.
+ */
 static uint16_t narrow(double x, int mantissa, int bias)
 {
     const uint64_t u = f64_bits(x);

@@ -25,7 +25,9 @@ uint64_t yokei_host_id(void)
     char boot[64] = "", processes[64] = "", text[192];
     const char *said = getenv("YOKE_HOST_ID");
     machine(boot, sizeof boot);
-    /* A container with its own process ids sees no processes of the others, so it counts as another machine. */
+    /*
+     * A container with its own process ids sees no processes of the others, so it counts as another machine.
+     */
     const ssize_t n = readlink("/proc/self/ns/pid", processes, sizeof processes - 1);
     processes[n > 0 ? n : 0] = '\0';
     yokei_text(text, sizeof text, "%s|%s|%s", boot, processes, said ? said : "");

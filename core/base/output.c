@@ -42,7 +42,7 @@ static yoke_status failed(const struct yokei_output *o, int error)
 
 /* ---- the file at the path ---- */
 
-/* Split a path: its folder goes to `folder`, and the begin of its last name is returned. */
+/* Split a path: its folder goes to `folder`, and the start of its last name is returned. */
 static const char *split(const char *path, char folder[PATH_MAX])
 {
     const char *slash = strrchr(path, '/');

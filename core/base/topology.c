@@ -45,7 +45,9 @@ yoke_status yokei_topology(struct yokei_topology *out)
     if (t.n_cores < 1) t.n_cores = YOKE_MAX(1, t.n_processing_units);
     t.n_packages = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PACKAGE);
     t.n_numa_nodes = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE);
-    /* hwloc adds up the NUMA nodes of sysfs. Some virtual machines never update them after memory was added. */
+    /*
+     * hwloc adds up the NUMA nodes of sysfs. Some virtual machines never update them after memory was added.
+     */
     t.memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     t.l2_bytes = cache_bytes(topology, HWLOC_OBJ_L2CACHE);
     t.l3_bytes = cache_bytes(topology, HWLOC_OBJ_L3CACHE);

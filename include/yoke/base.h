@@ -76,7 +76,9 @@ typedef enum yoke_status {
 const char *yoke_status_name(yoke_status status);
 const char *yoke_status_text(yoke_status status);
 
-/** The `yoke` command's exit code for a status: 0 ok, 1 internal, 2 usage, 10 config, 11 data, 12 device, … */
+/**
+ * The `yoke` command's exit code for a status: 0 ok, 1 internal, 2 usage, 10 config, 11 data, 12 device, …
+ */
 int yoke_status_exit_code(yoke_status status);
 
 /**

@@ -103,7 +103,9 @@ const struct yoke_device_info *yoke_device_info(const yoke_device *device);
 /** The numbers of free and total bytes of device memory now. */
 yoke_status yoke_device_memory(const yoke_device *device, uint64_t *free_out, uint64_t *total_out);
 
-/** The bytes of device memory that this library now holds on the device, and the most bytes that it ever held. */
+/**
+ * The bytes of device memory that this library now holds on the device, and the most bytes that it ever held.
+ */
 yoke_status yoke_device_allocated(const yoke_device *device, uint64_t *now_out, uint64_t *peak_out);
 
 /**

@@ -36,7 +36,8 @@ struct yoke_gelu_forward_args {
  * Maths:  with s as in forward,  gelu'(x) = s + x s (1 - s) 2 k (1 + 0.134145 x^2)
  * Shapes: x, dy, dx [n]   Types: all the same, one of {f32, f16, bf16}; computed in f32; rounded once
  * Writes: dx; may alias dy or x      Errors: YOKE_EINVAL, YOKE_EUNSUPPORTED
- * Bound:  |dx - ref| <= u |ref| + 32 u32 |dy| (s + w (1 + |z|)) + eta,  w = |x| s (1 - s) 2 k (1 + 0.134145 x^2).
+ * Bound:  |dx - ref| <= u |ref| + 32 u32 |dy| (s + w (1 + |z|)) + eta,
+ *         w = |x| s (1 - s) 2 k (1 + 0.134145 x^2).
  *         If s or 1 - s is below 2^-125, the terms that contain it may be 0.
  *         Every finite x, of any size, gives a finite factor of dy.
  */
@@ -50,7 +51,8 @@ struct yoke_gelu_backward_args {
 
 /**
  * GELU, forward: y = x Phi(x), where Phi is the normal distribution function.
- * Maths:  E = Phi(-|x|) = exp(-x^2 / 2) t Q(t), t = 1 / (1 + 0.31 |x|), Q of degree 7 (relative error 1.7e-7).
+ * Maths:  E = Phi(-|x|) = exp(-x^2 / 2) t Q(t),  t = 1 / (1 + 0.31 |x|),
+ *         Q of degree 7 (relative error 1.7e-7).
  *         Phi(x) is E for negative x, and 1 - E for all other x, so no digits cancel.
  * Shapes: x, y [n]        Types: both the same, one of {f32, f16, bf16}; computed in f32; rounded once
  * Writes: y; may alias x  Errors: YOKE_EINVAL, YOKE_EUNSUPPORTED
@@ -110,7 +112,8 @@ struct yoke_swiglu_forward_args {
  * Types:  all the same, one of {f32, f16, bf16}; computed in f32; each output is rounded once
  * Writes: dgate, dup. dgate may alias gate, and dup may alias up (same ld).
  * Errors: YOKE_EINVAL (shape, alias), YOKE_EUNSUPPORTED (type)
- * Bound:  dup: u |ref| + 16 u32 |dy gate s| + eta;  dgate: u |ref| + 32 u32 |dy up| (s + |gate| s (1 - s)) + eta.
+ * Bound:  dup: u |ref| + 16 u32 |dy gate s| + eta;
+ *         dgate: u |ref| + 32 u32 |dy up| (s + |gate| s (1 - s)) + eta.
  *         If s or 1 - s is below 2^-125, the terms that contain it may be 0.
  */
 struct yoke_swiglu_backward_args {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Scaled dot-product attention, in blocks with a running softmax. There is never a T x T matrix in memory. */
+/**
+ * Scaled dot-product attention, in blocks with a running softmax. There is never a T x T matrix in memory.
+ */
 #ifndef YOKE_OPS_ATTENTION_H
 #define YOKE_OPS_ATTENTION_H
 
@@ -13,7 +15,8 @@ extern "C" {
 
 /**
  * Attention, forward: o, lse from q, k, v.
- * Maths:  S = scale * Q K^T per (b, h);  causal: S[t, j] = -inf for j > t;  lse = log sum exp S;  O = exp(S - lse) V
+ * Maths:  S = scale * Q K^T per (b, h);  causal: S[t, j] = -inf for j > t;  lse = log sum exp S;
+ *         O = exp(S - lse) V
  * Shapes: q, o [B, T, H, D], k, v [B, T, Hkv, D], lse [B, H, T]. Element (b, t, h, d) of q is at q + (b T +
  *         t) ldq + h D + d, and likewise the others with their ld (>= heads * D). So the three parts of a
  *         fused QKV matrix can be read in place.
@@ -35,8 +38,10 @@ extern "C" {
  * Errors: YOKE_EINVAL (shape, alias), YOKE_EUNSUPPORTED (type, D), YOKE_ENOMEM
  * NaN:    a causal row depends only on the keys up to its own.
  *         NaN in a later key or value does not reach the row.
- * Bound:  |O - ref| <= u |ref| + sum_j P_j ((u + gamma(2T + 8)) |v_j| + rho_j (|v_j| + |O|)) + gamma(2T + 8) |O| + eta sum_j |v_j|,
- *         rho_j = gamma(D + 2) |scale| |q||k_j| + u32 |s_j - max s| + 6 u32;  eta at least 2^-126 (flushed subnormals).
+ * Bound:  |O - ref| <= u |ref| + sum_j P_j ((u + gamma(2T + 8)) |v_j| + rho_j (|v_j| + |O|))
+ *         + gamma(2T + 8) |O| + eta sum_j |v_j|,
+ *         rho_j = gamma(D + 2) |scale| |q||k_j| + u32 |s_j - max s| + 6 u32;
+ *         eta at least 2^-126 (flushed subnormals).
  *         With dropout |v_j| is s |v_j| for kept keys and 0 for the others, and 2 u32 |O| is added. In bf16,
  *         phi = 2^-126 (|x| + |y| + 1) is added for each product x y of a sum, as matrix units take
  *         subnormals for 0.
@@ -78,8 +83,10 @@ struct yoke_attention_forward_args {
  * Writes: dq, dk, dv are overwritten. No aliases (dq, dk, dv may be the three parts of one matrix).
  * Errors: YOKE_EINVAL (shape, alias), YOKE_EUNSUPPORTED (type, D), YOKE_ENOMEM (scratch)
  * Bound:  rho_j as in forward, with lse for max s;  d = gamma(D + 1) (|dO||v_j| + |dO||O|);  R = T H / Hkv
- *         e = |dS| (rho + 3 u32) + |P| d + 2^-126 |dP - delta|,  then e + u (|dS| + e) + eta for its rounding;  and u |ref| for each result:
- *         dV: sum_t P (rho + u + gamma(R)) |dO|;  dQ: |scale| sum_j (e + gamma(T + 2) |dS|) |k_j|;  dK likewise over rows.
+ *         e = |dS| (rho + 3 u32) + |P| d + 2^-126 |dP - delta|,
+ *         then e + u (|dS| + e) + eta for its rounding;  and u |ref| for each result:
+ *         dV: sum_t P (rho + u + gamma(R)) |dO|;  dQ: |scale| sum_j (e + gamma(T + 2) |dS|) |k_j|;
+ *         dK likewise over rows.
  *         phi as in forward. With dropout |v_j| is as in forward, and |dO| in the bound of dV is scaled in
  *         the same way.
  * Source: Dao et al. 2022, arXiv:2205.14135, algorithm 4

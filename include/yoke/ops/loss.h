@@ -31,7 +31,8 @@ extern "C" {
  * Writes: lse; picked and losses if they are not NULL. A logit of +infinity makes lse infinite or NaN. If all
  *         logits are -infinity (masked columns), lse is -infinity.
  * Errors: YOKE_EINVAL (shape), YOKE_EUNSUPPORTED (type)
- * Bound:  |lse - ref| <= sum_v p_v u32 |l_v - max l| + 6 u32 + gamma(V + 8) + 4 u32 |lse - max l| + u32 |lse|;
+ * Bound:  |lse - ref| <= sum_v p_v u32 |l_v - max l| + 6 u32 + gamma(V + 8) + 4 u32 |lse - max l|
+ *         + u32 |lse|;
  *         picked is exact;  losses: the bound of lse plus u32 |loss|
  */
 struct yoke_xent_forward_args {
@@ -85,7 +86,8 @@ struct yoke_xent_backward_args {
  *         if losses is NULL. A part of -infinity adds nothing. If all parts are -infinity, lse is -infinity.
  *         A part of +infinity makes lse infinite or NaN.
  * Errors: YOKE_EINVAL (shape), YOKE_EUNSUPPORTED (type)
- * Bound:  P = 1: exact. |lse - ref| <= sum_p w_p u32 |lse_p - max| + 6 u32 + gamma(P) + 4 u32 |lse - max| + u32 |lse|,
+ * Bound:  P = 1: exact. |lse - ref| <= sum_p w_p u32 |lse_p - max| + 6 u32 + gamma(P) + 4 u32 |lse - max|
+ *         + u32 |lse|,
  *         w_p = exp(lse_p - lse).  If the parts themselves are off by e_p, add sum_p w_p e_p.
  *         losses: add gamma(P - 1) sum_p |picked_p| (0 if one part alone has the target) and u32 |loss|
  */

@@ -19,8 +19,10 @@ extern "C" {
  *         variance is computed from centred values. y is rounded once.
  * Writes: y, mean, rstd are overwritten. y may alias x (same ld). mean and rstd may both be NULL.
  * Errors: YOKE_EINVAL (shape, alias), YOKE_EUNSUPPORTED (type), YOKE_ENOMEM
- * Bound:  |y - ref| <= u |ref| + |gamma| (rstd dm + |xhat| (r + 3 u32)) + u32 (|xhat gamma| + |beta| + |y|) + eta,
- *         dm = gamma(C + 1) avg|x|,  r = gamma(C + 4) / 2 + (rstd dm)^2 / 2 + 4 u32;  |mean - ref| <= dm,  |rstd - ref| <= r rstd
+ * Bound:  |y - ref| <= u |ref| + |gamma| (rstd dm + |xhat| (r + 3 u32)) + u32 (|xhat gamma| + |beta| + |y|)
+ *         + eta,
+ *         dm = gamma(C + 1) avg|x|,  r = gamma(C + 4) / 2 + (rstd dm)^2 / 2 + 4 u32;  |mean - ref| <= dm,
+ *         |rstd - ref| <= r rstd
  * Source: Ba et al. 2016, arXiv:1607.06450, eq. 4
  */
 struct yoke_layernorm_forward_args {
@@ -38,8 +40,10 @@ struct yoke_layernorm_forward_args {
 
 /**
  * Layer normalisation, backward: dx, dgamma, dbeta from dy.
- * Maths:  xhat = (x - mean) * rstd;  g = dy * gamma;  dx = rstd * (g - avg(g) - xhat * avg(g * xhat))  [+ dresidual]
- *         dgamma += sum over rows of dy * xhat;  dbeta += sum over rows of dy. The order of the sums is fixed.
+ * Maths:  xhat = (x - mean) * rstd;  g = dy * gamma;
+ *         dx = rstd * (g - avg(g) - xhat * avg(g * xhat))  [+ dresidual]
+ *         dgamma += sum over rows of dy * xhat;
+ *         dbeta += sum over rows of dy. The order of the sums is fixed.
  * Shapes: dy, x, dx, dresidual [N, C], each with ld >= C; mean, rstd [N]; gamma, dgamma, dbeta [C]
  * Types:  dy, x, dx and dresidual have the same type, one of {f32, f16, bf16}. The others are wide. Sums are
  *         in f32. dx is rounded once.
@@ -47,7 +51,8 @@ struct yoke_layernorm_forward_args {
  *         if they are not wanted. So the input's gradient and the weights' gradients can be two calls. dx may
  *         alias dy or dresidual (same ld). If dresidual is NULL, nothing is added.
  * Errors: YOKE_EINVAL (shape, alias), YOKE_EUNSUPPORTED (type), YOKE_ENOMEM
- * Bound:  |dx - ref| <= (u + u32) |ref| + rstd (gamma(6) |g| + gamma(C + 6) avg|g| + gamma(C + 12) |xhat| avg|g xhat|) + eta
+ * Bound:  |dx - ref| <= (u + u32) |ref|
+ *         + rstd (gamma(6) |g| + gamma(C + 6) avg|g| + gamma(C + 12) |xhat| avg|g xhat|) + eta
  *         dgamma: gamma(N + 4) (sum |dy xhat| + |dgamma0|);  dbeta: gamma(N + 1) (sum |dy| + |dbeta0|)
  * Source: Ba et al. 2016, arXiv:1607.06450, eq. 4
  */
@@ -75,7 +80,8 @@ struct yoke_layernorm_backward_args {
  *         rounded once.
  * Writes: y, rstd are overwritten. y may alias x (same ld). rstd may be NULL.
  * Errors: YOKE_EINVAL (shape, alias), YOKE_EUNSUPPORTED (type)
- * Bound:  |y - ref| <= u |ref| + |x rstd gamma| (r + 3 u32) + eta,  r = gamma(C + 4) / 2 + 4 u32;  |rstd - ref| <= r rstd
+ * Bound:  |y - ref| <= u |ref| + |x rstd gamma| (r + 3 u32) + eta,  r = gamma(C + 4) / 2 + 4 u32;
+ *         |rstd - ref| <= r rstd
  * Source: Zhang and Sennrich 2019, arXiv:1910.07467, eq. 4
  */
 struct yoke_rmsnorm_forward_args {

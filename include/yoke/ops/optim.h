@@ -17,12 +17,15 @@ extern "C" {
 /**
  * One AdamW step with decoupled weight decay.
  * Maths:  g = grad_scale * grad;  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;
- *         w = w - lr weight_decay w - lr (m / (1 - beta1^step)) / (sqrt(v / (1 - beta2^step)) + eps);  copy = round(w)
+ *         w = w - lr weight_decay w - lr (m / (1 - beta1^step)) / (sqrt(v / (1 - beta2^step)) + eps);
+ *         copy = round(w)
  *         The host computes the two corrections 1 - beta^step in f64 and passes them on as f32.
  * Shapes: all [n]        Types: w, m, v, grad wide; copy in {f32, f16, bf16} or NULL
  * Writes: w, m, v, copy  Errors: YOKE_EINVAL (step < 1, range), YOKE_EUNSUPPORTED
- * Bound:  |m - ref| <= dm = gamma(4) (beta1 |m0| + (1 - beta1) |g|);  |v - ref| <= gamma(6) v;  copy is exactly round(w);
- *         |w - ref| <= gamma(4) (|w0| (1 + lr weight_decay) + lr |update|) + lr (dm / (c1 d) + 16 u32 |update|) + eta,
+ * Bound:  |m - ref| <= dm = gamma(4) (beta1 |m0| + (1 - beta1) |g|);  |v - ref| <= gamma(6) v;
+ *         copy is exactly round(w);
+ *         |w - ref| <= gamma(4) (|w0| (1 + lr weight_decay) + lr |update|)
+ *         + lr (dm / (c1 d) + 16 u32 |update|) + eta,
  *         c1 = 1 - beta1^step,  d = sqrt(v / (1 - beta2^step)) + eps,  update = m / (c1 d)
  * Source: Loshchilov and Hutter 2019, arXiv:1711.05101, algorithm 2
  */

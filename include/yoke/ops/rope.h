@@ -14,8 +14,10 @@ extern "C" {
 /**
  * Rotate the heads of queries or keys by their position, in place. With `inverse` they are rotated back,
  * which is the backward pass.
- * Maths:  For row n, head h and each i in [0, D / 2), with a = x[i], b = x[i + D / 2] (the pairs of Hugging Face's Llama):
- *         x[i] = a cos(w) - b sin(w),  x[i + D / 2] = b cos(w) + a sin(w),  w = position theta^(-2 i / D);  inverse: -w
+ * Maths:  For row n, head h and each i in [0, D / 2), with a = x[i] and b = x[i + D / 2]
+ *         (these are the pairs of Hugging Face's Llama):
+ *         x[i] = a cos(w) - b sin(w),  x[i + D / 2] = b cos(w) + a sin(w),  w = position theta^(-2 i / D);
+ *         inverse: -w
  * Shapes: x [N, H, D]. Element (n, h, d) is at x + n ldx + h D + d, ldx >= H D, so the heads of a fused QKV
  *         matrix are rotated in place. D is even. Row n has position pos_start + n mod T.
  * Types:  one of {f32, f16, bf16}; computed in f32, rounded once. On every device the angle, in turns, is a
