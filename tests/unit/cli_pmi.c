@@ -107,7 +107,8 @@ static void test_pieces_of_lines(void **state)
         say_bytes(0, c, 1);
     }
     assert_string_equal(heard(0), "cmd=appnum appnum=0\n");
-    asked(0, "cmd=get_appnum\ncmd=barrier_in\ncmd=get_app", "cmd=appnum appnum=0\ncmd=barrier_out\n"); /* alone, nobody is waited for */
+    /* Alone, nobody is waited for. */
+    asked(0, "cmd=get_appnum\ncmd=barrier_in\ncmd=get_app", "cmd=appnum appnum=0\ncmd=barrier_out\n");
     asked(0, "num\n", "cmd=appnum appnum=0\n");
     end();
 }
@@ -284,7 +285,10 @@ static void test_not_here(void **state)
     end();
 }
 
-/* Words of the protocol and bytes of no kind, in all orders and pieces: nothing is read or written beyond its place (sanitizers), and the server answers. */
+/*
+ * Words of the protocol and bytes of no kind, in all orders and pieces: nothing is read or written beyond its
+ * place (sanitizers), and the server answers.
+ */
 static void test_noise(void **state)
 {
     static const char *const words[] = { "cmd=", "init", "put ", "kvsname=yoke ", "key=", "value=", "\n", " ", "=", "barrier_in", "cmd=get kvsname=yoke key=a\n",
