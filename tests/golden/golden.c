@@ -16,7 +16,7 @@
 enum { L = 2, C = 64, H = 4, T = 64, V = 256, B = 2 };
 enum family { GPT2, LLAMA, N_FAMILIES };
 static const char *const families[N_FAMILIES] = { "gpt2", "llama" };
-static struct yokei_safetensors *expected, *wrong; /* of the family in hand */
+static struct yokei_safetensors *expected, *wrong; /* golden files of the current family of models */
 static struct yokei_safetensors *all_expected[N_FAMILIES], *all_wrong[N_FAMILIES];
 static const struct yoke_gpt2_config nano = { sizeof nano, L, H, C, T, V, 1e-5, 0.02 };
 static const struct yoke_llama_config llama_nano = { sizeof llama_nano, C, 176, L, H, 2, 0, V, T, 1e-5, 10000, 0.02, false, 0 };
@@ -70,7 +70,7 @@ struct bench {
     yoke_dtype precision;
 };
 
-/* Whether the device is there; a machine without OpenCL says so and goes on. */
+/* Whether the device is there. On a machine without OpenCL the test says so and goes on. */
 static bool set_up(struct bench *b, const struct subject *s)
 {
     struct yoke_trainer_config c = YOKE_TRAINER_CONFIG_INIT;
@@ -133,7 +133,10 @@ static void check_gradients(struct bench *b, double *worst_out)
     }
 }
 
-/* The step is taken with PyTorch's own gradient: Adam's first step is the sign of the gradient, whatever its size. */
+/*
+ * The step uses PyTorch's own gradient, because Adam's first step is the sign of the gradient, whatever its
+ * size.
+ */
 static void check_step(struct bench *b, struct yoke_step_result *result)
 {
     size_t n;
@@ -177,7 +180,10 @@ static void agrees_with_pytorch(void **state)
     tear_down(&b);
 }
 
-/* The planted errors. Of GPT-2 a missing 1/sqrt(d), and GELU by erf; of Llama other pairs, and other groups. Losses would pass; gradients do not. */
+/*
+ * The planted errors. GPT-2: a missing 1/sqrt(d), and GELU by erf. Llama: other pairs of channels, and other
+ * groups of heads. The losses would pass; the gradients must not.
+ */
 static const struct { enum family family; const char *name; } kinds[] = { { GPT2, "unscaled" }, { GPT2, "erf" }, { LLAMA, "pairs" }, { LLAMA, "groups" } };
 
 static void wrong_models_are_noticed(void **state)
@@ -203,7 +209,10 @@ static void wrong_models_are_noticed(void **state)
     }
 }
 
-/* How far, in gates, this run's gradients are from those of `file`; the worst tensor of those that the file has. */
+/*
+ * The distance of this run's gradients from those of `file`, in units of the gate, for the worst tensor that
+ * the file has.
+ */
 static double worst_gradient(struct bench *b, const struct yokei_safetensors *file, const char *prefix)
 {
     double worst = 0;
@@ -221,7 +230,10 @@ static double worst_gradient(struct bench *b, const struct yokei_safetensors *fi
     return worst;
 }
 
-/* Yoke's own step is far from the wrong models: one of them, done by mistake on either side, would be noticed. */
+/*
+ * Yoke's own step must be far from the wrong models. So such an error would be noticed if either side made it
+ * by mistake.
+ */
 static void yoke_computes_no_wrong_model(void **state)
 {
     (void)state;
@@ -241,8 +253,9 @@ static void yoke_computes_no_wrong_model(void **state)
 }
 
 /*
- * A missing 1/sqrt(d) planted in Yoke: queries sqrt(d) = 4 times as large leave the forward pass of exactly the model that
- * does not scale. Its loss must be the wrong model's, and the gates must refuse its gradients, in 16 bits as well.
+ * A missing 1/sqrt(d), planted in Yoke. If the queries are sqrt(d) = 4 times as large, the forward pass is
+ * exactly that of a model that does not scale. Its loss must be the wrong model's. The gates must refuse its
+ * gradients, in 16 bits as well.
  */
 static void a_planted_missing_scale_is_noticed(void **state)
 {
@@ -299,7 +312,7 @@ static void adamw_on(yoke_device *device, const float *weights, const float *gra
     assert_ok(yoke_stream_destroy(stream));
 }
 
-/* Data-parallel ranks hold copies of the same weights: from the same gradient they must take the same step. */
+/* Data-parallel ranks hold copies of the same weights. From the same gradient they must make the same step. */
 static void host_and_opencl_step_alike(void **state)
 {
     yoke_device *host, *other;

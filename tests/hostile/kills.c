@@ -40,7 +40,7 @@ static const double LIMIT = 60, CLEAN_LIMIT = 5;
 enum phase { STARTING, SETTING_UP, STEPPING, SAVING, REPORTING, N_PHASES };
 static const char *const phase_names[] = { "start-up", "set-up", "steps", "saves", "report" };
 
-/* A run of yoke: its folder (records, metrics), its checkpoints, its process, what it said. */
+/* A run of yoke: its folder (flight records, metrics), its checkpoints, its process, and its output. */
 struct job {
     int n_ranks;
     char run[300], save[300], tag[64];
@@ -53,15 +53,17 @@ struct job {
 
 struct trial {
     enum phase phase;
-    int signal, rank, after; /* after: saves that are to be there before the one in which it is harmed */
-    double delay, named, others, ended; /* seconds: into the phase; from the signal on, -1: not */
-    bool apart;                         /* the rank had ended already */
+    int signal, rank, after; /* after: number of saves that must be complete before the save in which the rank is harmed */
+    /* In seconds. delay: from the begin of the phase; the others: from the signal, -1: it did not happen. */
+    double delay, named, others, ended;
+    bool apart;                         /* the rank had ended before the signal */
     int n_saved;
 };
 
 static char work[200];
 static const char *yoke;
-static double reference[MOST_RANKS + 1][N_PHASES]; /* seconds of each phase of a run without faults; 0 ranks: not done */
+/* Seconds of each phase of a run without faults, by number of ranks; 0: not measured. */
+static double reference[MOST_RANKS + 1][N_PHASES];
 static int n_tests, n_failed, n_resumed;
 
 static uint32_t state = 1;
@@ -75,7 +77,10 @@ static double draw_part(void) { return draw(10000) * 1e-4; }
 
 /* ---- running yoke ---- */
 
-/* Start a command; its stderr is read from *err_out (NULL: it goes where everything goes). */
+/*
+ * Start a command. Its stderr is read from *err_out; if err_out is NULL, stderr goes to this process's
+ * stderr.
+ */
 static pid_t start(char *const words[], const char *tag, int *err_out)
 {
     int fds[2] = { -1, -1 };
@@ -102,7 +107,10 @@ static int run(char *const words[])
     return pid > 0 && waitpid(pid, &code, 0) == pid && WIFEXITED(code) ? WEXITSTATUS(code) : -1;
 }
 
-/* A training run on n_ranks ranks; `from`: the checkpoint that it goes on from, else NULL. Equal shares, so that all such runs have the same bits. */
+/*
+ * Start a training run on n_ranks ranks. `from`: the checkpoint from which it resumes, or NULL. Shares are
+ * equal, so that all such runs have the same bits.
+ */
 static void start_training(struct job *j, int n_ranks, const char *name, const char *from)
 {
     static int number;
@@ -165,7 +173,7 @@ static const struct yokei_flight_file *record(struct job *j, int r)
     return j->files[r];
 }
 
-/* The rank's process by its agent's word, 0: not started yet. */
+/* The process id of the rank, as its agent noted; 0: not started yet. */
 static int pid_of(struct job *j, int r) { return record(j, r) ? yokei_flight_agent(j->files[r]).pid : 0; }
 
 static int lines_of(const char *folder, const char *name)
@@ -180,7 +188,10 @@ static int lines_of(const char *folder, const char *name)
     return n;
 }
 
-/* Checkpoints in the folder that carry their final names; *begun_out: those that are being written too. */
+/*
+ * The number of checkpoints in the folder that have their final names. *begun_out also counts those that are
+ * being written.
+ */
 static int saved(const char *folder, bool *begun_out)
 {
     int n = 0;
@@ -205,7 +216,10 @@ static bool has_come(struct job *j, enum phase phase, int rank, int after)
     return saved(j->save, &begun) >= STEPS / SAVE_EVERY;
 }
 
-/* Without a fault: what each phase takes. Saves are among the steps: theirs is the time of one. */
+/*
+ * Measure the time of each phase, without a fault. Saves happen between steps; their phase has the time of
+ * one save.
+ */
 static bool measure(struct job *j, double seconds[N_PHASES])
 {
     double at[N_PHASES + 1] = { 0 }, first_saved = 0;
@@ -248,11 +262,12 @@ static bool is_gone(int pid)
 static bool others_are_gone(const int pids[], int n, int but)
 {
     for (int r = 0; r < n; r++)
-        if (r != but && (pids[r] <= 0 || !is_gone(pids[r]))) return false; /* one that is not known yet may be starting */
+        /* A rank whose process is not known yet may be starting. */
+        if (r != but && (pids[r] <= 0 || !is_gone(pids[r]))) return false;
     return true;
 }
 
-/* Send the signal when it is time, and watch what follows. */
+/* Send the signal at the right time, and watch the consequences. */
 static void harm(struct job *j, struct trial *t)
 {
     bool begun = false;
@@ -280,12 +295,12 @@ static void harm(struct job *j, struct trial *t)
         }
         usleep(1000);
     }
-    /* It may have ended between the look and the signal. */
+    /* The rank may have ended between the check and the signal. */
     const struct yokei_agent_verdict last = j->files[t->rank] ? yokei_flight_agent(j->files[t->rank]) : (struct yokei_agent_verdict){ 0 };
     t->apart |= j->code == 0 && last.state == YOKEI_AGENT_DEAD && !last.signal && !last.exit_code;
 }
 
-/* Processes that carry the tag; they are ended. */
+/* The number of processes that have the tag. It ends them if end_them. */
 static int left_over(const char *tag, bool end_them)
 {
     char path[64], text[65536];
@@ -313,7 +328,10 @@ static int count(const char *text, const char *word)
     return n;
 }
 
-/* Whether the newest checkpoint is whole, and, if `goes_on`, a run from it ends with the bits of the one without a fault. NULL: yes. */
+/*
+ * Check that the newest checkpoint is complete. If `goes_on`, also check that a run from it ends with the
+ * bits of the run without a fault. Returns NULL if both hold, else the reason.
+ */
 static const char *look_at_saves(const struct job *j, const struct trial *t, const char *name, bool goes_on)
 {
     bool begun = false;
@@ -334,7 +352,10 @@ static const char *look_at_saves(const struct job *j, const struct trial *t, con
     return run((char *[]){ (char *)(uintptr_t)yoke, "ckpt", "diff", next.save, reference_save, NULL }) ? "it went on to other bits" : NULL;
 }
 
-/* NULL: all is as it must be. shared_before: files in /dev/shm that were left before the trial. */
+/*
+ * The reason why the trial failed; NULL: it passed. shared_before: number of files in /dev/shm before the
+ * trial.
+ */
 static const char *judge(const struct job *j, const struct trial *t, double bound, int shared_before)
 {
     static char why[128];
@@ -342,7 +363,8 @@ static const char *judge(const struct job *j, const struct trial *t, double boun
     while (left_over(j->tag, false) && yokei_now() < until) usleep(20000);
     const int left = left_over(j->tag, true);
     if (left) return snprintf(why, sizeof why, "%d processes are left", left), why;
-    while (count_shared_files("/dev/shm") > shared_before && yokei_now() < until) usleep(50000); /* a job beside this one may be between two states */
+    /* Another job may be between two states. */
+    while (count_shared_files("/dev/shm") > shared_before && yokei_now() < until) usleep(50000);
     if (count_shared_files("/dev/shm") > shared_before) return "files are left in /dev/shm";
     if (t->ended < 0) return "it did not end";
     if (t->apart) return j->code == 0 || j->code == 16 ? NULL : "it ended badly though the rank had ended before";
@@ -482,7 +504,7 @@ int main(int argc, char **argv)
     state = argc > 4 ? (uint32_t)atol(argv[4]) : (uint32_t)yokei_now_ns() | 1;
     printf("# seed %u; a killed rank is to be named within %.1f s, a stopped one within %.1f s; load %.1f\n", state, bound[0], bound[1], load());
     struct trial *trials = calloc((size_t)n + 1, sizeof *trials);
-    int done[2] = { 0 }; /* kills, stops: in turn, so that both see the same load */
+    int done[2] = { 0 }; /* numbers of kills and of stops, made in turn so that both have the same load */
     if (trials && prepare(n > 20))
         for (int i = 0; i < n; i++) {
             const bool stops = done[0] == n_kills || (i % 2 && done[1] < n - n_kills);

@@ -24,7 +24,7 @@ int main(int argc, char **argv)
     float one = 1;
     if (argc < 2 || yoke_mpi_start(&world)) return 2;
     MPI_Comm_rank(world, &rank);
-    /* Attributes are deleted in the reverse order: the library's first. */
+    /* Attributes are deleted in the reverse order, so the library's attribute is deleted first. */
     if (!strcmp(argv[1], "hang") && rank == 1
         && (MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, hang, &key, NULL) || MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL)))
         return 2;

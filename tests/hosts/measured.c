@@ -6,7 +6,7 @@
  */
 #include "tests/ranks/ranks.h"
 
-/* Seconds until the communicator is made, of the slowest rank. */
+/* Seconds that the slowest rank needs to make the communicator. */
 static double seconds_to_make(const char *costs, yoke_comm **comm_out)
 {
     struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
@@ -25,7 +25,7 @@ int main(int argc, char **argv)
     struct yoke_comm_plan plan = { 0 };
     double gbps = 0;
     ranks_start();
-    /* The first one also pays for connections. */
+    /* The first communicator also has the cost of new connections. */
     const double without = seconds_to_make("sync_us=1,shared_gbps=10,long_gbps=5,sum_gbps=10,message_us=50,message_gbps=1,oneshot_bytes=16384", &given);
     const double with = seconds_to_make(NULL, &comm);
     ranks_check(without >= 0 && with >= 0, "communicators are made");
@@ -33,7 +33,10 @@ int main(int argc, char **argv)
     const char *at = strstr(plan.costs, "message_gbps=");
     if (at) gbps = atof(at + strlen("message_gbps="));
     if (ranks_rank == 0) printf("# %.3f s with a model that is given, %.3f s with one that is measured: %s\n", without, with, plan.costs);
-    /* Without a bound it was 29 s over 1 Mbit/s. Of this second most is for a busy machine. */
+    /*
+     * Without a limit the measurement took 29 s over 1 Mbit/s. Most of the second allowed here is for a busy
+     * machine.
+     */
     ranks_check(with - without < 1, "measuring takes little time");
     ranks_check(gbps > rate / 2 && gbps < rate * 2, "the link's rate is found, within a factor of 2");
     if (given) yoke_comm_destroy(given);

@@ -30,7 +30,7 @@ struct port {
     struct in_addr address;
     in_port_t port;
     unsigned long inode;
-    char process[64]; /* one that holds it */
+    char process[64]; /* name of a process that holds the port */
 };
 
 static char tag[64];
@@ -48,7 +48,10 @@ static bool has_tag(int pid)
     return n > 0 && memmem(text, (size_t)n, tag, strlen(tag));
 }
 
-/* The address at which others reach what listens on all of a process's addresses: with_hosts gives each host one, the head 254. */
+/*
+ * The address at which other hosts reach a port that listens on all of a process's addresses. with_hosts
+ * gives each host one address; the head host has 254.
+ */
 static struct in_addr address_of(int pid)
 {
     char path[300], one[64] = "", other[64] = "", text[32];
@@ -71,7 +74,10 @@ static struct in_addr address_of(int pid)
     return address;
 }
 
-/* Whether this socket of the process listens, and where: `file` is its network's table of TCP sockets. */
+/*
+ * Note whether this socket of the process listens, and where. `file` is the table of TCP sockets of its
+ * network.
+ */
 static void look_up(int pid, unsigned long inode, const char *file)
 {
     char path[64], line[512];
@@ -119,7 +125,10 @@ static void look_at_process(int pid)
     if (dir) closedir(dir);
 }
 
-/* All processes that carry the job's tag; whether `ranks` (in their own host's count on one host) are among them. */
+/*
+ * Look at all processes that have the job's tag. Returns whether `ranks` (process ids as their hosts count)
+ * are among them.
+ */
 static int look(const int *ranks)
 {
     DIR *dir = opendir("/proc");
@@ -135,7 +144,7 @@ static int look(const int *ranks)
     return n_found;
 }
 
-/* A stranger: connects, says a few bytes, does not wait for an answer. */
+/* One connection of a stranger: connect, send a few bytes, and do not wait for an answer. */
 static bool knock(const struct port *p, int i)
 {
     static const char *const words[] = { "GET / HTTP/1.0\r\n\r\n", "\x16\x03\x01\x02", "", "\xff\xff\xff\xff\xff\xff\xff\xff", "SSH-2.0-x\r\n", "\0\0\0\0\0\0\0\0\0" };
@@ -177,7 +186,7 @@ static pid_t start(char **argv, const char *folder, int *out, int *err)
     return job;
 }
 
-/* "rank R pid P" of all ranks, and word that all are in their collectives. */
+/* Read "rank R pid P" of all ranks, and wait until all are in their collectives. */
 static bool meet(int out, const char *folder, int *ranks)
 {
     char text[4096] = "", path[300];
@@ -225,7 +234,10 @@ static void result(bool ok, const char *name, const char *why)
 
 static bool is_launcher(const struct port *p) { return !strncmp(p->process, "mpiexec", 7); }
 
-/* Each port of these gets its strangers. The job may end of that; then nobody is in any more. The connections that came about. */
+/*
+ * Connect to each port. The job may end because of it; then no process listens any more. Returns the number
+ * of connections.
+ */
 static int visit(bool launchers, int knocks)
 {
     int all = 0;
@@ -239,7 +251,7 @@ static int visit(bool launchers, int knocks)
     return all;
 }
 
-/* What is left carries the tag: it is ended, and counts. */
+/* End the processes that are left, which have the tag. Returns their number. */
 static int left_over(void)
 {
     DIR *dir = opendir("/proc");

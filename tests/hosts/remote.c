@@ -37,7 +37,7 @@ static struct sockaddr_un address(const char *path)
 
 /* ---- the client ---- */
 
-/* The folder, the line and, with -e, the variables, each ended by a 0. */
+/* Write the folder, the line and, with -e, the environment variables. A 0 byte ends each of them. */
 static size_t compose(char *text, int n_words, char **words, int with_environment)
 {
     size_t used;
@@ -84,7 +84,7 @@ static _Noreturn void become(char *text, size_t bytes, const int fds[3])
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     setsid();
-    for (int i = 0; i < 3; i++) dup2(fds[i], i); /* the originals are above 2, and close themselves */
+    for (int i = 0; i < 3; i++) dup2(fds[i], i); /* the original descriptors are above 2, and close on exec */
     char *line = text + strlen(text) + 1, *variable = line + strlen(line) + 1;
     if (chdir(text)) fail(text);
     if (variable < text + bytes) clearenv();

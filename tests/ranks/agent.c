@@ -47,7 +47,7 @@ int main(int argc, char **argv)
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != agent) _exit(127);
-        setenv("YOKE_SUPERVISOR", "", 1); /* the record is ours */
+        setenv("YOKE_SUPERVISOR", "", 1); /* this agent keeps the flight record */
         execv(argv[1], argv + 1);
         _exit(127);
     }

@@ -47,7 +47,7 @@ static bool is(const json_t *row, const char *name, const char *text)
     return value && !strcmp(value, text);
 }
 
-/* A line has no wrong element, a time, and bandwidths that follow from it. */
+/* Check one line: no wrong element, a time, and bandwidths that follow from it. */
 static bool makes_sense(const json_t *row)
 {
     const double seconds = number(row, "seconds"), bytes = number(row, "bytes"), algbw = number(row, "algbw_bytes_per_s");
@@ -88,7 +88,7 @@ static void every_collective(void)
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
         ok &= makes_sense(row);
-        /* MPI adds no bf16. */
+        /* MPI cannot add bf16. */
         const bool offered = ranks == 2 && (is(row, "reduction", "none") || is(row, "dtype", "i32"));
         beside &= (number(row, "mpi_seconds") > 0) == offered && (number(row, "times_mpi") > 0) == offered;
     }
@@ -130,7 +130,10 @@ static void variants(void)
     json_decref(rows);
 }
 
-/* What a given model decides is what is said, on the line that was measured; sends and receives have no plan. */
+/*
+ * The plan of each line must be what a given cost model decides, on the line that was measured. Sends and
+ * receives have no plan.
+ */
 static void plans(void)
 {
     static const char environment[] = "YOKE_COSTS=sync_us=1,shared_gbps=10,long_gbps=5,sum_gbps=40,message_us=20,message_gbps=0.1,oneshot_bytes=8192";
@@ -148,7 +151,7 @@ static void plans(void)
     json_decref(rows);
 }
 
-/* A library in between damages one element of the longer calls. */
+/* A preloaded library damages one element of the longer calls. */
 static void a_wrong_result_has_no_speed(void)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -10,7 +10,7 @@
 
 enum { N = 300000, N_SUMS = 4 };
 
-/* All begin before any is waited for; ranks may also call the sum that blocks. */
+/* All sums begin before the rank waits for any of them. Ranks may also call the blocking sum meanwhile. */
 static yoke_status sums(yoke_comm *comm, yoke_device *device, bool some_block)
 {
     float *data[N_SUMS];
@@ -24,7 +24,8 @@ static yoke_status sums(yoke_comm *comm, yoke_device *device, bool some_block)
         else YOKE_TRY(yoke_iall_reduce(data[k], data[k], N, YOKE_F32, YOKE_SUM, comm, done[k]));
     }
     const int ranks_sum = ranks_size * (ranks_size - 1) / 2;
-    for (int k = N_SUMS - 1; k >= 0; k--) { /* a communicator's sums end in their order: the last one's end is all their ends */
+    /* The sums of a communicator end in their order, so the end of the last one is the end of all. */
+    for (int k = N_SUMS - 1; k >= 0; k--) {
         bool complete = false;
         YOKE_TRY(k == N_SUMS - 1 ? yoke_event_sync(done[k]) : yoke_event_query(done[k], &complete));
         if (k < N_SUMS - 1 && !complete) status = yoke_fail(YOKE_EDATA, "sum %d goes on, which came before one that is over", k);
@@ -46,7 +47,8 @@ static yoke_status refused(yoke_comm *comm, yoke_comm *bare, yoke_device *device
     YOKE_TRY(yoke_event_create(device, &done));
     bool ok = yoke_iall_reduce(x, x, 4, YOKE_F32, YOKE_SUM, comm, NULL) == YOKE_EINVAL;
     ok = ok && yoke_iall_reduce(x, x, 4, YOKE_F32, YOKE_SUM, NULL, done) == YOKE_EINVAL;
-    ok = ok && yoke_iall_reduce(x, x, 4, YOKE_F32, YOKE_SUM, bare, done) == YOKE_EINVAL; /* it has no device, so no event is its */
+    /* The communicator has no device, so no event belongs to it. */
+    ok = ok && yoke_iall_reduce(x, x, 4, YOKE_F32, YOKE_SUM, bare, done) == YOKE_EINVAL;
     ok = ok && yoke_iall_reduce(x, x, 4, YOKE_I32, YOKE_AVG, comm, done) == YOKE_EUNSUPPORTED;
     YOKE_TRY(yoke_group_start());
     ok = ok && yoke_iall_reduce(x, x, 4, YOKE_F32, YOKE_SUM, comm, done) == YOKE_EINVAL;

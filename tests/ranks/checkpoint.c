@@ -18,8 +18,8 @@ struct layout {
     int n_ranks, pipeline;
     int64_t shares[MOST_RANKS];
     int zero;
-    int64_t zero_shares[MOST_RANKS]; /* the first 0: none given */
-    bool like_next; /* the next layout differs in nothing that may change bits */
+    int64_t zero_shares[MOST_RANKS]; /* if the first is 0, none are given */
+    bool like_next; /* the next layout must give the same bits as this one */
 };
 static const struct layout layouts[] = {
     { "two stages", 2, 2, { 4 } },
@@ -125,7 +125,10 @@ static yoke_status open_checkpoint(int64_t step, struct yokei_checkpoint **c)
     return yokei_checkpoint_open(folder, 0, c);
 }
 
-/* Every tensor of the checkpoint is what the ranks hold, put together by the trainer's own means. */
+/*
+ * Check that every tensor of the checkpoint is what the ranks hold. The trainer puts the ranks' parts
+ * together.
+ */
 static yoke_status holds_all(struct subject *s, int64_t step, bool *same_out)
 {
     static const enum yoke_tensor_kind kinds[] = { YOKE_TENSOR_WEIGHT, YOKE_TENSOR_MOMENT1, YOKE_TENSOR_MOMENT2 };
@@ -158,7 +161,10 @@ struct verdict {
     bool whole, same_bits, close;
 };
 
-/* Three steps and a save; two more; and the two again, from the checkpoint, here and in every other layout's turn. */
+/*
+ * Run three steps and save, then two more. Then run the two steps again from the checkpoint, in this layout
+ * and in each other layout.
+ */
 static yoke_status go_on(const struct layout *l, MPI_Comm ranks, int64_t save_as, int64_t from, const double *reference, double *losses, struct verdict *v)
 {
     struct subject s;
@@ -198,8 +204,8 @@ static yoke_status in_layout(const struct layout *l, int64_t save_as, int64_t fr
 }
 
 /*
- * One matrix is made to look divided by columns, unevenly: the saved one must be the ranks' columns side by side, with the bits of -0 and of
- * a NaN, and each rank must get its own columns back.
+ * Make one matrix look as if it were divided by columns, unevenly. The saved matrix must be the ranks'
+ * columns side by side, with the bits of -0 and of a NaN. Each rank must get its own columns back.
  */
 static yoke_status divided(MPI_Comm ranks, bool *good_out)
 {

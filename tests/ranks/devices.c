@@ -29,7 +29,7 @@ static int write_input(struct rank_device *d, char *target, size_t count)
 {
     for (size_t i = 0; i < count; i++) d->host[i] = value(ranks_rank, i);
     RANKS_TRY(yoke_copy_to_device(d->stream, target, d->host, count * 4));
-    RANKS_TRY(yoke_stream_sync(d->stream)); /* host memory is used again */
+    RANKS_TRY(yoke_stream_sync(d->stream)); /* because the host memory is used again */
     return 1;
 }
 
@@ -38,7 +38,7 @@ static int all_reduce(struct rank_device *d, yoke_comm *comm, size_t count, int 
     char *recv = in_place ? d->send : d->recv;
     if (!write_input(d, d->send, count)) return 0;
     RANKS_TRY(yoke_all_reduce(d->send, recv, count, YOKE_F32, YOKE_SUM, comm, stream));
-    RANKS_TRY(yoke_copy_to_host(d->stream, d->host, recv, count * 4)); /* in stream order, when there is one */
+    RANKS_TRY(yoke_copy_to_host(d->stream, d->host, recv, count * 4)); /* in stream order, if there is a stream */
     RANKS_TRY(yoke_stream_sync(d->stream));
     for (size_t i = 0; i < count; i++)
         if (d->host[i] != sum(i)) {
@@ -48,7 +48,7 @@ static int all_reduce(struct rank_device *d, yoke_comm *comm, size_t count, int 
     return 1;
 }
 
-/* A chain on one stream without any wait: each collective takes what the one before it left. */
+/* A chain of collectives on one stream without any wait. Each one uses the result of the one before it. */
 static int chain(struct rank_device *d, yoke_comm *comm, size_t count)
 {
     const size_t slice = count / (size_t)ranks_size, before = slice * (size_t)ranks_rank;
@@ -81,7 +81,7 @@ static int transfers(struct rank_device *d, yoke_comm *comm, size_t count, yoke_
     return 1;
 }
 
-/* Small sums of a group run as one; each has its own place, here one behind the other with a gap. */
+/* Small sums of a group run as one. Each has its own buffer, here one behind the other with a gap. */
 static int sums_in_group(struct rank_device *d, yoke_comm *comm, yoke_stream *stream)
 {
     enum { SUMS = 5, N = 300, PITCH = 512 };
@@ -100,7 +100,10 @@ static int sums_in_group(struct rank_device *d, yoke_comm *comm, yoke_stream *st
     return 1;
 }
 
-/* What is staged on some rank costs copies on all, which the prediction leaves out and says so. */
+/*
+ * If one rank uses staging buffers, all ranks pay for copies. The prediction leaves these copies out, and
+ * must say so.
+ */
 static int is_explained(yoke_comm *comm, int seen)
 {
     struct yoke_comm_plan plan;

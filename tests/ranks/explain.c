@@ -36,7 +36,10 @@ static int measured_is_agreed(bool no_shared)
     int ok = plan.predicted_us > 0;
     for (int r = 0; r < ranks_size; r++) ok = ok && !strcmp(all + (size_t)r * sizeof plan.costs, plan.costs);
     free(all);
-    /* The same ranks are not measured twice; and what is explained can be given. */
+    /*
+     * The same ranks are not measured twice. The model from the explanation can be given back as a
+     * configuration.
+     */
     RANKS_TRY(make(NULL, NULL, no_shared, &again));
     RANKS_TRY(yoke_comm_explain(again, "broadcast", 1000, YOKE_F32, YOKE_SUM, &second));
     ok = ok && !strcmp(plan.costs, second.costs);
@@ -93,7 +96,7 @@ static int others_are_explained(void)
     return ok;
 }
 
-/* Nothing is predicted by what was not measured; and the reason is that of the call. */
+/* Without a measurement nothing is predicted. The stated reason must be that of the call. */
 static int what_is_not_known_is_not_said(void)
 {
     yoke_comm *comm = NULL;
@@ -119,7 +122,7 @@ static int runs_as(yoke_comm *comm, const char *collective, size_t count, const 
     return !yoke_comm_explain(comm, collective, count, YOKE_U8, YOKE_SUM, &plan) && !strcmp(plan.algorithm, algorithm);
 }
 
-/* Messages are spared where that was seen to gain. */
+/* Fewer messages are sent where measurements have shown a gain. */
 static int small_ones_are_swapped(void)
 {
     yoke_comm *comm = NULL;
@@ -139,7 +142,7 @@ static int refusals(void)
     int ok = make("sync_us=1", NULL, false, &comm) == YOKE_ECONFIG && strstr(yoke_last_error(), "shared_gbps is missing");
     ok = ok && make("sink_us=1", NULL, false, &comm) == YOKE_ECONFIG && strstr(yoke_last_error(), "did you mean 'sync_us'");
     ok = ok && make("sync_us=many", NULL, false, &comm) == YOKE_ECONFIG;
-    /* The ranks' models must be one. */
+    /* All ranks must give the same model. */
     yokei_text(text, sizeof text, MODEL, ranks_rank == ranks_size - 1 ? 8192 : 16384);
     ok = ok && make(text, NULL, false, &comm) == YOKE_EMISMATCH && strstr(yoke_last_error(), "costs");
     RANKS_TRY(make(NULL, NULL, false, &comm));
@@ -150,7 +153,7 @@ static int refusals(void)
     return ok;
 }
 
-/* The measurement is no call of the user's: the first of his is #1. */
+/* The measurement is not a call of the user's, so the user's first call is #1. */
 static int numbers_begin_at_one(void)
 {
     yoke_comm *comm = NULL;
@@ -173,6 +176,7 @@ int main(void)
     if (!ranks_hosts()) ranks_check(what_is_not_known_is_not_said(), "what was not measured is not predicted");
     if (ranks_hosts()) ranks_check(small_ones_are_swapped(), "small slices go to other hosts in one message");
     ranks_check(refusals(), "bad models and questions are refused");
-    ranks_check(numbers_begin_at_one(), "calls are numbered from 1"); /* last: after it MPI is left alone */
+    /* This test comes last, because MPI cannot be used after it. */
+    ranks_check(numbers_begin_at_one(), "calls are numbered from 1");
     return ranks_end();
 }

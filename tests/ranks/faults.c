@@ -47,14 +47,15 @@ static pid_t start_job(const char *folder, const char *kind, const char *load)
     _exit(127);
 }
 
-/* All ranks have done some operations: their records, or NULL after 20 s. */
+/* Wait until all ranks have done some operations. Returns their records, or NULL after 20 s. */
 static int wait_until_busy(const char *folder, const struct yokei_flight_file *files[RANKS])
 {
     for (int turn = 0; turn < 4000; turn++, usleep(5000)) {
         int n = 0;
         for (int r = 0; r < RANKS; r++) {
             if (!files[r] && yokei_flight_open(folder, r, &files[r])) continue;
-            n += atomic_load(&files[r]->n_comms) && atomic_load(&files[r]->n_operations) > 20; /* of its own, not of the start */
+            /* The rank's own operations, not those of its start. */
+            n += atomic_load(&files[r]->n_comms) && atomic_load(&files[r]->n_operations) > 20;
         }
         if (n == RANKS) return 1;
     }
@@ -74,7 +75,7 @@ static int read_result(const char *folder, int rank, struct result *out)
     return n == 3;
 }
 
-/* What the survivor said is right: status, the rank's name and cause, and in time. */
+/* Check the result of a surviving rank: the status, the name and cause of the dead rank, and the time. */
 static int survivor_is_right(const char *folder, int rank, int victim, int pid, int signal, uint64_t begin, double limit, double *latency)
 {
     struct result result = { 0 };
@@ -100,7 +101,10 @@ static int remove_folder(const char *folder)
     return !rmdir(folder);
 }
 
-/* Files of Yoke's in /dev/shm. Folders are those of other programs beside this one: of jobs that `yoke run` started, and of tests. */
+/*
+ * The number of Yoke's files in /dev/shm. Folders belong to other programs that run at the same time: to jobs
+ * that `yoke run` started, and to tests.
+ */
 static int left_in_shm(void)
 {
     struct stat status;
@@ -167,7 +171,7 @@ int main(int argc, char **argv)
     seed = getenv("YOKE_SEED") ? strtoull(getenv("YOKE_SEED"), NULL, 10) : yokei_now_ns();
     printf("# YOKE_SEED=%llu\n", (unsigned long long)seed);
     const char *sanitizers = getenv("TEST_SANITIZE");
-    const double slower = sanitizers && *sanitizers ? 4 : 1; /* instrumented code is: as in tests/tap-run */
+    const double slower = sanitizers && *sanitizers ? 4 : 1; /* instrumented code is slower; the factor is that of tests/tap-run */
     static const char *const kinds[] = { "shm", "mpi" }, *const loads[] = { "mixed", "large", "idle" };
     for (int k = 0; k < 2; k++)
         for (int l = 0; l < 3; l++)

@@ -9,10 +9,10 @@
 
 #include "tests/ranks/ranks.h"
 
-size_t yokei_held(void); /* of collectives/comm.h */
-enum { MOST_LISTS = 64 << 10 }; /* bytes of a communicator's lists, which are planned and not counted */
+size_t yokei_held(void); /* from collectives/comm.h */
+enum { MOST_LISTS = 64 << 10 }; /* bytes of a communicator's lists, which the plan includes and the count does not */
 
-/* Of this process's address space: the segments of communicators. */
+/* The segments of communicators in this process's address space. */
 struct maps {
     size_t segments; /* bytes */
     int n_segments;
@@ -45,7 +45,7 @@ static yoke_status compare(const struct yoke_comm_memory *is, const struct yoke_
     return differs("reserved", is->reserved, should->reserved);
 }
 
-/* One sends to the next; and takes from the one before. */
+/* Each rank sends to the next rank, and receives from the one before. */
 static yoke_status pass_on(yoke_comm *comm, int rank, int size)
 {
     int out = rank, in = -1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Groups of calls whose small sums run as one: their results, beside other calls and other communicators;
- * their numbers; and differences between the ranks in their parts.
+ * Groups of calls whose small sums run as one: their results, beside other calls and other communicators; the
+ * call numbers that they take; and differences between the ranks in their parts.
  */
 #include "tests/ranks/ranks.h"
 
@@ -43,7 +43,10 @@ static int allocate(struct sums *s)
     return ok;
 }
 
-/* All kinds of calls in one group, on two communicators: runs of equal types are fused, whatever stands between them. */
+/*
+ * All kinds of calls in one group, on two communicators. Calls of equal type are fused, whatever stands
+ * between them.
+ */
 static int mixed(yoke_comm *a, yoke_comm *b, struct sums *in, struct sums *out)
 {
     const int right = (ranks_rank + 1) % ranks_size, left = (ranks_rank + ranks_size - 1) % ranks_size;
@@ -51,7 +54,7 @@ static int mixed(yoke_comm *a, yoke_comm *b, struct sums *in, struct sums *out)
     fill(in);
     RANKS_TRY(yoke_group_start());
     for (int i = 0; i < CALLS; i++) {
-        float *to = i % 2 ? in->data[i] : out->data[i]; /* some in place */
+        float *to = i % 2 ? in->data[i] : out->data[i]; /* some sums are in place */
         RANKS_TRY(yoke_all_reduce(in->data[i], to, in->count[i], YOKE_F32, YOKE_SUM, i % 5 ? a : b, NULL));
         if (i % 3 == 0) RANKS_TRY(yoke_all_reduce(in->wide[i], out->wide[i], in->count[i], YOKE_F64, YOKE_MAX, a, NULL));
         if (i == 100) RANKS_TRY(yoke_send(&sent, 1, YOKE_I32, right, a, NULL));
@@ -63,7 +66,7 @@ static int mixed(yoke_comm *a, yoke_comm *b, struct sums *in, struct sums *out)
     return is_summed(in, out) && got == left && root == 77;
 }
 
-/* Two hundred sums take one number: the error of the call after them says #2. */
+/* Two hundred sums take one call number, so the error of the call after them says #2. */
 static int one_number(void)
 {
     yoke_comm *comm = NULL;
@@ -83,7 +86,7 @@ static int one_number(void)
     return ok;
 }
 
-/* The same total in other parts is a mismatch: nobody gets another's elements. */
+/* The same total in other parts is a mismatch. No rank may get another rank's elements. */
 static int other_parts(bool no_shared)
 {
     struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
@@ -96,7 +99,7 @@ static int other_parts(bool no_shared)
     RANKS_TRY(yoke_all_reduce(x, x, first, YOKE_F32, YOKE_SUM, comm, NULL));
     RANKS_TRY(yoke_all_reduce(x + first, x + first, 30 - first, YOKE_F32, YOKE_SUM, comm, NULL));
     yoke_status status = yoke_group_end();
-    if (!status && ranks_size > 1) status = yoke_barrier(comm, NULL); /* at the latest */
+    if (!status && ranks_size > 1) status = yoke_barrier(comm, NULL); /* the error must come at the barrier at the latest */
     const int ok = ranks_size == 1 ? !status : status == YOKE_EMISMATCH && strstr(yoke_last_error(), "counts of the group's calls");
     yoke_comm_destroy(comm);
     return ok;

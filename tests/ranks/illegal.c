@@ -29,15 +29,15 @@ enum { MOST_CALLS = 8, SOME_CALLS = 2 };
 struct trial {
     enum how how;
     size_t kind;
-    int odd, at, n; /* the rank that deviates, at which call, of how many */
-    bool sends;     /* sends and receives, or another communicator, have part in it */
+    int odd, at, n; /* the rank that deviates; the call at which it does; the number of calls */
+    bool sends;     /* the deviation involves sends and receives, or another communicator */
     struct call calls[MOST_CALLS], other;
 };
 
 static bool reduces(const struct call *c) { return c->what == ALL_REDUCE || c->what == REDUCE || c->what == REDUCE_SCATTER; }
 static bool has_root(const struct call *c) { return c->what == REDUCE || c->what == BROADCAST || c->what == GATHER || c->what == SCATTER; }
 
-/* Another type that is not longer, so that the buffers are long enough. */
+/* Another type that is not longer, because the buffers must be long enough. */
 static yoke_dtype other_type(yoke_dtype dtype)
 {
     switch (dtype) {
@@ -61,12 +61,12 @@ static bool may_deviate(const struct trial *t, const struct call *c)
     case REDUCTION: return reduces(c);
     case ROOT: return has_root(c);
     case COUNTS: return c->uneven && has_slices(c) && c->what != ALL_TO_ALL && c->counts[0] + c->counts[1] > 0 && c->counts[0] != c->counts[1];
-    case LEFT_OUT: return c->what != BARRIER; /* one barrier less than the others is no call any more at the end */
+    case LEFT_OUT: return c->what != BARRIER; /* at the end, one barrier less than the others make is no call at all */
     default: return true;
     }
 }
 
-/* What the odd rank calls instead. */
+/* The call that the deviating rank makes instead. */
 static void deviate(struct trial *t, const struct place *p)
 {
     struct call *c = &t->other;
@@ -81,7 +81,7 @@ static void deviate(struct trial *t, const struct place *p)
         c->root = (c->root + 1) % p->size;
         c->in_place = false;
         break;
-    case COUNTS: /* the first two exchanged: the sum stays */
+    case COUNTS: /* exchange the first two counts; the sum stays the same */
         c->counts[0] = t->calls[t->at].counts[1];
         c->counts[1] = t->calls[t->at].counts[0];
         c->at[1] = c->counts[0];
@@ -110,7 +110,7 @@ static bool draw_trial(struct trial *t, const struct place *p)
     if (t->how == EXCHANGED) t->n = t->at + 2 < t->n ? t->n : t->at + 2;
     if (t->n > MOST_CALLS) return false;
     deviate(t, p);
-    bool pairs = t->calls[t->at].what == RING || t->other.what == RING; /* in the calls that may meet each other */
+    bool pairs = t->calls[t->at].what == RING || t->other.what == RING; /* the number of calls that may match each other */
     for (int i = t->at; i < t->n && t->how > COLLECTIVE; i++) pairs |= t->calls[i].what == RING;
     t->sends = t->how == ELSEWHERE || (pairs && t->how > COUNTS);
     return true;
@@ -127,7 +127,7 @@ static yoke_status issue_one(struct call *c, const struct place *p)
     return issue(c, p);
 }
 
-/* The calls of this rank, until one fails; *right false when one said that all is well and it was not. */
+/* Make this rank's calls until one fails. *right becomes false if a call succeeds with a wrong result. */
 static yoke_status run_calls(struct trial *t, struct place *p, const struct place *elsewhere, bool *right)
 {
     const bool odd = ranks_rank == t->odd;
@@ -141,7 +141,10 @@ static yoke_status run_calls(struct trial *t, struct place *p, const struct plac
         if (t->how == EXCHANGED && odd && (i == t->at || i == t->at + 1)) c = &t->calls[i == t->at ? i + 1 : i - 1];
         if (here && t->how != LEGAL && t->how < EXCHANGED) c = &t->other;
         if (!status) status = issue_one(c, here && t->how == ELSEWHERE ? elsewhere : p);
-        /* What the odd rank gets from a call of its own is its own matter; and a send too many may well meet a later receive. */
+        /*
+         * The result of a call that only the deviating rank makes is not judged. And one send too many may
+         * match a later receive.
+         */
         const bool judged = !odd ? !t->sends || i < t->at : i < t->at || t->how == LEGAL;
         if (!status && judged) *right = is_right(c, p);
     }
@@ -195,8 +198,11 @@ static int run_trial(struct trial *t)
                 ranks_size, hows[t->how], (int)(t->calls[t->at].counts[0] * yoke_dtype_bytes(t->calls[t->at].dtype)), t->odd, t->at,
                 names[t->calls[t->at].what], names[t->other.what], t->n, kinds[t->kind].algorithm ? kinds[t->kind].algorithm : "auto",
                 kinds[t->kind].no_shared ? "MPI" : "shared memory", (int)status, seconds, right ? "" : ", a wrong result", text);
-    const int all = ranks_all(ok); /* the others may still read this rank's record */
-    /* Nobody has called anything there, or it failed on all who did: a barrier would not match. */
+    const int all = ranks_all(ok); /* because the others may still read this rank's record */
+    /*
+     * Either no rank has called anything on that communicator, or all ranks that did failed. So a barrier
+     * would not match.
+     */
     if (t->how == ELSEWHERE || gone) yoke_comm_abort(elsewhere.comm, "end of the trial");
     if (gone || !all) yoke_comm_abort(at.comm, "end of the trial");
     ranks_all(1);

@@ -50,7 +50,9 @@ static yoke_status pass_on(yoke_comm *comm, size_t n)
     return a ? a : b ? b : end;
 }
 
-/* One call of changing kind; *right false when it said that all is well and it was not. */
+/*
+ * Make one call; its kind changes from turn to turn. *right becomes false if it succeeds with a wrong result.
+ */
 static yoke_status call(yoke_comm *comm, int turn, bool *right)
 {
     static const size_t counts[] = { 5, 700, 30000, LARGEST };
@@ -80,10 +82,10 @@ static yoke_status call(yoke_comm *comm, int turn, bool *right)
 }
 
 struct fault {
-    const char *name, *spec; /* of YOKE_INJECT, behind the rank */
+    const char *name, *spec; /* spec: the text of YOKE_INJECT after the rank */
     enum yoke_check check;
-    bool harmless, once;     /* once: one message, drawn; else all from that on */
-    yoke_status one, other;  /* that it may end in */
+    bool harmless, once;     /* once: one random message; else all messages from a random one on */
+    yoke_status one, other;  /* errors with which it may end */
 };
 static const struct fault faults[] = {
     { "late by 5 ms, one in ten", "delay=0.1:5ms", YOKE_CHECK_HEADER, true, false, YOKE_OK, YOKE_OK },
@@ -115,7 +117,7 @@ static int trial(const struct fault *f, int victim, bool over_mpi)
     setenv("YOKE_INJECT", spec, 1);
     struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
     config.no_shared = over_mpi;
-    config.algorithm = "ring"; /* else one host exchanges no messages */
+    config.algorithm = "ring"; /* otherwise one host exchanges no messages */
     config.stall_ms = STALL_MS;
     config.timeout_ms = TIMEOUT_MS;
     config.check = f->check;
@@ -138,12 +140,12 @@ static int trial(const struct fault *f, int victim, bool over_mpi)
     int ok = right && seconds < limit && (f->harmless ? !status && !n_alarms : status && (status == f->one || status == f->other) && names_two_ranks(text));
     if (!ok) fprintf(stderr, "# rank %d of %d: YOKE_INJECT=%s: call %d: status %d after %.3f s, %d alarms%s: %s\n", ranks_rank, ranks_size, spec,
                      turn, (int)status, seconds, n_alarms, right ? "" : ", a wrong result", text);
-    ok = ranks_all(ok); /* the others may still read this rank's record */
+    ok = ranks_all(ok); /* because the others may still read this rank's record */
     RANKS_TRY(yoke_comm_destroy(comm));
     return ok;
 }
 
-/* What is not understood is an error on all ranks. */
+/* A text that Yoke cannot read is an error on all ranks. */
 static int refused(const char *variable, const char *text)
 {
     yoke_comm *comm;

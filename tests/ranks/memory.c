@@ -17,7 +17,7 @@
 
 struct job {
     int64_t blocks, channels, heads, words, sequence, batch, micro, pp, tp, precision, recompute, steps;
-    const int *widths; /* of the stages */
+    const int *widths; /* widths of the stages */
     bool sequence_parallel;
     int64_t zero;
 };
@@ -71,7 +71,7 @@ static yoke_status close_subject(struct subject *s)
     return yoke_device_close(s->device);
 }
 
-/* Steps, an evaluation, and a position's logits. */
+/* Run steps, an evaluation, and the logits of a position. */
 static yoke_status run_steps(struct subject *s, const struct job *j)
 {
     struct yoke_step_result result;
@@ -100,7 +100,7 @@ static yoke_status differs(const char *what, uint64_t is, uint64_t should)
     return is == should ? YOKE_OK : yoke_fail(YOKE_EDATA, "%s: %llu bytes, not %llu", what, (unsigned long long)is, (unsigned long long)should);
 }
 
-/* What one process says of all ranks is what they took. */
+/* One process plans for all ranks. Its plan must be what the ranks have taken. */
 static yoke_status as_planned(const struct subject *s, int size)
 {
     for (int r = 0; r < size; r++) {
@@ -137,7 +137,7 @@ static yoke_status exact(const struct job *j, int size, const char *spec)
     return close_subject(&s);
 }
 
-/* What the communicators of the groups have taken when the steps are done is what was said of them. */
+/* The memory that the groups' communicators have taken after the steps must be the predicted memory. */
 static yoke_status staging(const struct job *j, int size, const char *spec)
 {
     struct subject s;
@@ -165,12 +165,19 @@ static yoke_status staging(const struct job *j, int size, const char *spec)
     }
     YOKE_TRY(differs("shared staging", report.staging_shared, shared));
     if (yoke_device_info(s.device)->host_visible) YOKE_TRY(differs("private staging", report.staging, private_bytes));
-    else if (private_bytes > report.staging) /* lanes stage once an operation needs them: up to what was said */
+    /*
+     * A lane (the part of a collective that works on one chunk at a time) allocates staging memory when an
+     * operation needs it, up to the prediction.
+     */
+    else if (private_bytes > report.staging)
         return yoke_fail(YOKE_EDATA, "private staging: %zu bytes, more than %zu", private_bytes, report.staging);
     return close_subject(&s);
 }
 
-/* The last rank has too little: all are refused, before anything is allocated, in the same words. */
+/*
+ * The last rank has too little memory. All ranks must be refused in the same words, before anything is
+ * allocated.
+ */
 static yoke_status refused_alike(int size, const char *spec)
 {
     struct subject s;
@@ -196,7 +203,7 @@ static yoke_status refused_alike(int size, const char *spec)
     YOKE_TRY(yokei_ranks_agree(&s.config, words, NULL, "say different things"));
     YOKE_TRY(yoke_device_allocated(s.device, NULL, &peak));
     YOKE_TRY(differs("allocated by a run that is refused", peak, before));
-    if (replicas) s.config.zero = 1; /* and so it goes */
+    if (replicas) s.config.zero = 1; /* with this change it must fit */
     else s.config.micro_batch = 2;
     YOKE_TRY(yoke_trainer_create(s.model, s.device, &s.config, &s.trainer));
     YOKE_TRY(run_steps(&s, &j));
@@ -243,7 +250,7 @@ static void check_all(void)
 
 /* ---- one run, measured ---- */
 
-/* Kilobytes of /proc/self/status. */
+/* A number of kilobytes from /proc/self/status. */
 static double status_of(const char *key)
 {
     char line[256];
@@ -255,7 +262,7 @@ static double status_of(const char *key)
     return (double)kb * 1024;
 }
 
-/* What this process maps of communicators' segments, its own and the others'. */
+/* The bytes of communicators' segments that this process maps, its own and those of other ranks. */
 static double segments(void)
 {
     char line[512];
@@ -278,7 +285,7 @@ static struct seen see(void)
     return (struct seen){ status_of("RssAnon"), status_of("RssFile"), status_of("VmHWM") - status_of("RssShmem"), segments() };
 }
 
-/* From here on VmHWM is the most since now. */
+/* From now on VmHWM is the maximum since this call. */
 static void forget_peak(void)
 {
     FILE *f = fopen("/proc/self/clear_refs", "we");
@@ -291,7 +298,7 @@ static yoke_status measure(const struct job *j)
 {
     struct subject s;
     struct yoke_memory_report p;
-    YOKE_TRY(open_device(j, "host", &s)); /* it loads libraries; MPI was started before, too */
+    YOKE_TRY(open_device(j, "host", &s)); /* because it loads libraries; MPI was also started before the measurement */
     forget_peak();
     const struct seen before = see();
     YOKE_TRY(open_communicators(ranks_size, &s));
@@ -302,7 +309,7 @@ static yoke_status measure(const struct job *j)
     uint64_t peak;
     YOKE_TRY(yoke_device_allocated(s.device, NULL, &peak));
     YOKE_TRY(differs("allocated on the device", peak, p.total));
-    /* Each communicator of k ranks is mapped k times by each of them. */
+    /* Each of the k ranks of a communicator maps it k times. */
     double mapped = 0;
     const struct yokei_groups *g = &s.trainer->groups;
     const yoke_comm *const all[] = { s.comm, s.control, g->data, g->tensor, g->tied, g->next[0], g->next[1], g->previous[0], g->previous[1] };

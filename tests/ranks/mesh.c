@@ -84,7 +84,7 @@ static const char layouts[] =
     "dp=2 pp=2 tp=2 micro-batch=1 schedule=1f1b sequence-parallel recompute=full\n"
     "dp=2 pp=2 tp=2 micro-batch=1 schedule=zb-h1 shares=5:3 tensor-shares=3:1 layers=1,3\n"
     "dp=2 pp=2 tp=2 micro-batch=1 schedule=zb-h1 recompute=attention shares=5:3 tensor-shares=3:1 precision=bf16,fp16\n"
-    /* moments and masters divided over the replicas: the same bits as above */
+    /* moments and masters divided over the replicas: the same bits as without ZeRO above */
     "dp=2 micro-batch=2 zero=1\n"
     "dp=2 shares=5:3 micro-batch=2 zero=1 precision=fp32,bf16,fp16 steps=20\n"
     "dp=4 micro-batch=2 zero=1 recompute=full\n"
@@ -97,7 +97,7 @@ static const char layouts[] =
     "pp=2 tp=1,2 micro-batch=2 schedule=zb-h1 sequence-parallel tensor-shares=1:3:1 recompute=full\n"
     "pp=2 tp=2,1 micro-batch=2 schedule=zb-h1 recompute=full,none precision=fp32,bf16\n"
     "pp=2 tp=1,2 micro-batch=2 sequence-parallel tensor-shares=1:3:1\n"
-    "pp=2 tp=2,2 micro-batch=2 tensor-shares=3:1:1:3\n" /* whose tied pieces do not match */
+    "pp=2 tp=2,2 micro-batch=2 tensor-shares=3:1:1:3\n" /* stages whose pieces of a tied parameter do not match */
     "pp=2 tp=3,1 micro-batch=2 sequence-parallel\n"
     "pp=3 tp=1,2,1 micro-batch=2 schedule=1f1b\n"
     "pp=2 tp=3,2 micro-batch=2\n"
@@ -105,12 +105,15 @@ static const char layouts[] =
     "pp=2 tp=2,3 micro-batch=2 schedule=interleaved chunks=2 precision=fp32,fp16\n"
     "dp=2 pp=2 tp=1,2 shares=5:3 micro-batch=2 recompute=attention\n";
 
-/* Several long messages in both directions at once, which no rank has received yet: none holds up the caller. */
+/*
+ * Several long messages in both directions at once. No rank has posted a receive yet, and no send may block
+ * the caller.
+ */
 static yoke_status exchange(const char *spec, MPI_Comm two, int rank)
 {
     enum { N = 1 << 20, N_MESSAGES = 3 };
     yoke_device *device;
-    yoke_comm *comm[2]; /* for what rank 0 sends, and rank 1 */
+    yoke_comm *comm[2]; /* one communicator for what rank 0 sends, and one for what rank 1 sends */
     yoke_event *sent[N_MESSAGES], *got[N_MESSAGES];
     void *out[N_MESSAGES], *in[N_MESSAGES];
     YOKE_TRY(yoke_device_open(spec, NULL, &device));
@@ -142,7 +145,10 @@ static yoke_status exchange(const char *spec, MPI_Comm two, int rank)
     return status;
 }
 
-/* Two pieces with one event, in the order of the pieces; and what is refused. */
+/*
+ * Two pieces with one event arrive in the order of the pieces. The test also makes calls that must be
+ * refused.
+ */
 static yoke_status exchange_pieces(MPI_Comm two, int rank)
 {
     enum { N = 100000, FEW = 3 };

@@ -11,7 +11,10 @@ static const char *const names[N_KINDS] = { "count", "large count", "type", "red
 
 static float send_buffer[400000], recv_buffer[400000];
 
-/* What a rank calls; `odd` is the one rank that differs. Up to three calls: the first error is the result. */
+/*
+ * Make a rank's calls. `odd` is the one rank that differs. A rank makes up to three calls; the first error is
+ * the result.
+ */
 static yoke_status call(yoke_comm *comm, enum kind kind, int odd)
 {
     float *s = send_buffer, *r = recv_buffer;
@@ -43,7 +46,7 @@ static int named(const char *text, int odd)
     return first && second && strstr(text, rank);
 }
 
-/* The call, then barriers until the error is there: it must be at the first of them. */
+/* Make the call, then barriers until the error comes. It must come at the first barrier. */
 static int all_ranks_know(enum kind kind, int odd, bool no_shared)
 {
     struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
@@ -62,7 +65,7 @@ static int all_ranks_know(enum kind kind, int odd, bool no_shared)
              yoke_barrier(comm, NULL) == YOKE_EMISMATCH;
     if (!ok) fprintf(stderr, "# rank %d of %d: %s, odd rank %d: status %d after %.3f s: %s\n", ranks_rank, ranks_size, names[kind], odd, (int)status,
                      seconds, text);
-    /* The others may still read this rank's record. */
+    /* Because the others may still read this rank's record. */
     ok = ranks_all(ok);
     RANKS_TRY(yoke_comm_destroy(comm));
     return ok;
@@ -75,7 +78,7 @@ int main(void)
     for (int v = 0; v < 2; v++)
         for (int kind = 0; kind < N_KINDS; kind++) {
             int ok = 1;
-            /* A lone rank against the others makes every pair of ranks differ in one of these. */
+            /* A single rank differs from all others, so every pair of ranks differs in one of these runs. */
             for (int odd = 0; odd < ranks_size; odd++) ok &= all_ranks_know((enum kind)kind, odd, v);
             ranks_check(ok, "a different %s of any rank is found by all, over %s, hosts %s", names[kind], v ? "MPI" : "shared memory", hosts ? hosts : "one");
         }

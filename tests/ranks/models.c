@@ -53,7 +53,10 @@ int main(void)
 #include <dlfcn.h>
 #include "train/trainer/trainer.h"
 
-/* Of what all tensor ranks hold: K and V of groups of heads that are split between them are left out. */
+/*
+ * Sum only some of the parameters that all tensor ranks hold: K and V of heads whose group is divided among
+ * ranks are left out.
+ */
 yoke_status yokei_zero_sum(yoke_trainer *t, int parameter, yoke_comm *comm, yoke_stream *stream)
 {
     typedef yoke_status sum_function(yoke_trainer *, int, yoke_comm *, yoke_stream *);
@@ -76,7 +79,10 @@ int main(void)
 }
 #else
 
-/* Of four heads and two K/V heads: four ranks, and shares of 3:1, split their groups; two equal ranks do not. */
+/*
+ * There are four heads and two K/V heads. Four ranks, and shares of 3:1, divide the groups of heads; two
+ * equal ranks do not.
+ */
 static const char both[] = "tp=2 micro-batch=4\n"
                            "tp=2 micro-batch=3 tensor-shares=3:1 sequence-parallel precision=fp32,bf16\n"
                            "tp=4 micro-batch=8 recompute=full\n"

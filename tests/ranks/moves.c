@@ -54,7 +54,7 @@ static int broadcasts(yoke_comm *comm, uint8_t *send, uint8_t *recv, size_t coun
     return 1;
 }
 
-/* Several in a row, so that places in shared memory are used again; every slice is another one. */
+/* Several calls in a row, so that places in shared memory are used again. Every slice has other data. */
 static int slices_to_all(yoke_comm *comm, uint8_t *send, uint8_t *recv, size_t count)
 {
     const int rank = yoke_comm_rank(comm), size = yoke_comm_size(comm);
@@ -68,7 +68,7 @@ static int slices_to_all(yoke_comm *comm, uint8_t *send, uint8_t *recv, size_t c
     return 1;
 }
 
-/* Every rank to its neighbour and back, in order; several messages in a row. */
+/* Every rank sends to its neighbour and back, in order, with several messages in a row. */
 static int ping_pong(yoke_comm *comm, uint8_t *send, uint8_t *recv, size_t count)
 {
     const int rank = yoke_comm_rank(comm), size = yoke_comm_size(comm), peer = rank ^ 1;
@@ -87,7 +87,10 @@ static int ping_pong(yoke_comm *comm, uint8_t *send, uint8_t *recv, size_t count
     return 1;
 }
 
-/* All to all by a group, the rank itself included, with counts that depend on both ends, twice per pair. */
+/*
+ * An all-to-all made from a group of sends and receives, with the rank itself included. Counts depend on both
+ * ends. Each pair exchanges twice.
+ */
 static int exchange_all(yoke_comm *comm, uint8_t *send, uint8_t *recv, size_t most)
 {
     const int size = yoke_comm_size(comm), rank = yoke_comm_rank(comm);
@@ -95,7 +98,7 @@ static int exchange_all(yoke_comm *comm, uint8_t *send, uint8_t *recv, size_t mo
     RANKS_TRY(yoke_group_start());
     for (int turn = 0; turn < 2; turn++)
         for (int r = 0; r < size; r++) {
-            const size_t out = most / (size_t)(rank + r + 1) + (size_t)turn, in = out; /* symmetric in both ends */
+            const size_t out = most / (size_t)(rank + r + 1) + (size_t)turn, in = out; /* symmetric in sender and receiver */
             uint8_t *to = send + (size_t)(turn * size + r) * room, *from = recv + (size_t)(turn * size + r) * room;
             fill(to, rank * 16 + r + turn, out * 2);
             memset(from, 0, in * 2);
@@ -109,7 +112,10 @@ static int exchange_all(yoke_comm *comm, uint8_t *send, uint8_t *recv, size_t mo
     return 1;
 }
 
-/* One group on two communicators, named in another order by every second rank; collectives and transfers mixed. */
+/*
+ * One group on two communicators, which every second rank uses in another order. Collectives and transfers
+ * are mixed.
+ */
 static int mixed_group(yoke_comm *a, yoke_comm *b, uint8_t *send, uint8_t *recv)
 {
     const int rank = yoke_comm_rank(a), size = yoke_comm_size(a);
@@ -131,7 +137,7 @@ static int mixed_group(yoke_comm *a, yoke_comm *b, uint8_t *send, uint8_t *recv)
     return 1;
 }
 
-/* Nobody leaves a barrier before all have entered it. */
+/* No rank may leave a barrier before all ranks have entered it. */
 static int barrier_holds(yoke_comm *comm)
 {
     int ok = 1;
@@ -148,7 +154,7 @@ static int barrier_holds(yoke_comm *comm)
     return ok;
 }
 
-/* Communicators of some of the ranks, made and used by all at the same time. */
+/* Communicators of some of the ranks. All ranks make and use them at the same time. */
 static int parts(uint8_t *send, uint8_t *recv)
 {
     MPI_Comm half;
@@ -168,14 +174,17 @@ static int sums(yoke_comm *comm, float *from, float *to, size_t count)
 {
     const int rank = yoke_comm_rank(comm), size = yoke_comm_size(comm);
     for (size_t i = 0; i < count; i++) to[i] = -1;
-    for (size_t i = 0; i < count; i++) from[i] = (float)(i % 1000 + (size_t)rank); /* may be the same memory */
+    for (size_t i = 0; i < count; i++) from[i] = (float)(i % 1000 + (size_t)rank); /* both may be the same memory */
     RANKS_TRY(yoke_all_reduce(from, to, count, YOKE_F32, YOKE_SUM, comm, NULL));
     for (size_t i = 0; i < count; i++)
         if (to[i] != (float)((size_t)size * (i % 1000) + (size_t)(size * (size - 1) / 2))) return 0;
     return 1;
 }
 
-/* Memory that all ranks see: what is refused, what is freed, and collectives on it and beside it. */
+/*
+ * Memory that all ranks can access: which calls are refused, what is freed, and collectives on it and next to
+ * it.
+ */
 static void shared_allocations(yoke_comm *comm, uint8_t *own)
 {
     enum { COUNT = 300000 };
@@ -194,7 +203,7 @@ static void shared_allocations(yoke_comm *comm, uint8_t *own)
     ranks_check(sums(comm, a, a, COUNT - 1), "in place");
     ranks_check(sums(comm, (float *)a + 16, b, COUNT - 100), "from the middle");
     ranks_check(sums(comm, rank % 2 ? (void *)own : a, rank % 3 ? b : (void *)(own + COUNT * 4), COUNT), "with some buffers elsewhere");
-    /* Not allowed, but harmless: one rank frees later than the others. */
+    /* This is not allowed, but harmless: one rank frees the memory later than the others. */
     if (rank) yoke_comm_free(comm, a);
     ranks_check(sums(comm, rank ? (void *)own : a, b, COUNT), "while one rank has memory that the others have freed");
     if (!rank) yoke_comm_free(comm, a);
@@ -218,7 +227,8 @@ static void refused_group(yoke_comm *comm, uint8_t *send, uint8_t *recv)
 int main(void)
 {
     static const size_t counts[] = { 0, 1, 7, 1000, 70001 };
-    static const size_t slices[] = { 0, 1, 8, 1000, 8192, 8193, 70001 }; /* hosts of 4 and 2 ranks swap 64 KiB with 8192 each, and longer ones not */
+    /* Hosts of 4 and 2 ranks swap 64 KiB if each slice has 8192. They do not swap longer slices. */
+    static const size_t slices[] = { 0, 1, 8, 1000, 8192, 8193, 70001 };
     static const char *const names[] = { "shared memory", "MPI" };
     uint8_t *send = malloc(8 << 20), *recv = malloc(8 << 20);
     ranks_start();

@@ -12,13 +12,13 @@ static const struct {
     { { "host", "opencl:0", "host", "opencl:0" },
       "from=0 micro-batch=3 precision=fp32,bf16,fp16\n"
       "from=0 micro-batch=3 precision=fp32,bf16,fp16\n"
-      "from=1 precision=fp32,bf16,fp16 steps=20\n" /* an OpenCL device alone */
+      "from=1 precision=fp32,bf16,fp16 steps=20\n" /* one OpenCL device alone */
       "from=1 precision=fp32,bf16,fp16 steps=20\n"
       "from=1 recompute=full precision=bf16 steps=20\n"
       "dp=2 shares=5:3 micro-batch=2 precision=fp32,bf16,fp16 steps=20\n"
       "dp=2 shares=5:3 micro-batch=2 precision=fp32,bf16,fp16 steps=20\n"
       "dp=2 from=1 shares=1:7\n"
-      "dp=3 from=0 shares=4:0:4\n" /* a rank that is given nothing */
+      "dp=3 from=0 shares=4:0:4\n" /* one rank has no sequences */
       "dp=4 shares=2:2:2:2 micro-batch=1 precision=fp32,bf16,fp16\n"
       "tp=2 sequence-parallel micro-batch=4 precision=fp32,bf16\n"
       "tp=2 sequence-parallel micro-batch=4 recompute=full precision=fp32,bf16\n"

@@ -24,7 +24,10 @@ static void note(void *context, const char *text)
 
 static char host_letter(int rank) { return ranks_hosts() ? ranks_hosts()[rank] : 'a'; }
 
-/* What has to come out, worked out another way: hosts in order of appearance, in each kinds in order of appearance, in each ranks. */
+/*
+ * Compute the expected order in another way: hosts in order of appearance, within a host the kinds of device
+ * in order of appearance, and within a kind the ranks.
+ */
 static void expect_order(int *order)
 {
     int n = 0;
@@ -93,7 +96,7 @@ static int order_is(const struct job *j, const int *order)
         ok = ok && (s->job.host_of[i] == s->job.host_of[0]) == (host_letter(order[i]) == host_letter(order[0]));
     }
     RANKS_TRY(yokei_ranks_gather(&c, &mine, 1, all));
-    for (int i = 0; i < ranks_size; i++) ok = ok && all[i] == order[i]; /* and the communicator has them so */
+    for (int i = 0; i < ranks_size; i++) ok = ok && all[i] == order[i]; /* the communicator must have this order, too */
     return ok;
 }
 
@@ -109,7 +112,7 @@ static int hosts_are_known(const yoke_comm *comm)
     return ok;
 }
 
-/* Whether a group of `tensor` ranks that follow each other has more than one host (what 0) or kind of device (what 1). */
+/* Whether any group of `tensor` adjacent ranks spans more than one host (what 0) or kind of device (what 1). */
 static int spans(const int *order, int tensor, int what)
 {
     for (int i = 0; i < ranks_size; i++) {
@@ -119,7 +122,7 @@ static int spans(const int *order, int tensor, int what)
     return 0;
 }
 
-/* Only rank 0 notes. */
+/* Only rank 0 prints notes. */
 static int notes_fit(const int *order, int tensor)
 {
     const int hosts = spans(order, tensor, 0), kinds = spans(order, tensor, 1);
@@ -141,7 +144,7 @@ static int placed(const char *placement, int pipeline, int tensor, bool moves)
     return ok;
 }
 
-/* A sum over those that work, who know each other by their new numbers. */
+/* A sum over the ranks that work, which now have new numbers. */
 static int works(const struct yokei_run_state *s, const int *workers, int n)
 {
     const struct yoke_trainer_config c = { .comm = s->comm, .control = s->control };
@@ -152,14 +155,17 @@ static int works(const struct yokei_run_state *s, const int *workers, int n)
     return ok;
 }
 
-/* Ranks without a share are left out, first one, then another; what the others end with, they end with, too. */
+/*
+ * Ranks without a share are left out, first one rank, then another. They must end with the same status as the
+ * other ranks.
+ */
 static int left_out(yoke_status end, double seconds)
 {
     struct job j;
     struct yokei_run_state *s = &j.s;
     int workers[MOST], n = 0, ok = 1;
     bool any = true;
-    RANKS_TRY(open_job(&j, "host", 1, 1)); /* replicas: the order of the job */
+    RANKS_TRY(open_job(&j, "host", 1, 1)); /* with replicas of one rank each, the order is that of the job */
     for (int r = 0; r < ranks_size; r++) s->shares[r] = 1;
     RANKS_TRY(yokei_run_leave_out(s, &any));
     ok = !any && !s->job.end && s->comm == j.t.comm;

@@ -18,7 +18,10 @@ static const char *const bugs[N_PLANTS] = {
 #undef PLANT_TEXT
 };
 
-/* What must notice each bug, and by how much: times what is allowed. `where`: part of what the gate names, such as a tensor. */
+/*
+ * For each bug: the gate that must notice it, and the least ratio of the error to what the gate allows.
+ * `where` is a part of the place that the gate names, such as a tensor.
+ */
 static const struct row {
     enum plant plant;
     const char *layouts;
@@ -33,7 +36,10 @@ static const struct row {
     { PLANT_dropped, "tp=3", GRADIENTS, 1e4, "", 0 },
     { PLANT_means, "dp=2 shares=5:3", GRADIENTS, 1e3, "", 0 },
     { PLANT_stale, "pp=2 schedule=1f1b micro-batch=2", LOSSES, 1e1, "", 0 },
-    /* At this scale the first stage alone overflows at first, and, by the tied embedding, the last: the one between goes on. */
+    /*
+     * At this loss scale only the first stage overflows at first, and the last stage through the tied
+     * embedding. The stage between them goes on.
+     */
     { PLANT_scales, "pp=3 schedule=1f1b micro-batch=2 precision=fp16 steps=12", GRADIENTS, 1e1, "h.", 4.7e6 },
     { PLANT_tied, "pp=2 schedule=1f1b micro-batch=2", GRADIENTS, 1e4, "wte.weight", 0 },
     { PLANT_last_bit, "pp=2 micro-batch=2\npp=2 micro-batch=2 recompute=full", BITS, 1, "", 0 },
@@ -82,7 +88,9 @@ static void check(const struct row *row)
                    seen.worst[g].rank, seen.worst[g].where);
 }
 
-/* The reference overflows at step 1, so that the shorter run has no gradients to compare with: that is no pass. */
+/*
+ * The reference overflows at step 1, so the shorter run has no gradients to compare with. That must not pass.
+ */
 static void check_nothing_compared(void)
 {
     struct tried t;

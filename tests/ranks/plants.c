@@ -36,7 +36,10 @@ static bool is_planted(enum plant plant)
     return chosen == plant;
 }
 
-/* The library's own; looked up, so that preloading this file into programs without the library does no harm. */
+/*
+ * The library's own function. It is looked up at run time, so that this file can be preloaded into programs
+ * without the library.
+ */
 #define OWN(function, type) ((type)(uintptr_t)dlsym(RTLD_NEXT, #function))
 
 typedef yoke_status all_reduce_function(const void *, void *, size_t, yoke_dtype, yoke_reduction, yoke_comm *, yoke_stream *);
@@ -61,7 +64,7 @@ yoke_status yokei_trainer_plan(const yoke_model *model, yoke_device *device, str
 
 typedef struct yoke_range range_function(const struct yoke_place *, int64_t);
 
-/* Equal shares, rounded down: what is left over belongs to nobody. */
+/* Bug: equal shares, rounded down. No rank gets the rest. */
 struct yoke_range yoke_place_range(const struct yoke_place *place, int64_t n)
 {
     if (!is_planted(PLANT_dropped) || !place || place->tensor_size <= 1) return OWN(yoke_place_range, range_function *)(place, n);
@@ -70,7 +73,7 @@ struct yoke_range yoke_place_range(const struct yoke_place *place, int64_t n)
 
 typedef yoke_status backward_function(yoke_trainer *, const int32_t *, const int32_t *, double, struct yoke_step_result *);
 
-/* Each goes by its own overflow, not by anybody's. */
+/* Bug: each rank uses only its own overflow. */
 yoke_status yoke_trainer_backward(yoke_trainer *t, const int32_t *tokens, const int32_t *targets, double clock, struct yoke_step_result *result)
 {
     const yoke_status status = OWN(yoke_trainer_backward, backward_function *)(t, tokens, targets, clock, result);
@@ -88,7 +91,7 @@ static void *at(const struct yokei_machine *k, size_t offset) { return (char *)k
 
 static size_t weight_bytes(const struct yokei_state *s, int i) { return (size_t)s->slot[i].n * (s->slot[i].has_copy && s->dtype != YOKE_F32 ? 2 : 4); }
 
-/* The weights as they were before the optimizer's last step. */
+/* The weights as they were before the last step of the optimizer. */
 static struct {
     const struct yoke_trainer *of;
     char *weights;
@@ -123,7 +126,7 @@ static yoke_status run_stale(const struct yokei_machine *k, int from, int to)
 {
     const struct yoke_trainer *t = k->context;
     yoke_status status = YOKE_OK;
-    if (t->step <= 1 && from == 0) old.of = NULL; /* another trainer's, or another run's */
+    if (t->step <= 1 && from == 0) old.of = NULL; /* the kept weights are another trainer's, or another run's */
     if (from > k->program->agree) keep_weights(k);
     for (int n = from; n < to && !status; n++) {
         const struct yokei_instruction *i = &k->program->instruction[n];
@@ -150,7 +153,7 @@ yoke_status yokei_run(const struct yokei_machine *k, int from, int to)
     const struct yoke_trainer *t = k->context;
     const bool trains = t && k->program->agree < k->program->n;
     struct yokei_machine own = *k;
-    if (!trains) return run_own(k, from, to); /* the planner, or an evaluation */
+    if (!trains) return run_own(k, from, to); /* this is the planner, or an evaluation */
     if (is_planted(PLANT_means) && k->job->n_sequences) own.pass.normaliser = k->job->n_sequences * k->job->T * t->plan.mesh.data;
     if (is_planted(PLANT_stale) && t->plan.mesh.pipeline > 1) return run_stale(k, from, to);
     if (is_planted(PLANT_tied)) return run_tied_twice(k, from, to);

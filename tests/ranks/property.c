@@ -11,7 +11,7 @@
  */
 #include "tests/ranks/calls.h"
 
-/* Of the device, where ranks have one: the memory of each call of a group. */
+/* The memory of each call of a group: device memory, if ranks have devices. */
 static struct {
     yoke_device *device;
     yoke_stream *stream;
@@ -37,7 +37,7 @@ static bool close_device(void)
     return ok;
 }
 
-/* Copy both buffers of call i to the device, and let the call work there; or back again. */
+/* Copy both buffers of call i to the device, where the call then works; or copy them back. */
 static bool move(struct call *c, int i, bool to_device)
 {
     const size_t bytes = MOST_BYTES + GUARD;
@@ -56,7 +56,10 @@ static bool move(struct call *c, int i, bool to_device)
     return ok;
 }
 
-/* One call, or a few in a group; every rank draws them all, also those of communicators that it is not in. */
+/*
+ * Make one call, or a few in a group. Every rank draws all of them, also those of communicators that it is
+ * not in.
+ */
 static bool turn(struct place places[], int n_places, struct call calls[IN_GROUP], int *n_calls)
 {
     struct place *at[IN_GROUP];
@@ -67,7 +70,11 @@ static bool turn(struct place places[], int n_places, struct call calls[IN_GROUP
         at[i] = &places[draw((uint32_t)n_places)];
         at[i]->stream = in_stream ? own.stream : NULL;
         draw_call(&calls[i], at[i]);
-        const uint32_t which = draw(SHARES); /* both buffers, one, or none in memory that all ranks see; not twice in a group */
+        /*
+         * Both buffers, one, or none are in memory that all ranks can access; such memory is used only once
+         * in a group.
+         */
+        const uint32_t which = draw(SHARES);
         bool again = false;
         for (int j = 0; j < i; j++) again |= at[j] == at[i];
         if (at[i]->send && !again && which != 1) calls[i].send = at[i]->send;
@@ -110,7 +117,7 @@ static int make_places(struct place places[])
             config.accum = kinds[k].accum;
             snprintf(p->name, sizeof p->name, "%s, %s, %s ranks", kinds[k].algorithm ? kinds[k].algorithm : "auto",
                      kinds[k].no_shared ? "MPI" : "shared memory", part ? "some" : "all");
-            /* Of some: the first two thirds, in reverse order. */
+            /* A communicator of some ranks has the first two thirds, in reverse order. */
             const int members = part ? (2 * ranks_size + 2) / 3 : ranks_size;
             p->size = members;
             p->rank = ranks_rank < members ? (part ? members - 1 - ranks_rank : ranks_rank) : -1;

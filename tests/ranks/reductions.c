@@ -11,7 +11,10 @@
 
 static const yoke_dtype dtypes[] = { YOKE_F32, YOKE_F16, YOKE_BF16, YOKE_F64, YOKE_I32 };
 
-/* Element i of rank r: small integers, so that sums of 8 are exact in every type; for prod 1 or 2, for avg multiples. */
+/*
+ * Element i of rank r. For sums, small integers, so that sums of 8 ranks are exact in every type. For prod, 1
+ * or 2. For avg, multiples of the number of ranks.
+ */
 static double value(yoke_reduction op, int r, size_t i)
 {
     const size_t mixed = i * 7 + (size_t)r * 13 + i / 64;
@@ -58,7 +61,7 @@ static int all_reduce_is_exact(yoke_comm *comm, struct buffers *b, size_t count,
             return 0;
         }
     }
-    return !memcmp(after, recv + count * bytes, bytes); /* nothing written behind the end */
+    return !memcmp(after, recv + count * bytes, bytes); /* nothing is written after the end */
 }
 
 static int all_types(yoke_comm *comm, struct buffers *b, size_t count)
@@ -100,7 +103,7 @@ static int reduce_scatter_is_exact(yoke_comm *comm, struct buffers *b, size_t mo
     return 1;
 }
 
-/* The deterministic noise of the rounding tests: -1..1 with full mantissas. */
+/* Deterministic noise for the tests of rounding: numbers from -1 to 1 with full mantissas. */
 static float noise(int r, size_t i)
 {
     uint32_t x = (uint32_t)i * 2654435761u + (uint32_t)r * 40503u + 12345u;
@@ -108,7 +111,10 @@ static float noise(int r, size_t i)
     return (float)(int32_t)x * 0x1p-31f;
 }
 
-/* All ranks' results are the same bits, and within the bound of include/yoke/comm.h of the exact sum. */
+/*
+ * The results of all ranks must have the same bits, and differ from the exact sum by no more than the bound
+ * in include/yoke/comm.h.
+ */
 static int rounds_as_promised(yoke_comm *comm, struct buffers *b, size_t count, yoke_dtype dtype, enum yoke_accum accum)
 {
     for (size_t i = 0; i < count; i++) yokei_store(dtype, b->send, (int64_t)i, noise(ranks_rank, i));
@@ -137,7 +143,10 @@ static int rounds_as_promised(yoke_comm *comm, struct buffers *b, size_t count, 
     return ok && first == hash;
 }
 
-/* NaN wins wherever it is, in any rank's data; -0 is less than +0; infinities of two signs make NaN; same bits on all. */
+/*
+ * A NaN in any rank's data must win. -0 is less than +0. Infinities of both signs give NaN. All ranks get the
+ * same bits.
+ */
 static int specials(yoke_comm *comm, struct buffers *b, yoke_dtype dtype)
 {
     enum { N = 64 };
@@ -169,7 +178,10 @@ static int specials(yoke_comm *comm, struct buffers *b, yoke_dtype dtype)
     return 1;
 }
 
-/* With reproducible: bit for bit the sum in the order of the ranks, rounded once, in any part of any buffer. */
+/*
+ * With the option reproducible, every part of any buffer must be, bit for bit, the sum in the order of the
+ * ranks, rounded once.
+ */
 static int is_in_order(yoke_comm *comm, struct buffers *b, size_t count, yoke_dtype dtype, yoke_reduction op)
 {
     const size_t bytes = yoke_dtype_bytes(dtype);
@@ -234,7 +246,7 @@ static void try_reproducible(struct buffers *b)
     ranks_check(yoke_comm_create(ranks_world, NULL, &config, &comm) == YOKE_EINVAL, "reproducible by a ring is refused");
 }
 
-/* Whether the plan is what the layout asks for: several hosts, some of whose ranks share memory. */
+/* Whether the plan fits the layout: several hosts, on which some ranks share memory. */
 static int is_planned(yoke_comm *comm, bool no_shared)
 {
     struct yoke_comm_plan plan;
@@ -295,7 +307,7 @@ static void try_variant(const struct variant *variant, struct buffers *b)
     ranks_check(!yoke_comm_destroy(native) && !yoke_comm_destroy(comm), "destroyed");
 }
 
-/* What is refused, before any message is sent. */
+/* Calls that must be refused before any message is sent. */
 static void refusals(struct buffers *b)
 {
     yoke_comm *comm;
@@ -322,7 +334,7 @@ static void refusals(struct buffers *b)
 
 int main(int argc, char **argv)
 {
-    const size_t longest = argc > 1 ? (size_t)atol(argv[1]) : 0; /* one long f32 sum more */
+    const size_t longest = argc > 1 ? (size_t)atol(argv[1]) : 0; /* one more sum, long and in f32 */
     const size_t room = YOKE_MAX(longest, 200000) * 4 + 64;
     struct buffers b = { malloc(room), malloc(room) };
     ranks_start();

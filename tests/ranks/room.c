@@ -25,7 +25,11 @@ static int limited(int first, int last)
     char who[32];
     getrlimit(RLIMIT_FSIZE, &was);
     limit = was;
-    limit.rlim_cur = 1 << 20; /* more than the flight record, less than the slots */
+    /*
+     * Enough for the flight record (a file in which a rank notes what it does), but not for the slots in
+     * shared memory.
+     */
+    limit.rlim_cur = 1 << 20;
     const int mine = ranks_rank >= first && ranks_rank <= last;
     if (mine && setrlimit(RLIMIT_FSIZE, &limit)) return 0;
     n_lines = 0;

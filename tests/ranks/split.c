@@ -8,7 +8,7 @@
 
 #include "tests/ranks/ranks.h"
 
-/* The sum of i + rank-of-the-world over the communicator's ranks, checked element by element on `count` elements. */
+/* Sum i + (rank in the parent) over the communicator's ranks, and check each of `count` elements. */
 static int sums(yoke_comm *comm, const int worlds[], int n, size_t count)
 {
     float *data = malloc(count * sizeof *data);
@@ -22,7 +22,10 @@ static int sums(yoke_comm *comm, const int worlds[], int n, size_t count)
     return ok;
 }
 
-/* Split by rank modulo `colors`, later ranks first where `backwards`; ranks of the last color stay out where `out`. */
+/*
+ * Split by rank modulo `colors`. If `backwards`, later ranks come first. If `out`, the ranks of the last
+ * color are in no part.
+ */
 static int modulo(yoke_comm *parent, int colors, int backwards, int out)
 {
     const int color = ranks_rank % colors;
@@ -39,7 +42,7 @@ static int modulo(yoke_comm *parent, int colors, int backwards, int out)
     if (stays_out) return !comm;
     int ok = comm && yoke_comm_size(comm) == n && yoke_comm_rank(comm) == place;
     for (size_t count = 1; ok && count < 400000; count = count * 37 + 1) ok = sums(comm, worlds, n, count);
-    /* The parent goes on beside it. */
+    /* The parent still works. */
     int all[64] = { 0 };
     for (int r = 0; r < ranks_size; r++) all[r] = r;
     float one = 1;
@@ -48,7 +51,7 @@ static int modulo(yoke_comm *parent, int colors, int backwards, int out)
     return comm && !yoke_comm_destroy(comm) && ok;
 }
 
-/* Down to communicators of one rank, by halves; all are used again on the way back. */
+/* Split in halves, down to communicators of one rank. All communicators are used again on the way back. */
 static int halves(yoke_comm *parent, int low, int high)
 {
     int worlds[64] = { 0 };
@@ -64,7 +67,10 @@ static int halves(yoke_comm *parent, int low, int high)
     return sums(parent, worlds, high - low, 70000) && ok;
 }
 
-/* Configurations that differ within color 0: all its ranks hear of it, and the others get theirs. */
+/*
+ * The configurations differ within color 0. All its ranks must get an error, and the other ranks their
+ * communicator.
+ */
 static int one_color_disagrees(yoke_comm *parent)
 {
     struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
@@ -100,7 +106,7 @@ static int refusals(yoke_comm *parent)
     struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
     config.algorithm = "rign";
     comm = parent;
-    /* Bad on one rank: an error on all, and the parent works on. */
+    /* A bad argument on one rank: all ranks must get an error, and the parent must still work. */
     const yoke_status status = yoke_comm_split(parent, 0, 0, ranks_rank == ranks_size - 1 ? &config : NULL, &comm);
     return ok && status && !comm && strstr(yoke_last_error(), ranks_rank == ranks_size - 1 || ranks_size == 1 ? "ring" : "rank") && !yoke_barrier(parent, NULL);
 }

@@ -33,7 +33,7 @@ static yoke_status reduce(yoke_comm *comm, size_t count)
 
 static double since(uint64_t begin) { return (double)(yokei_now_ns() - begin) * 1e-9; }
 
-/* A rank that comes late, but in time: a warning that names it, no error. */
+/* A rank comes late, but in time. A warning must name it, and there must be no error. */
 static int late_is_waited_for(int late)
 {
     yoke_comm *comm;
@@ -47,7 +47,7 @@ static int late_is_waited_for(int late)
     return ok;
 }
 
-/* The same with an announcement: no warning where the records can be read. */
+/* The same, but the rank has announced that it is busy. No warning may come if the records can be read. */
 static int busy_is_no_warning(int late)
 {
     yoke_comm *comm;
@@ -66,8 +66,9 @@ static int busy_is_no_warning(int late)
 }
 
 /*
- * A rank that comes after the others have waited for longer than stall_ms, and then stands still for a while because its
- * messages are late: whoever looks at it then must not take the time before it came for time in which it stood still.
+ * A rank comes after the others have waited for longer than stall_ms. Then it stands still for a while
+ * because its messages are late. A rank that looks at it must not count the time before it came as time in
+ * which it stood still.
  */
 static int late_is_not_stuck(int late)
 {
@@ -86,7 +87,10 @@ static int late_is_not_stuck(int late)
     return 1;
 }
 
-/* A rank that does not come at all: all others return in time and name it, and it learns so when it comes, at the latest by its next call. */
+/*
+ * A rank does not come at all. All others must return in time and name it. The rank itself learns of the
+ * error when it comes, at the latest by its next call.
+ */
 static int absent_is_named(int absent)
 {
     yoke_comm *comm;
@@ -97,7 +101,7 @@ static int absent_is_named(int absent)
     if (ranks_rank == absent) usleep(1500000);
     yoke_status status = reduce(comm, 150000);
     const double seconds = since(begin);
-    /* All that the others had for it may be there when it comes: then its next call tells it. */
+    /* All messages of the others may already be there when it comes. Then its next call returns the error. */
     if (ranks_rank == absent && !status) status = yoke_barrier(comm, NULL);
     snprintf(who, sizeof who, "rank %d (", absent);
     int ok = status == YOKE_ETIMEOUT && strstr(yoke_last_error(), who) && strstr(yoke_last_error(), "has not called");
@@ -128,14 +132,17 @@ static int abort_reaches_all(int aborter)
     const int away = (aborter + 1) % ranks_size;
     if (ranks_rank == away) usleep(300000);
     status = reduce(comm, 1000);
-    /* What the others had sent before may complete its first call, when the word of the abort is still on its way. */
+    /*
+     * The messages that the others had sent before may complete its first call, while the news of the abort
+     * is still on its way.
+     */
     if (!status && ranks_rank == away) status = reduce(comm, 1000);
     int ok = status == YOKE_EABORTED && strstr(yoke_last_error(), "a test") && since(begin) < 2;
     if (!ok) fprintf(stderr, "# rank %d: status %d after %.3f s: %s\n", ranks_rank, (int)status, since(begin), yoke_last_error());
     ok &= yoke_comm_error(comm) == YOKE_EABORTED && reduce(comm, 4) == YOKE_EABORTED;
     if (ranks_rank == aborter) pthread_join(thread, NULL);
     ok = ranks_all(ok);
-    /* The other communicator knows nothing of it. */
+    /* The other communicator is not affected. */
     for (int i = 0; i < 50; i++) RANKS_TRY(reduce(other, 1000));
     RANKS_TRY(yoke_comm_destroy(other));
     RANKS_TRY(yoke_comm_destroy(comm));

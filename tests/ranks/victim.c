@@ -15,12 +15,12 @@ static yoke_status work(yoke_comm *comm, const char *load, float *send, float *r
     static const size_t counts[] = { 16, 1000, 262144, 4, 70001 };
     const bool large = !strcmp(load, "large"), idle = !strcmp(load, "idle");
     yoke_status status = YOKE_OK;
-    /* Rank 0 decides on the end, so that all make the same calls. */
+    /* Rank 0 decides when to end, so that all ranks make the same calls. */
     for (uint32_t turn = 0, more = 1; !status && more; turn++) {
         const size_t count = large ? LARGE : counts[turn % YOKE_COUNT(counts)];
         for (size_t i = 0; i < count; i++) send[i] = (float)((i + turn) % 5), recv[i] = -1;
         status = yoke_all_reduce(send, recv, count, YOKE_F32, YOKE_SUM, comm, NULL);
-        for (size_t i = 0; i < count && !status; i++) /* a rank that dies must not leave the others with half a sum */
+        for (size_t i = 0; i < count && !status; i++) /* a rank that dies must not leave a partial sum to the others */
             if (recv[i] != (float)((i + turn) % 5 * (size_t)ranks_size)) status = yoke_fail(YOKE_ENUMERIC, "element %zu of %zu is %g", i, count, recv[i]);
         if (!status && turn % 7 == 0) status = yoke_barrier(comm, NULL);
         if (!status && (idle || turn % 11 == 0)) usleep(idle ? 20000 : 500);

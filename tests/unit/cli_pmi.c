@@ -52,7 +52,7 @@ static void say_bytes(int r, const void *data, size_t bytes)
 
 static void say(int r, const char *text) { say_bytes(r, text, strlen(text)); }
 
-/* What has come for rank r: "" nothing, "-" the connection is closed. */
+/* The text that rank r has received: "" nothing; "-" the connection is closed. */
 static const char *heard(int r)
 {
     static char text[8192];
@@ -68,7 +68,7 @@ static void asked(int r, const char *line, const char *answer)
     assert_string_equal(heard(r), answer);
 }
 
-/* As MPICH 4.0 begins and ends. */
+/* The requests with which MPICH 4.0 begins and ends. */
 static void test_what_mpich_asks(void **state)
 {
     (void)state;
@@ -107,7 +107,8 @@ static void test_pieces_of_lines(void **state)
         say_bytes(0, c, 1);
     }
     assert_string_equal(heard(0), "cmd=appnum appnum=0\n");
-    asked(0, "cmd=get_appnum\ncmd=barrier_in\ncmd=get_app", "cmd=appnum appnum=0\ncmd=barrier_out\n"); /* alone, nobody is waited for */
+    /* A single rank waits for no other rank. */
+    asked(0, "cmd=get_appnum\ncmd=barrier_in\ncmd=get_app", "cmd=appnum appnum=0\ncmd=barrier_out\n");
     asked(0, "num\n", "cmd=appnum appnum=0\n");
     end();
 }
@@ -140,7 +141,7 @@ static void test_the_store(void **state)
     end();
 }
 
-/* Many keys are found again, and one rank's are bounded, whatever the others have. */
+/* Many keys must be found again. The keys of one rank are limited, whatever the other ranks have. */
 static void test_room(void **state)
 {
     char line[256], answer[128];
@@ -163,7 +164,7 @@ static void test_room(void **state)
     end();
 }
 
-/* What is no PMI-1 costs the rank its connection, and the others nothing. */
+/* If a rank sends anything that is not PMI-1, it loses its connection. The other ranks lose nothing. */
 static void test_malformed(void **state)
 {
     static const struct { const char *text; size_t bytes; const char *fault; } cases[] = {
@@ -183,7 +184,7 @@ static void test_malformed(void **state)
         assert_string_equal(heard(0), "-");
         assert_int_equal(cli_pmi_fd(pmi, 0), -1);
         assert_string_equal(cli_pmi_fault(pmi, 0) ? cli_pmi_fault(pmi, 0) : "", cases[i].fault);
-        cli_pmi_serve(pmi, 0); /* nothing more comes of it */
+        cli_pmi_serve(pmi, 0); /* nothing else happens because of it */
         asked(1, "cmd=get_appnum\n", "cmd=appnum appnum=0\n");
         end();
     }
@@ -203,7 +204,7 @@ static void test_endless_line(void **state)
     end();
 }
 
-/* Who asks and asks, and never reads an answer, does not keep the server. */
+/* A rank that sends requests and never reads an answer must not block the server. */
 static void test_no_reader(void **state)
 {
     (void)state;
@@ -217,7 +218,7 @@ static void test_no_reader(void **state)
     end();
 }
 
-/* A rank that ends between its question and the answer has done no wrong. */
+/* A rank that ends between its request and the answer is not an error. */
 static void test_gone_before_the_answer(void **state)
 {
     static const char line[] = "cmd=init pmi_version=1 pmi_subversion=1\n";
@@ -240,14 +241,14 @@ static void test_deserters(void **state)
     hang_up(1);
     assert_true(cli_pmi_deserted(pmi, 1));
     assert_false(cli_pmi_deserted(pmi, 0) || cli_pmi_deserted(pmi, 2));
-    asked(0, "cmd=barrier_in\n", ""); /* said twice it counts once */
+    asked(0, "cmd=barrier_in\n", ""); /* a message that comes twice counts once */
     hang_up(2);                       /* in the middle of a barrier: it is not who the others wait for */
     assert_false(cli_pmi_deserted(pmi, 2));
     assert_string_equal(heard(0), "");
     end();
     begin(2);
     hang_up(1);
-    assert_false(cli_pmi_deserted(pmi, 1)); /* nobody waits */
+    assert_false(cli_pmi_deserted(pmi, 1)); /* no rank waits */
     end();
 }
 
@@ -264,12 +265,12 @@ static void test_abort(void **state)
     assert_true(cli_pmi_aborts(pmi, 1, &code));
     assert_int_equal(code, 7);
     assert_true(cli_pmi_aborts(pmi, 0, &code));
-    assert_int_equal(code, 1); /* what is no number is the code of a failure */
+    assert_int_equal(code, 1); /* text that is not a number means the code of a failure */
     assert_true(cli_pmi_aborts(pmi, 2, &code));
     end();
 }
 
-/* What one host does without: MPI hears that it did not work. */
+/* Requests that one host does not support. MPI must get an error. */
 static void test_not_here(void **state)
 {
     (void)state;
@@ -284,7 +285,10 @@ static void test_not_here(void **state)
     end();
 }
 
-/* Words of the protocol and bytes of no kind, in all orders and pieces: nothing is read or written beyond its place (sanitizers), and the server answers. */
+/*
+ * Words of the protocol and meaningless bytes, in all orders and pieces. Nothing may be read or written out
+ * of bounds (sanitizers), and the server must answer.
+ */
 static void test_noise(void **state)
 {
     static const char *const words[] = { "cmd=", "init", "put ", "kvsname=yoke ", "key=", "value=", "\n", " ", "=", "barrier_in", "cmd=get kvsname=yoke key=a\n",

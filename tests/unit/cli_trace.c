@@ -23,7 +23,7 @@ static char *whole[RANKS]; /* the files as they were written */
 /* The program's table names functions that need the whole program. */
 const struct cli_verb cli_verb_table[] = { { "trace", CLI_TRACE, .arguments = "DIR", .run = cli_trace }, { .name = NULL } };
 const struct cli_verb *cli_verb_of(uint32_t bit) { return bit == CLI_TRACE ? cli_verb_table : NULL; }
-void cli_warn(const char *format, ...) { (void)format; } /* damage is said on stderr; here it is wanted */
+void cli_warn(const char *format, ...) { (void)format; } /* damage is reported on stderr; this test causes it */
 
 static struct yokei_flight_entry *add(struct yokei_flight_file *file, enum yokei_kind kind, uint32_t comm, uint32_t sequence, uint64_t start, uint64_t end)
 {
@@ -36,7 +36,10 @@ static struct yokei_flight_entry *add(struct yokei_flight_file *file, enum yokei
     return e;
 }
 
-/* Rank r of a job on two hosts: many all-reduces, rank 2 always the last to come; a message from 0 to 1; 0 and 1 wait for 2. */
+/*
+ * Write the record of rank r of a job on two hosts: many all-reduces, in which rank 2 always comes last; a
+ * message from rank 0 to rank 1; and ranks 0 and 1 wait for rank 2.
+ */
 static void write_record(int r)
 {
     struct yokei_flight_file *file;
@@ -44,7 +47,7 @@ static void write_record(int r)
     yokei_text(file->host, sizeof file->host, "host-%c", r == 2 ? 'b' : 'a');
     file->host_id = r == 2 ? 2 : 1;
     yokei_text(file->device, sizeof file->device, "opencl:%d", r);
-    /* Host b's monotonic clock began 5 s later: the same moment is a smaller number there. */
+    /* Host b's monotonic clock began 5 s later, so the same moment is a smaller number on host b. */
     const uint64_t base = r == 2 ? 1000 * MS : 6000 * MS;
     file->clock_offset_ns = (int64_t)(r == 2 ? 9000 * MS : 4000 * MS);
     file->pid = 4711 + r;
@@ -91,7 +94,7 @@ static void put(int r, const char *data, size_t bytes)
 static int begin(void **unused)
 {
     (void)unused;
-    /* In memory where that can be: each output is synced to its disk. */
+    /* In memory if possible, because each output is synced to its disk. */
     strcpy(folder, "/dev/shm/trace-test.XXXXXX");
     if (!mkdtemp(folder) && !mkdtemp(strcpy(folder, "/tmp/trace-test.XXXXXX"))) return -1;
     snprintf(output, sizeof output, "%s/out", folder);
@@ -183,7 +186,7 @@ static void text_tells_the_chain(void **unused)
     free(data);
 }
 
-/* Every event has what the format asks for; the message's two ends carry one name. */
+/* Every event must have the fields that the format requires. Both ends of the message must have one name. */
 static void chrome_events_are_whole(void **unused)
 {
     (void)unused;
@@ -222,7 +225,7 @@ static uint32_t draw(uint32_t below)
     return (uint32_t)(seed >> 33) % below;
 }
 
-/* All formats, of which JSON must stay JSON. */
+/* Run all formats. JSON must stay valid JSON. */
 static void survives(const char *what, int number)
 {
     static const char *const formats[] = { "json", "chrome", "text" };
@@ -268,7 +271,10 @@ static void foreign_records_are_refused(void **unused)
     free(other);
 }
 
-/* Bits flipped anywhere, most of them in the fields before the entries, where everything hangs together. */
+/*
+ * Bits flipped anywhere, most of them in the fields before the entries, because these fields depend on each
+ * other.
+ */
 static void damaged_records_do_no_harm(void **unused)
 {
     (void)unused;

@@ -27,7 +27,7 @@ static const char *planted_variant(const yoke_device *device, enum yoke_op_id op
 static yoke_status planted_gelu(yoke_stream *stream, const struct yoke_gelu_forward_args *a)
 {
     const int variant = yokei_variant(stream->device, YOKE_OP_gelu_forward, a->dtype, (double)a->n, PATIENT);
-    if (variant == WRONG) { /* right in all but the last element, and at once */
+    if (variant == WRONG) { /* it is right except for the last element, and takes no time */
         struct yoke_gelu_forward_args most = *a;
         most.n = a->n > 64 ? 64 : a->n - 1;
         return a->n ? sound->act->gelu_forward.run(stream, &most) : YOKE_OK;
@@ -146,7 +146,10 @@ static void margins(void **state)
     assert_int_equal(m.chosen[1], YOKEI_BY_RULE);
 }
 
-/* Whatever wins where: the file that is written, read again, answers for every measured point what was chosen for it. */
+/*
+ * Whatever variant wins at each point, the file that is written and read again must give the chosen variant
+ * for every measured point.
+ */
 static void written_and_read(void **state)
 {
     (void)state;
@@ -212,7 +215,7 @@ static void in_turn(void **state)
     assert_true(kernels_ratio(x, y, 4) == 3 && kernels_least_ratio(x, y, 4) == 2);
 }
 
-/* Every op has shapes that its row's setup takes, and the host offers them in f32. */
+/* Every op must have shapes that its row's setup accepts, and the host must offer them in f32. */
 static void every_op_has_sizes(void **state)
 {
     (void)state;
@@ -237,7 +240,7 @@ static void every_op_has_sizes(void **state)
         if (line.verdict != CONFORM_PASS) fail_msg("%s: %s", yokei_op_names[op], line.reason);
         assert_memory_equal(checked, sizes->list[0].dim, sizeof checked);
     }
-    /* A long shape is held to the reference at fewer rows. */
+    /* A long shape is compared with the reference at fewer rows. */
     struct conform_line line;
     int64_t checked[CONFORM_MAX_DIMS];
     assert_ok(conform_problem_check(device, stream, YOKE_OP_add, YOKE_F32, (const int64_t[CONFORM_MAX_DIMS]){ 50000000 }, &line, checked));

@@ -29,7 +29,7 @@ static void is_shared_and_private(void **unused)
     assert_int_equal(verdict.signal, SIGSTOP);
     yokei_flight_set_agent(mine, YOKEI_AGENT_DEAD, 4711, 0, 16);
     assert_int_equal(yokei_flight_agent(theirs).exit_code, 16);
-    /* The rank opens what its agent made, and keeps it. */
+    /* The rank opens the file that its agent made, and keeps its contents. */
     assert_ok(yokei_flight_create(test_folder, 3, false, &again));
     assert_int_equal(yokei_flight_agent(again).state, YOKEI_AGENT_DEAD);
     yokei_flight_close(again);
@@ -87,7 +87,10 @@ static void outlives_a_killed_process(void **unused)
     close(fd);
 }
 
-/* Four ranks: waits_for[r] -1 means outside collectives. The fates of all are `fate`, but that of `dead` its agent's word. */
+/*
+ * Four ranks. waits_for[r] is the rank for which r waits; -1: r is outside collectives. All ranks have the
+ * fate `fate`, except that `dead` has the fate that its agent noted.
+ */
 struct scene {
     struct yokei_flight_file *files[4];
     int fds[4];
@@ -125,16 +128,19 @@ static void the_chain_ends_at_the_culprit(void **unused)
     blame = end_scene(&s);
     assert_int_equal(blame.rank, 3);
     assert_int_equal(blame.n_candidates, 1);
-    set_scene(&s, (const int[]){ 1, 2, 3, 0 }, YOKEI_FATE_RUNNING); /* a circle: who stood still first */
+    /* A circle of waits: the rank that stood still first caused it. */
+    set_scene(&s, (const int[]){ 1, 2, 3, 0 }, YOKEI_FATE_RUNNING);
     assert_int_equal(end_scene(&s).rank, 2);
-    set_scene(&s, (const int[]){ 1, 2, 3, -1 }, YOKEI_FATE_GONE); /* all gone: a guess, and said to be one */
+    set_scene(&s, (const int[]){ 1, 2, 3, -1 }, YOKEI_FATE_GONE); /* all ranks are gone: the answer is a guess, and must say so */
     blame = end_scene(&s);
     assert_int_equal(blame.rank, 3);
     assert_int_equal(blame.evidence, YOKEI_EVIDENCE_WAITED);
     assert_int_equal(blame.n_candidates, 4);
 }
 
-/* A rank that ended an operation is not waited for there any more, whatever the other has written. */
+/*
+ * A rank that has ended an operation is not waited for there any more, whatever the other rank's record says.
+ */
 static void a_satisfied_wait_is_none(void **unused)
 {
     (void)unused;
@@ -159,7 +165,8 @@ static void evidence_goes_by_its_strength(void **unused)
     struct scene s;
     struct yokei_blame blame;
     const int waits[] = { 1, 2, 3, -1 };
-    set_scene(&s, waits, YOKEI_FATE_GONE); /* a witness knows better than the chain; of two the earlier */
+    /* A witness counts more than the chain of waits; of two witnesses the earlier one counts. */
+    set_scene(&s, waits, YOKEI_FATE_GONE);
     atomic_store(&s.files[3]->first_gone, 1);
     atomic_store(&s.files[3]->first_gone_ns, 500);
     atomic_store(&s.files[2]->first_gone, 0);
@@ -168,13 +175,13 @@ static void evidence_goes_by_its_strength(void **unused)
     assert_int_equal(blame.rank, 1);
     assert_int_equal(blame.evidence, YOKEI_EVIDENCE_WITNESS);
     assert_int_equal(blame.by, 3);
-    set_scene(&s, waits, YOKEI_FATE_FAILED); /* an error that is a cause, although others are earlier */
+    set_scene(&s, waits, YOKEI_FATE_FAILED); /* an error that is a cause counts, although others are earlier */
     for (int r = 0; r < 4; r++) atomic_store(&s.files[r]->status, r == 2 ? YOKE_ENUMERIC : YOKE_EDEAD);
     atomic_store(&s.files[2]->heartbeat_ns, 7);
     blame = end_scene(&s);
     assert_int_equal(blame.rank, 2);
     assert_int_equal(blame.evidence, YOKEI_EVIDENCE_ERROR);
-    set_scene(&s, waits, YOKEI_FATE_FAILED); /* who is named in an error */
+    set_scene(&s, waits, YOKEI_FATE_FAILED); /* the rank that an error names */
     s.fates[0] = YOKEI_FATE_GONE;
     for (int r = 1; r < 4; r++) atomic_store(&s.files[r]->status, YOKE_EDEAD), atomic_store(&s.files[r]->culprit, 0);
     assert_int_equal(end_scene(&s).rank, 0);
@@ -183,7 +190,11 @@ static void evidence_goes_by_its_strength(void **unused)
     blame = end_scene(&s);
     assert_int_equal(blame.rank, 1);
     assert_int_equal(blame.evidence, YOKEI_EVIDENCE_GONE);
-    set_scene(&s, waits, YOKEI_FATE_KILLED); /* two that their agents saw die: the first; before it who had no word at the start */
+    /*
+     * Two ranks that their agents saw die: the first one counts. A rank that had no record of its start comes
+     * before it.
+     */
+    set_scene(&s, waits, YOKEI_FATE_KILLED);
     s.fates[1] = s.fates[2] = YOKEI_FATE_DEAD;
     yokei_flight_set_agent(s.files[2], YOKEI_AGENT_DEAD, 1, SIGSEGV, 0);
     yokei_flight_set_agent(s.files[1], YOKEI_AGENT_DEAD, 1, SIGKILL, 0);
@@ -191,7 +202,10 @@ static void evidence_goes_by_its_strength(void **unused)
     assert_int_equal(end_scene(&s).rank, 2);
 }
 
-/* Rank r returned an error, which names a culprit; as its agent saw it, it ended with that error's code. The fates are concluded. */
+/*
+ * Rank r returned an error that names a culprit, and ended with that error's code, as its agent noted. Then
+ * the fates are concluded.
+ */
 static void says(struct scene *s, int r, yoke_status status, int culprit, uint64_t when)
 {
     struct yokei_flight_file *file = s->files[r];
@@ -208,7 +222,7 @@ static struct yokei_blame conclude(struct scene *s)
     return end_scene(s);
 }
 
-/* Late, stuck, stopped: the others say who, and end with a code; it is not they who are to blame. */
+/* A rank is late, stuck or stopped. The other ranks name it, and end with a code. They are not the cause. */
 static void who_reports_is_not_to_blame(void **unused)
 {
     (void)unused;
@@ -216,7 +230,7 @@ static void who_reports_is_not_to_blame(void **unused)
     struct yokei_blame blame;
     const int outside[] = { -1, -1, -1, -1 }, waits[] = { -1, 0, 0, 0 };
     const yoke_status statuses[] = { YOKE_ETIMEOUT, YOKE_ETIMEOUT, YOKE_EDEAD };
-    for (int kind = 0; kind < 3; kind++) { /* late: it came, and learnt it; stuck and stopped: it was ended */
+    for (int kind = 0; kind < 3; kind++) { /* late: the rank came, and got the error. stuck and stopped: it was ended */
         set_scene(&s, waits, YOKEI_FATE_RUNNING);
         for (int r = 1; r < 4; r++) says(&s, r, statuses[kind], 0, 100 + (uint64_t)r);
         if (kind == 0) says(&s, 0, YOKE_ETIMEOUT, 0, 900);
@@ -225,16 +239,16 @@ static void who_reports_is_not_to_blame(void **unused)
         assert_int_equal(blame.rank, 0);
         assert_int_equal(blame.evidence, YOKEI_EVIDENCE_ERROR);
     }
-    set_scene(&s, outside, YOKEI_FATE_RUNNING); /* who names a rank that names another */
+    set_scene(&s, outside, YOKEI_FATE_RUNNING); /* a rank names a rank that names another */
     says(&s, 0, YOKE_ETIMEOUT, 1, 100);
     says(&s, 1, YOKE_ETIMEOUT, 3, 200);
     says(&s, 2, YOKE_ETIMEOUT, 1, 300);
     says(&s, 3, YOKE_ENUMERIC, 3, 400);
     assert_int_equal(conclude(&s).rank, 3);
-    set_scene(&s, outside, YOKEI_FATE_RUNNING); /* each other: an end is found */
+    set_scene(&s, outside, YOKEI_FATE_RUNNING); /* two ranks name each other: the search must still end */
     for (int r = 0; r < 4; r++) says(&s, r, YOKE_ETIMEOUT, (r + 1) % 4, 100 + (uint64_t)r);
     assert_int_equal(conclude(&s).rank, 1);
-    set_scene(&s, outside, YOKEI_FATE_RUNNING); /* a rank that says nothing and left after the error */
+    set_scene(&s, outside, YOKEI_FATE_RUNNING); /* a rank that reports nothing, and left after the error */
     for (int r = 0; r < 3; r++) says(&s, r, YOKE_ETIMEOUT, 1, 100);
     yokei_flight_set_agent(s.files[3], YOKEI_AGENT_DEAD, 1, 0, 1);
     atomic_store(&s.files[3]->n_operations, 1);
@@ -247,7 +261,10 @@ static void who_reports_is_not_to_blame(void **unused)
     assert_int_equal(blame.evidence, YOKEI_EVIDENCE_AGENT);
 }
 
-/* Calls that differ: whoever found it out named the other; the one that differs from all others is to blame. */
+/*
+ * Calls that differ. The rank that found it out named the other one. The rank whose call differs from all
+ * others is the cause.
+ */
 static void the_odd_call_is_to_blame(void **unused)
 {
     (void)unused;
@@ -270,7 +287,7 @@ static void the_odd_call_is_to_blame(void **unused)
         }
 }
 
-/* After a shrink: the lost rank is no cause any more; a later failure is. */
+/* After a shrink the lost rank is no cause any more, but a later failure is. */
 static void a_lost_rank_is_no_cause(void **unused)
 {
     (void)unused;
@@ -310,9 +327,9 @@ static void fates(void **unused)
     yokei_process_state(getpid(), &file->start_time);
     atomic_store(&file->state, YOKEI_RANK_INSIDE);
     assert_int_equal(yokei_fate(file), YOKEI_FATE_RUNNING);
-    file->start_time++; /* another process of the same number */
+    file->start_time++; /* another process with the same process id */
     assert_int_equal(yokei_fate(file), YOKEI_FATE_GONE);
-    yokei_text(file->host, sizeof file->host, "elsewhere"); /* names do not tell */
+    yokei_text(file->host, sizeof file->host, "elsewhere"); /* the host's name does not tell */
     assert_int_equal(yokei_fate(file), YOKEI_FATE_GONE);
     file->host_id++;
     assert_int_equal(yokei_fate(file), YOKEI_FATE_UNKNOWN);
@@ -343,7 +360,7 @@ static void copies_are_clean(void **unused)
     assert_int_equal(strlen(copy->host), sizeof copy->host - 1);
     assert_string_equal(copy->error, "a?[31mb c?");
     free(copy);
-    /* Who has mapped a record keeps it when a new one begins. */
+    /* A process that has mapped a record keeps it when a new record begins. */
     struct yokei_flight_file *next;
     assert_ok(yokei_flight_create(test_folder, 9, true, &next));
     assert_int_equal(file->host[0], 'x');
@@ -375,7 +392,7 @@ static void processes(void **unused)
     assert_int_equal(yokei_process_state(child, NULL), 0);
 }
 
-/* A second after it was stopped, and not before somebody has watched it for a while. */
+/* A stopped rank counts as stopped after a second, and not before another rank has watched it for a while. */
 static void a_stop_counts_after_a_second(void **unused)
 {
     (void)unused;
@@ -384,7 +401,7 @@ static void a_stop_counts_after_a_second(void **unused)
     assert_false(yokei_stopped_for_long(&stopped, 800 * ms, true));
     stopped.age_ns = 1100 * ms;
     assert_true(yokei_stopped_for_long(&stopped, 300 * ms, true));
-    stopped.age_ns = 600000 * ms; /* whoever was stopped with it has just come back */
+    stopped.age_ns = 600000 * ms; /* a watcher that was stopped together with it has just come back */
     assert_false(yokei_stopped_for_long(&stopped, 100 * ms, true));
     assert_false(yokei_stopped_for_long(&stopped, 900 * ms, false)); /* by another host's clock */
     assert_true(yokei_stopped_for_long(&stopped, 1100 * ms, false));
@@ -411,7 +428,7 @@ static void texts(void **unused)
     atomic_store(&file->n_comms, 1);
     yokei_flight_describe(file, true, text, sizeof text);
     assert_string_equal(text, "waiting for the others to make the communicator \"control\"");
-    assert_false(yokei_flight_starting(file)); /* a rank may be late for that for as long as it likes */
+    assert_false(yokei_flight_starting(file)); /* a rank may be late for this for any time */
     atomic_store(&file->kind, YOKEI_BROADCAST);
     atomic_store(&file->sequence, 17);
     atomic_store(&file->step, 3);

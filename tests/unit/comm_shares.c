@@ -18,7 +18,10 @@ static uint32_t draw(uint32_t below)
     return (uint32_t)(state >> 32) % below;
 }
 
-/* Slices follow each other, begin at multiples, are as long as their shares to within a unit at either end; 0 is none. */
+/*
+ * Check slices: they follow each other and begin at multiples of a unit. They are as long as their shares, up
+ * to one unit at each end. A share of 0 has no elements.
+ */
 static void check_slices(const uint32_t *before, int n, size_t length, size_t unit)
 {
     assert_int_equal(yokei_slice_begin(before, n, length, unit, 0), 0);
@@ -70,7 +73,7 @@ static void speeds(void **unused)
     }
 }
 
-/* A communicator of n ranks of one host, as far as shares look at it. */
+/* Set up the part of a communicator of n ranks on one host that the code of shares uses. */
 static void begin(yoke_comm *comm, int n, const char *text)
 {
     memset(comm, 0, sizeof *comm);
@@ -112,8 +115,8 @@ static void texts(void **unused)
 }
 
 /*
- * Of speeds in slices: all ranks that sum are done at one time, counted in parts read and written, and that is before any that does
- * not is done with the rest.
+ * Slices by speeds. All ranks that sum must finish at the same time, counted in parts read and written. They
+ * must finish before any rank that does not sum has finished its other work.
  */
 static void at_one_time(void **unused)
 {
@@ -142,7 +145,7 @@ static void at_one_time(void **unused)
         }
         end(&comm);
     }
-    /* By hand: at half the speed 16 : 8 is done at one time with 160 : 32. */
+    /* By hand: at half the speed, slices of 16 : 8 finish at the same time as 160 : 32. */
     yoke_comm comm;
     begin(&comm, 2, "measured:16:8");
     assert_int_equal(comm.shares.shown[1], 256);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The measure of text quality, the choice of the next token, and the words of a sample. */
+/*
+ * The baseline for text models (a model that counts bytes), the choice of the next token, and the words of a
+ * sample.
+ */
 #include "tests/unit/data_test.h"
 
 #include <math.h>
