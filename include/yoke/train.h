@@ -2,11 +2,11 @@
 /**
  * Yoke, training: models as lists of layers, and a trainer that runs training steps on one device per rank.
  *
- * A trainer lowers the model, the schedule and the shares into a step program once. It places all buffers of
- * the program in one allocation. The steps after that allocate nothing. Over several ranks the trainer is
- * data-parallel: the global batch is cut into shares, which may be uneven. Gradients are summed in f32. The
- * loss is the sum of all losses divided by the tokens of all ranks, so the result does not depend on the
- * shares. Initial weights are drawn by (seed, name, index) and are the same on every rank.
+ * A trainer lowers (translates) the model, the schedule and the shares into a step program once. It places
+ * all buffers of the program in one allocation. The steps after that allocate nothing. Over several ranks the
+ * trainer is data-parallel: the global batch is cut into shares, which may be uneven. Gradients are summed in
+ * f32. The loss is the sum of all losses divided by the tokens of all ranks, so the result does not depend on
+ * the shares. Initial weights are drawn by (seed, name, index) and are the same on every rank.
  *
  * Threads. Only one thread at a time may call a trainer's functions, but it need not always be the same
  * thread. The exception is yoke_trainer_ask_to_stop. Any thread and any signal handler may call it at any
@@ -146,9 +146,7 @@ struct yoke_trainer_config {
     int64_t batch;           /* sequences per step, of all ranks together; default 8 */
     int64_t micro_batch;     /* the most sequences that go through the model at once; default: the rank's whole share */
     int64_t sequence;        /* tokens per sequence; must be set */
-    /* sequences of each replica (each rank, without a mesh); their sum is `batch`; default: as equal as
-     * possible */
-    const int64_t *shares;
+    const int64_t *shares;   /* sequences of each replica (each rank, without a mesh); sum: `batch`; default: as equal as possible */
     size_t bucket_bytes;     /* gradients are summed in pieces of about this size; default 25 MiB */
     uint64_t seed;
     double beta1, beta2;     /* default 0.9, 0.95 */
@@ -160,9 +158,7 @@ struct yoke_trainer_config {
     /* the most bytes that the trainer may allocate on its device; default: the free bytes, into which all
      * ranks that use this memory must fit together */
     uint64_t memory_limit;
-    /* a custom schedule as CSV: one line per stage, or per stage of each replica; default: by
-     * pipeline_kind */
-    const char *schedule;
+    const char *schedule;    /* a custom schedule as CSV: a line per stage, or per stage of each replica; default: pipeline_kind's */
     /*
      * The mesh: the number of ranks along each axis. 0 means 1; for `data` it means all ranks that remain.
      * Rank (s * data + d) * tensor + t is tensor rank t of stage s of replica d.
@@ -178,9 +174,7 @@ struct yoke_trainer_config {
      * other. Ranks are numbered stage by stage as above. */
     const int *stage_tensor;
     bool sequence_parallel;       /* each rank that shares tensors holds only its own rows between the divided products */
-    /* one word for all stages, or one per stage, separated by commas: "none" (default), "attention",
-     * "full" */
-    const char *recompute;
+    const char *recompute;        /* a word for all stages, or words for each, by commas: "none" (default), "attention", "full" */
     /*
      * Each replica owns a slice of all gradients. 0: each replica keeps all moments and all f32 masters. 1:
      * each keeps only the moments and masters of its slice (ZeRO-1). The results have the same bits.
@@ -217,9 +211,7 @@ struct yoke_memory_report {
     size_t layer_workspace; /* workspace of the layer that is running */
     size_t unused;       /* gaps in which no buffer fits */
     /* Host memory in addition. If the host can access the device's memory, both are the same memory. */
-    /* shared by the ranks of a host: staging buffers of all communicators of the run, including the two in
-     * the configuration */
-    size_t staging_shared;
+    size_t staging_shared; /* staging buffers that ranks of a host share, of all communicators of the run (config's two too) */
     size_t staging;      /* this rank's own staging buffers of all communicators */
     size_t host;         /* losses and norms copied from the device, the programs, and the caller's batch of tokens */
 };

@@ -33,7 +33,7 @@ static bool is_claimed_or_empty(const char *folder)
     return empty;
 }
 
-/* 1: locked; 0: the lock file was replaced, try again; -1: another process holds the lock. */
+/* 1: locked; 0: the file is no longer the folder's lock file, try again; -1: another process holds the lock. */
 static int try_lock(const char *path, int fd)
 {
     struct stat mine, there;

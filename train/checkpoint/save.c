@@ -54,7 +54,7 @@ static int64_t count_of(const struct yoke_parameter *p)
 static yoke_status open_shard(const struct yokei_save *save, const struct family *family, const char *temporary,
                               struct yokei_safetensors_writer **writer_out)
 {
-    static const struct yokei_metadata metadata = { "format", "pt" }; /* Hugging Face's readers require this */
+    static const struct yokei_metadata metadata = { "format", "pt" }; /* Hugging Face's readers look for this */
     size_t n = 0, most = (size_t)save->n_items * (size_t)family->n_kinds;
     struct yokei_tensor *tensors = calloc(most + 1, sizeof *tensors);
     char (*names)[sizeof ((struct yokei_saved_tensor *)0)->name] = calloc(most + 1, sizeof *names);

@@ -84,7 +84,7 @@ static yoke_status write_tensors(yoke_trainer *trainer, enum yoke_tensor_kind ki
 yoke_status yokei_weights_dump(yoke_trainer *trainer, enum yoke_tensor_kind kind, const char *path)
 {
     if (!path) return write_tensors(trainer, kind, NULL);
-    static const struct yokei_metadata metadata = { "format", "pt" }; /* Hugging Face's readers require this */
+    static const struct yokei_metadata metadata = { "format", "pt" }; /* Hugging Face's readers look for this */
     int n = yoke_trainer_n_logical(trainer);
     struct yokei_tensor *tensors = calloc((size_t)n, sizeof *tensors);
     if (!tensors) return yoke_fail(YOKE_ENOMEM, "%s: no host memory", path);

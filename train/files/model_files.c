@@ -74,7 +74,7 @@ static void lay_over(json_t *root, const json_t *own)
 
 static json_t *id_or_null(int64_t id) { return id < 0 ? json_null() : json_integer((json_int_t)id); }
 
-/* Add the keys that Hugging Face's readers need and Yoke does not. */
+/* Add the keys that Hugging Face's readers look for and Yoke does not need. */
 static void add_rest(json_t *root, struct yokei_model model, const struct yokei_config_rest *rest)
 {
     const char *type = rest->dtype == YOKE_BF16 ? "bfloat16" : rest->dtype == YOKE_F16 ? "float16" : "float32";

@@ -234,7 +234,7 @@ static yoke_status check_layout(const struct yokei_plan *plan, const char *where
     return status ? yoke_fail_context(YOKE_ECONFIG, "%s", where) : YOKE_OK;
 }
 
-/* Check the length of the run and its ranks. */
+/* Check the data hash, the length of the run, and its recorded progress. */
 static yoke_status check_run(const struct yokei_plan *plan, const char *where)
 {
     if (strcmp(plan->data_hash, YOKEI_ANY_DATA) != 0 && (strlen(plan->data_hash) != 16 || strspn(plan->data_hash, "0123456789abcdef") != 16))

@@ -98,7 +98,7 @@ extern const struct yokei_json_schema yokei_plan_schema;
  *   - the version is right, and all types, ranges and words are valid;
  *   - each key that decides the run's numbers is there, and there is no unknown key;
  *   - the model's shape is valid, and sequence <= n_positions;
- *   - the samples of the ranks add up to batch, and micro_batch <= samples;
+ *   - the samples of the replicas add up to batch, and micro_batch <= samples;
  *   - the number of ranks is a multiple of a replica's ranks, and lists have the lengths of the layout.
  * Measured and predicted values are informative and may be missing. Errors: YOKE_ECONFIG (missing, not JSON,
  * or a wrong value; with file, path in it, and reason).

@@ -70,10 +70,7 @@ static bool is_space(uint32_t code)
            code == 0x2028 || code == 0x2029 || code == 0x202f || code == 0x205f || code == 0x3000;
 }
 
-/*
- * The length of the character that ends before `at` > 0 in valid UTF-8. Inside a character it is the length
- * up to `at`.
- */
+/* The length in bytes of the character that ends before `at` > 0 in valid UTF-8. */
 static size_t character_before(const unsigned char *run, size_t at)
 {
     size_t length = 1;

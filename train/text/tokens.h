@@ -26,10 +26,7 @@ struct yokei_tokens_config {
     size_t size;
     enum yokei_tokens_format format;
     int64_t vocab;           /* every token must be smaller; 0: 256 for text, no limit for llm.c files */
-    /*
-     * the validation part's share of the tokens, at the file's end; in (0, 0.5]; default 0.05, negative: none
-     */
-    double validation_share;
+    double validation_share; /* share of the tokens for validation, at the file's end; in (0, 0.5]; default 0.05, negative: none */
     bool no_scan;            /* do not check all tokens at open (tokens are always checked when they are read) */
 };
 #define YOKEI_TOKENS_CONFIG_INIT { sizeof(struct yokei_tokens_config), YOKEI_TOKENS_AUTO, 0, 0, false }

@@ -204,7 +204,7 @@ yoke_status yokei_ranks_agree(const struct yoke_trainer_config *config, uint64_t
 /** Sum gradients in place over the ranks of `comm`, in order with `stream`. */
 yoke_status yokei_ranks_sum(yoke_comm *comm, void *gradients, int64_t n, yoke_dtype dtype, yoke_stream *stream);
 /**
- * Sum all ranks' `all`, and set `own` to this rank's slice of the sum. `own` lies in `all`, behind the counts
+ * Sum all ranks' `all`, and set `own` to this rank's slice of the sum. `own` lies in `all`, after the slices
  * of the ranks before this one. The rest of `all` is unchanged.
  */
 yoke_status yokei_ranks_sum_slices(yoke_comm *comm, void *all, void *own, const size_t counts[], yoke_dtype dtype, yoke_stream *stream);
