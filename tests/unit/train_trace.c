@@ -39,8 +39,11 @@ static void traces(void **state)
         if (yoke_device_open(devices[d], NULL, &device)) continue;
         struct yokei_training t;
         struct yokei_training_result result;
-        /* Alone nobody waits: what is simulated is what was computed. The kernel of a busy machine may take the processor away between two
-         * passes, which is no waiting but looks like it: such a run proves nothing, and the next one is tried. */
+        /*
+         * A single rank does not wait, so the simulated time must be the computing time. On a busy machine
+         * the kernel may take the processor away between two passes. This looks like waiting, but is not.
+         * Such a run proves nothing, and the next run is tried.
+         */
         bool waited = true, undisturbed = false;
         for (int trial = 0; trial < 6 && waited && !undisturbed; trial++) {
             if (trial) yokei_plan_free(&t.plan);
@@ -67,7 +70,10 @@ static void traces(void **state)
     }
 }
 
-/* A run shorter than what was asked for is traced as far as it goes; a file that cannot be written costs nothing but the trace. */
+/*
+ * A run that is shorter than the requested trace is traced as far as it goes. If a file cannot be written,
+ * only the trace is lost.
+ */
 static void short_runs_and_bad_files(void **state)
 {
     yoke_device *device;
@@ -180,7 +186,7 @@ static void metrics_are_in_range(void **state)
     assert_ok(yoke_device_close(device));
 }
 
-/* Recomputing is no work of the model. */
+/* Recomputation does not count as work of the model. */
 static void recomputed_work_does_not_count(void **state)
 {
     yoke_device *device;
