@@ -345,7 +345,10 @@ static void broken_files_are_refused(void **state)
     assert_null(bpe);
 }
 
-/* Bytes of a file changed at random: refused, or another good tokenizer, but never harm. What is opened must still encode. */
+/*
+ * Bytes of a file are changed at random. The file must be refused or be another valid tokenizer, and must
+ * never do harm. A tokenizer that opens must still encode.
+ */
 static void damaged_files_do_no_harm(void **state)
 {
     (void)state;

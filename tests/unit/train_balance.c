@@ -97,7 +97,9 @@ static void deals_are_exact(void **state)
     }
 }
 
-/* Virtual stage v = c * stages + s lies on stage s; the embedding is with the first, the head with the last. */
+/*
+ * Virtual stage v = c * stages + s lies on stage s; the embedding is with the first, the head with the last.
+ */
 static void stages_are_exact(void **state)
 {
     (void)state;

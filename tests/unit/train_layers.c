@@ -26,7 +26,9 @@ static const struct yoke_gpt2_config dropping = { sizeof dropping, 2, 2, 8, 7, 1
 /* The models that the listed layers are taken from. */
 static yoke_status build_gpt2(yoke_model **out) { return yoke_model_gpt2(&config, out); }
 static yoke_status build_dropping(yoke_model **out) { return yoke_model_gpt2(&dropping, out); }
-/* Two query heads share a K/V head, so that ranks hold part of a group; head_dim is not hidden_size / heads. */
+/*
+ * Two query heads share a K/V head, so that ranks hold part of a group; head_dim is not hidden_size / heads.
+ */
 #define LLAMA(tied, p) { sizeof(struct yoke_llama_config), 10, 14, 2, 4, 2, 4, 11, 7, 1e-5, 100, 0.3, tied, p }
 static const struct yoke_llama_config llama = LLAMA(false, 0), tied_llama = LLAMA(true, 0.3);
 static yoke_status build_llama(yoke_model **out) { return yoke_model_llama(&llama, out); }
@@ -390,7 +392,9 @@ static void layout(void **state)
         assert_true(subject->place->tensor_size == 1 || replicated == (yokei_local_count(q) == n));
         for (int d = 0; d < YOKE_MAX_DIMS; d++) q->shard[d].n = 0;
         yokei_parameter_draw(q, SEED, whole);
-        /* Three uneven shards of the last dimension in turn: drawn alone they equal the slices of the whole. */
+        /*
+         * Three uneven shards of the last dimension in turn: drawn alone they equal the slices of the whole.
+         */
         int64_t cut[] = { 0, 1, last / 2 + 1, last };
         for (int s = 0; s < 3; s++) {
             q->shard[q->n_dims - 1] = (struct yoke_ranges){ 1, { { cut[s], cut[s + 1] } } };

@@ -142,7 +142,10 @@ static void micro_batch_sizes(void **state)
     free(whole);
 }
 
-/* Other orders of the same actions give the same bits: gradients accumulate in ascending order in all of them. */
+/*
+ * Other orders of the same actions give the same bits: gradients accumulate in ascending order in all of
+ * them.
+ */
 /*
  * The gradients of a step must not depend on the values that the last step left, although most gradients are
  * overwritten without being set to 0. Padding must stay 0.
@@ -316,7 +319,10 @@ static void learns(void **state)
     }
 }
 
-/* A scale that overflows fp16: the step is skipped, weights stay, the scale is halved until steps are taken again. */
+/*
+ * A loss scale that overflows fp16. The step is skipped, and weights stay. The scale is halved until steps
+ * are taken again.
+ */
 static void overflow(void **state)
 {
     (void)state;

@@ -94,7 +94,10 @@ static void refused_schedules(void **state)
         { FIRST "RA0,F0,B0,SG0,W0,RA1,F1,B1,SG1,REDUCE0,W1,TIED,AGREE,STEP", "REDUCE0 comes before W1" },
         { FIRST "RA0,F0,B0,SG0,W0,RA1,F1,B1,SG1,W1,REDUCE0,REDUCE0,TIED,AGREE,STEP", "expected REDUCE1 of 1" },
         { FIRST "RA0,F0.1,B0,SG0,W0,RA1,F1,B1,SG1,W1,REDUCE0,TIED,AGREE,STEP", "leave \".1\" out" },
-        /* each line is sound by itself: stage 0 wants the gradient of 0 before it sends 1, stage 1 the input of 1 before it makes it */
+        /*
+         * Each line is valid by itself. But stage 0 waits for the gradient of 0 before it sends 1, and stage
+         * 1 waits for the input of 1 before it sends that gradient.
+         */
         { "F0,SA0,RG0,B0,W0,F1,SA1,RG1,B1,W1,REDUCE0,TIED,AGREE,STEP\nRA0,F0,RA1,F1,B0,SG0,W0,B1,SG1,W1,REDUCE0,TIED,AGREE,STEP",
           "stage 0 waits at action 4 (B0) for RG0 from stage 1, which has it as action 6; stage 1 waits at action 4 (F1) for RA1 from stage 0" },
     };
@@ -118,7 +121,8 @@ static void refused_in_shape(void **state)
     assert_ok(yokei_schedule_parse("F0,SA0,RA0.1,F0.1,SA0.1,RG0.1,B0.1,W0.1,SG0.1,RG0,B0,W0,AGREE,STEP\n"
                                    "RA0,F0,SA0,RA0.1,F0.1,B0.1,W0.1,SG0.1,RG0,B0,W0,SG0,AGREE,STEP", "s.csv", &s));
     assert_ok(yokei_schedule_check_pipeline(&s, &chunks));
-    struct yokei_action *first = s.rank[1].action, moved = first[3]; /* RA0.1 to the front: one chunk's message is taken for the other's */
+    /* RA0.1 to the front: one chunk's message is taken for the other's. */
+    struct yokei_action *first = s.rank[1].action, moved = first[3];
     memmove(first + 1, first, 3 * sizeof moved);
     first[0] = moved;
     assert_fails(YOKE_ECONFIG, "stage 0, action 2: SA0 arrives at stage 1 where that expects RA0.1", yokei_schedule_check_pipeline(&s, &chunks));

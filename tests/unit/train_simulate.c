@@ -94,7 +94,8 @@ static void naive_is_one_at_a_time(void **state)
     assert_true(t.total == 8 * 4 * 3);
     for (int s = 0; s < 8; s++) assert_true(t.stage[s].busy == 12 && t.stage[s].busy / t.total == 0.125 && t.stage[s].peak == 1);
     yokei_timeline_free(&t);
-    assert_true(bubble(YOKEI_PIPELINE_GPIPE, 8, 1, 62, 1, 1, 1, 0) > 0.1); /* 63 are 10 %; fewer than 10 % idle take 64 micro-batches */
+    /* 63 are 10 %; fewer than 10 % idle take 64 micro-batches. */
+    assert_true(bubble(YOKEI_PIPELINE_GPIPE, 8, 1, 62, 1, 1, 1, 0) > 0.1);
     assert_true(bubble(YOKEI_PIPELINE_GPIPE, 8, 1, 64, 1, 1, 1, 0) < 0.1);
 }
 
@@ -200,8 +201,10 @@ static void messages(void **state)
     run_text(text, &costs, &t);
     assert_true(t.stage[0].span[1].start == 1 && t.stage[0].span[1].end == 4 && t.stage[0].span[3].start == 4 && t.stage[0].span[3].end == 7);
     assert_true(t.stage[1].span[2].start == 4.5 && t.stage[1].span[3].start == 7.5);
-    assert_true(t.stage[0].span[5].start == 13 && t.stage[0].span[8].start == 16 && t.stage[0].last == 18); /* B0: 9.5 + 3.5; SG1 leaves at 12.5 */
-    assert_true(t.stage[0].span[11].end == 22 && t.stage[1].span[11].start == 22 && t.stage[1].span[11].end == 26); /* REDUCE1; TIED */
+    /* B0: 9.5 + 3.5; SG1 leaves at 12.5. */
+    assert_true(t.stage[0].span[5].start == 13 && t.stage[0].span[8].start == 16 && t.stage[0].last == 18);
+    /* REDUCE1; TIED. */
+    assert_true(t.stage[0].span[11].end == 22 && t.stage[1].span[11].start == 22 && t.stage[1].span[11].end == 26);
     assert_true(t.stage[1].span[12].end == 26 && t.total == 27);
     yokei_timeline_free(&t);
 
@@ -233,7 +236,10 @@ static void replicas(void **state)
     struct yokei_costs costs = { .n_stages = 1, .n_chunks = 1, .n_replicas = 2, .chunk = chunk, .hop = hop, .n_sums = 2, .sum = sum, .once = once, .agree = 0.125 };
     struct yokei_timeline t;
     run_text(text, &costs, &t);
-    /* 4.5 and 7.5 are the ends of W; bucket 0 is complete 1 and 2 before: the second replica comes last, at 5.5. */
+    /*
+     * 4.5 and 7.5 are the ends of W; bucket 0 is complete 1 and 2 before: the second replica comes last, at
+     * 5.5.
+     */
     assert_true(t.stage[0].span[2].end == 4.5 && t.stage[1].span[2].end == 7.5);
     for (int r = 0; r < 2; r++) {
         assert_true(t.stage[r].span[3].start == 5.5 && t.stage[r].span[3].end == 8.5);

@@ -116,7 +116,10 @@ static void any_name_is_text(void **state)
     const struct yokei_trace trace = { .mesh = { .data = 1, .pipeline = 1, .tensor = 1, .chunks = 1 }, .n_ranks = 1, .n_steps = 2, .first_step = 5, .layers = layers, .rank = &rank };
     struct yokei_trace_simulation simulation;
     assert_ok(yokei_trace_simulate(&trace, &simulation));
-    /* zero, F F, B W B W, norms, agree, and the optimizer in the step that had it: 1 s each, one behind the other */
+    /*
+     * zero, F F, B W B W, norms, agree, and the optimizer in the step that had it: 1 s each, one behind the
+     * other
+     */
     assert_true(fabs(simulation.summary.simulated - 10) < 1e-9);
     assert_true(fabs(simulation.summary.measured - 9.5) < 1e-9); /* the median of 10 and 9 */
     for (int i = 0; i < N; i++) assert_true(fabs(simulation.span[0][i].begin - i) < 1e-9 && fabs(simulation.span[0][i].end - (i + 1)) < 1e-9);
@@ -163,7 +166,10 @@ static void metrics_are_in_range(void **state)
         const double mfu = trace_number(row, "mfu"), seconds = 64 / trace_number(row, "tokens_per_second");
         assert_true(trace_number(row, "exposed_communication_seconds") == 0 && trace_number(rank, "exposed_communication_seconds") == 0);
         assert_true(trace_number(row, "bubble") >= 0 && trace_number(row, "bubble") < 1 && trace_number(rank, "bubble") >= 0);
-        /* 6 P + 6 L h T per token, P without vectors and the embedding's look-up, attention for the scores that count */
+        /*
+         * 6 P + 6 L h T per token, P without vectors and the embedding's look-up, attention for the scores
+         * that count
+         */
         const double flops = 64 * (6.0 * (12 * 16 * 16 + 256 * 16) + 12.0 * 16 * (16 + 1) / 2);
         assert_true(fabs(mfu * seconds * 1e15 / flops - 1) < 0.02);
         assert_true(mfu == trace_number(rank, "mfu"));
