@@ -2,7 +2,7 @@
 /*
  * A rank is killed or stopped while the other ranks wait inside MPI, make a communicator, or end. This is the
  * program under test of tests/faults/meetings.
- *   meeting WHERE kill|stop     rank 1 does this to itself before it reaches WHERE, where the others wait for it
+ *   meeting WHERE kill|stop     rank 1 does this to itself before WHERE, where the others wait for it
  * The other ranks print the error that they got, and after how many seconds. If a rank waits in the program's
  * own MPI_Finalize, the library ends this wait.
  */

@@ -2,7 +2,8 @@
 /*
  * A program between hosts that calls MPI_Finalize itself. Rank 1 never returns from it. MPICH 4.0 sometimes
  * hangs in this way; here it is done on purpose.
- *   finalizer hang|late     late: nothing hangs, but rank 0 still computes for 8 s when the others are in MPI_Finalize
+ *   finalizer hang|late
+ * late: nothing hangs, but rank 0 still computes for 8 s when the others are in MPI_Finalize.
  */
 #include <stdio.h>
 #include <string.h>

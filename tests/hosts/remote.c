@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Replaces ssh and its daemon for the hosts that with_hosts makes.
- *   remote serve SOCKET              the first process of a host: starts what it is asked to, and reaps all processes
+ *   remote serve SOCKET              the first process of a host: starts programs, and reaps all processes
  *   remote [-e] [-x] HOST WORD...    run the words on HOST as a line for a shell, as ssh does
  * The line runs in the same folder, with the daemon's environment (-e: with this process's environment). The
  * exit code is the line's. The socket of HOST is $TEST_HOSTS_DIR/HOST. If the client dies, the command stays.

@@ -9,7 +9,7 @@
  */
 #include "tests/ranks/ranks.h"
 
-enum { SWAP_BYTES = 64 << 10 }; /* of plan.c */
+enum { SWAP_BYTES = 64 << 10 }; /* as in collectives/plan.c */
 enum { MOST = 70000, GUARD = 16 }; /* elements */
 static const char MODEL[] = "sync_us=1,shared_gbps=10,long_gbps=5,sum_gbps=10,message_us=50,message_gbps=1,oneshot_bytes=64";
 static const yoke_dtype dtypes[] = { YOKE_F32, YOKE_BF16, YOKE_F64, YOKE_I32 };
@@ -32,7 +32,10 @@ static const struct way {
     { "exchange, chunks of 1984 bytes", "exchange", true, false, 1, 99, 1984, YOKE_REPRODUCIBLE_RUN, YOKE_ACCUM_NATIVE },
     { "hierarchy, shape, chunks of 4 KiB", "hierarchy", false, false, 1, 99, 4096, YOKE_REPRODUCIBLE_SHAPE, YOKE_ACCUM_F32 },
     { "hierarchy, chunks of 320 bytes", "hierarchy", false, false, 1, 99, 320, YOKE_REPRODUCIBLE_SHAPE, YOKE_ACCUM_NATIVE },
-    /* Sums that hosts swap are added in the order of the hosts, wherever the slice lies; long ones only between two hosts. */
+    /*
+     * Sums that hosts swap are added in the order of the hosts, wherever the slice lies. Long sums are
+     * swapped only between two hosts.
+     */
     { "hierarchy", "hierarchy", false, false, 2, 99, 0, YOKE_REPRODUCIBLE_RUN, YOKE_ACCUM_F32 },
     { "hierarchy, chunks of 640 bytes", "hierarchy", false, false, 2, 99, 640, YOKE_REPRODUCIBLE_RUN, YOKE_ACCUM_NATIVE },
 };
@@ -61,7 +64,7 @@ static int n_hosts(void)
     return n;
 }
 
-/* Numbers whose sums and products round in every order, and differ from each other in every order but one. */
+/* Numbers whose sums and products round in every order. Different orders give different results. */
 static void fill(yoke_dtype dtype, yoke_reduction op, char *data, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -82,9 +85,9 @@ static int differs(const char *what, const char *a, const char *b, size_t count,
     return 1;
 }
 
-struct pair { yoke_comm *equal, *uneven; char *send[2], *recv[2]; }; /* and their buffers */
+struct pair { yoke_comm *equal, *uneven; char *send[2], *recv[2]; }; /* the two communicators, and their buffers */
 
-/* One call on both; in place now and then. */
+/* Make one call on both communicators, sometimes in place. */
 static int same_bits(const struct pair *p, size_t count, yoke_dtype dtype, yoke_reduction op)
 {
     const size_t bytes = yoke_dtype_bytes(dtype);
@@ -96,7 +99,7 @@ static int same_bits(const struct pair *p, size_t count, yoke_dtype dtype, yoke_
         fill(dtype, op, p->send[side], count);
         RANKS_TRY(yoke_all_reduce(p->send[side], recv, count, dtype, op, side ? p->uneven : p->equal, NULL));
         for (size_t i = 0; i < bytes; i++)
-            if (recv[count * bytes + i] != 0x5a) return 0; /* written behind the end */
+            if (recv[count * bytes + i] != 0x5a) return 0; /* the call has written after the end */
         memcpy(side ? mine.other : mine.send, recv, count * bytes);
     }
     if (differs("all_reduce", mine.send, mine.other, count, dtype, op)) return 0;
@@ -107,7 +110,7 @@ static int same_bits(const struct pair *p, size_t count, yoke_dtype dtype, yoke_
     return ranks_rank != root || !differs("reduce", p->recv[0], p->recv[1], count, dtype, op);
 }
 
-/* "3:0:1": the same on all ranks. */
+/* Draw shares such as "3:0:1", the same on all ranks. */
 static void draw_shares(char *text, size_t bytes, bool zeros)
 {
     int sum = 0, used = 0;
@@ -143,7 +146,7 @@ static yoke_status close_pair(const struct way *way, struct pair *p)
     return yoke_comm_destroy(p->uneven);
 }
 
-/* Whether a long sum of this communicator has uneven slices, by its own word. */
+/* Whether a long sum of this communicator has uneven slices, according to its explanation. */
 static int is_uneven(yoke_comm *comm, const char *why)
 {
     struct yoke_comm_plan plan;
@@ -162,7 +165,7 @@ static int try_way(const struct way *way, const char *shares)
         for (size_t d = 0; d < YOKE_COUNT(dtypes); d++)
             for (int op = 0; op < YOKE_N_REDUCTIONS; op++) {
                 if (way->least_hosts == 2 && n_hosts() > 2 && counts[c] * 8 > SWAP_BYTES) continue;
-                if (counts[c] > 20000 && draw(8)) continue; /* a part of the long ones */
+                if (counts[c] > 20000 && draw(8)) continue; /* only some of the long counts */
                 if (op == YOKE_AVG && dtypes[d] == YOKE_I32) continue;
                 ok &= same_bits(&pair, counts[c], dtypes[d], (yoke_reduction)op);
             }
@@ -172,7 +175,10 @@ static int try_way(const struct way *way, const char *shares)
 
 /* ---- the ring ---- */
 
-/* Given shares move its slices, measured ones must not; in both all ranks end with the same bits, and exact sums are exact. */
+/*
+ * The ring. Given shares must change its slices, and measured shares must not. In both cases all ranks must
+ * end with the same bits, and exact sums must be exact.
+ */
 static int the_ring(void)
 {
     static const struct way ring = { .algorithm = "ring", .no_shared = true };
@@ -191,7 +197,7 @@ static int the_ring(void)
         ok = ok && first == hash;
     }
     ok = ok && !memcmp(result[0], result[1], sizeof result[0]);
-    /* Of two ranks a + b is b + a. */
+    /* With two ranks a + b equals b + a, so only more ranks can show another order. */
     if (ranks_size > 2) ok = ok && memcmp(result[0], result[2], sizeof result[0]) != 0;
     for (size_t i = 0; i < count; i++) result[0][i] = (float)((i + (size_t)ranks_rank) % 100);
     RANKS_TRY(yoke_all_reduce(result[0], result[0], count, YOKE_F32, YOKE_SUM, comm[2], NULL));
@@ -244,7 +250,10 @@ static int sums(yoke_comm *comm)
     return want == (float)yoke_comm_size(comm);
 }
 
-/* The text of shares 1, 2, 3, … of those ranks of the job for which r % modulo == rest, the last one of all first if `backwards`. */
+/*
+ * The text of the shares 1, 2, 3, … for the ranks of the job with r % modulo == rest. If `backwards`, the
+ * last rank comes first.
+ */
 static void list(char *text, size_t bytes, int modulo, int rest, bool backwards)
 {
     size_t used = 0;
@@ -257,7 +266,10 @@ static void list(char *text, size_t bytes, int modulo, int rest, bool backwards)
     }
 }
 
-/* One for each rank of the job: communicators of some of them, in any order, take theirs. */
+/*
+ * One share for each rank of the job. Communicators of some of the ranks, in any order, must use the shares
+ * of their ranks.
+ */
 static int of_the_job(void)
 {
     static const struct way plain = { .algorithm = NULL };
@@ -290,7 +302,10 @@ static int of_the_job(void)
     return ok;
 }
 
-/* A part all of whose members have 0: those that sum are elsewhere, so here all do. And without the last rank. */
+/*
+ * A part in which all members have share 0, because the ranks that sum are elsewhere. Then all its members
+ * sum. Also a part without the last rank.
+ */
 static int inherited(void)
 {
     static const struct way plain = { .algorithm = NULL };
@@ -317,7 +332,10 @@ static int inherited(void)
     return ok;
 }
 
-/* Ranks that the kernel may put on each other's processors are alike, however busy the machine: nothing is measured of them. */
+/*
+ * If the kernel may put ranks on each other's processors, they count as equal, however busy the machine is.
+ * Nothing is measured for them.
+ */
 static int measured(void)
 {
     yoke_comm *comm = NULL, *again = NULL;
@@ -329,7 +347,7 @@ static int measured(void)
     int ok = sums(comm) && !strstr(plan.shares, "measured");
     for (int r = 0; r < ranks_size; r++) ok = ok && !strcmp(all[r], plan.shares);
     struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
-    config.shares = plan.shares; /* what is explained can be given */
+    config.shares = plan.shares; /* the shares from the explanation can be given */
     RANKS_TRY(yoke_comm_create(ranks_world, NULL, &config, &again));
     ok = ok && has_shares(again, plan.shares);
     RANKS_TRY(yoke_comm_destroy(again) || yoke_comm_destroy(comm));
@@ -369,10 +387,11 @@ int main(int argc, char **argv)
     mine.send = malloc((MOST + GUARD) * 8);
     mine.other = malloc((MOST + GUARD) * 8);
     for (size_t w = 0; w < YOKE_COUNT(ways); w++) {
-        if (n_hosts() < ways[w].least_hosts || n_hosts() > ways[w].most_hosts) continue; /* something else would run, such as a ring */
+        /* Otherwise something else would run, such as a ring. */
+        if (n_hosts() < ways[w].least_hosts || n_hosts() > ways[w].most_hosts) continue;
         for (int s = 0; s < n_sets; s++) {
             char shares[256];
-            draw_shares(shares, sizeof shares, ways[w].least_hosts < 2); /* where no column sums, a ring runs too */
+            draw_shares(shares, sizeof shares, ways[w].least_hosts < 2); /* if no column sums, a ring runs, too */
             ranks_check(try_way(&ways[w], shares), "shares %s give the same bits as equal ones: %s", shares, ways[w].name);
         }
     }

@@ -21,7 +21,7 @@ enum { B = 2, T = 13, N = B * T, SEED = 20250117, MOST_LAYERS = 16 };
 
 /* ---- planted bugs: stand-ins for the library's own functions ---- */
 #if defined PLANT_SUMMED_TWICE
-/* Gradients that are the same on all ranks are added up over them. */
+/* Bug: gradients that are the same on all ranks are summed over the ranks. */
 #define PLANT "a replicated gradient summed over the ranks"
 #define PLANT_SHOWS_IN gradients
 void yokei_replicate(struct yoke_parameter *p, const struct yoke_place *place, bool by_rows)
@@ -31,7 +31,7 @@ void yokei_replicate(struct yoke_parameter *p, const struct yoke_place *place, b
     if (yokei_is_dealt(place)) p->partial_axes |= YOKE_AXIS_TENSOR;
 }
 #elif defined PLANT_COUNTED
-/* The norm counts replicated parameters once per rank. */
+/* Bug: the norm counts replicated parameters once per rank. */
 #define PLANT "a replicated parameter counted on each rank in the norm"
 #define PLANT_SHOWS_IN norm
 void yokei_replicate(struct yoke_parameter *p, const struct yoke_place *place, bool by_rows)
@@ -39,7 +39,7 @@ void yokei_replicate(struct yoke_parameter *p, const struct yoke_place *place, b
     if (by_rows && yokei_is_dealt(place) && place->sequence_parallel) p->partial_axes |= YOKE_AXIS_TENSOR;
 }
 #elif defined PLANT_BIAS
-/* Products by rows add their bias on each rank. */
+/* Bug: matrix products that are divided by rows add their bias on each rank. */
 #define PLANT "a bias added on each rank"
 #define PLANT_SHOWS_IN y
 yoke_status yokei_linear_forward(const struct yoke_layer_call *call, const struct yokei_linear *l, const void *x, const void *weight,
@@ -51,7 +51,7 @@ yoke_status yokei_linear_forward(const struct yoke_layer_call *call, const struc
                      .epilogue = gelu ? YOKE_EPILOGUE_BIAS_GELU : YOKE_EPILOGUE_BIAS, .bias = bias, .aux = aux, .ldaux = l->out);
 }
 #elif defined PLANT_DROPPED
-/* Equal shares, rounded down: what is left over belongs to nobody. */
+/* Bug: equal shares, rounded down. No rank gets the rest. */
 #define PLANT "the rest of uneven shares dropped"
 #define PLANT_SHOWS_IN losses
 struct yoke_range yoke_place_range(const struct yoke_place *place, int64_t n)
@@ -79,7 +79,7 @@ struct side {
 
 static yoke_dtype wide_of(const struct side *s) { return yoke_dtype_wide(s->shape.dtype); }
 
-/* Elements of what is between layer l - 1 and l. */
+/* The number of elements of the tensor between layers l - 1 and l. */
 static int64_t boundary(const struct side *s, int l)
 {
     int64_t rows, columns;
@@ -108,7 +108,10 @@ static yoke_status get(struct side *s, const void *from, yoke_dtype dtype, float
     return status;
 }
 
-/* As the library draws it, but biases and gains differ from 0 and 1, so that they count. */
+/*
+ * Draw a parameter as the library does. But biases and gains must differ from 0 and 1, so that they have an
+ * effect.
+ */
 static void draw_parameter(const struct yoke_parameter *p, float *out)
 {
     struct yoke_parameter q = *p;
@@ -121,7 +124,7 @@ static void draw_parameter(const struct yoke_parameter *p, float *out)
 static yoke_status alloc(struct side *s, size_t bytes, void **out)
 {
     YOKE_TRY(yoke_alloc(s->device, bytes + 64, out));
-    return yoke_fill(s->stream, *out, 0xff, bytes + 64); /* NaN: what nobody writes shows */
+    return yoke_fill(s->stream, *out, 0xff, bytes + 64); /* NaN, so that elements that nothing writes are noticed */
 }
 
 static yoke_status open_parameters(struct side *s)
@@ -179,7 +182,7 @@ static void close_side(struct side *s)
     yokei_parameters_free(&s->ps);
 }
 
-/* Rows of this side of `whole` [N, columns], normally distributed and the same everywhere. */
+/* Write this side's rows of `whole` [N, columns], normally distributed and the same on all ranks. */
 static yoke_status feed(struct side *s, void *to, const char *name, int64_t columns)
 {
     const struct yoke_range own = yoke_place_rows(&s->place, N);
@@ -197,7 +200,8 @@ static yoke_status feed_tokens(struct side *s, int64_t vocabulary)
     int32_t tokens[N], targets[N];
     for (int i = 0; i < N; i++) {
         tokens[i] = (int32_t)((i * 97 + 5) % vocabulary);
-        targets[i] = i == 7 ? -1 : (int32_t)((i * 61 + vocabulary - 1) % vocabulary); /* the last word is among them */
+        /* The last word of the vocabulary is among the targets. */
+        targets[i] = i == 7 ? -1 : (int32_t)((i * 61 + vocabulary - 1) % vocabulary);
     }
     YOKE_TRY(yoke_copy_to_device(s->stream, s->tokens, tokens, sizeof tokens));
     YOKE_TRY(yoke_copy_to_device(s->stream, s->targets, targets, sizeof targets));
@@ -225,7 +229,10 @@ static yoke_status run_call(struct side *s, int l, enum yoke_until call_kind)
     return layer->type->backward_weight ? layer->type->backward_weight(layer, &call) : YOKE_OK;
 }
 
-/* The output as f32: B of a head turns it into a gradient, so it is taken before. */
+/*
+ * Run the layers. y_out gets the output as f32. It is copied before B, because B of a head turns the output
+ * into a gradient.
+ */
 static yoke_status run_side(struct side *s, float *y_out)
 {
     for (int l = s->first; l < s->end; l++) YOKE_TRY(run_call(s, l, YOKE_UNTIL_F));
@@ -239,12 +246,13 @@ static yoke_status run_side(struct side *s, float *y_out)
 
 /* ---- comparison ---- */
 struct verdict {
-    double y, dx, losses, gradients, norm; /* of their gates: at most 1 */
-    bool same, slices;                     /* replicated gradients on all ranks; drawn shards are slices of the whole */
+    double y, dx, losses, gradients, norm; /* ratios to their gates; at most 1 passes */
+    /* Same: replicated gradients are equal on all ranks; slices: drawn shards are slices of the whole. */
+    bool same, slices;
     char worst[96];
 };
 
-/* Sums over the ranks by MPI, so that what is tested does not judge itself. Waits politely. */
+/* Sum over the ranks with MPI, so that the tested library does not judge itself. It sleeps while it waits. */
 static void sum_over_ranks(void *values, int n, MPI_Datatype type)
 {
     int complete = 0;
@@ -255,7 +263,7 @@ static void sum_over_ranks(void *values, int n, MPI_Datatype type)
 
 static bool is_dealt(const struct yoke_parameter *p) { return yokei_local_count(p) < yokei_logical_count(p) || p->shard[0].n || p->shard[1].n; }
 
-/* Whether values [n] are the same bits on all ranks. */
+/* Whether values [n] have the same bits on all ranks. */
 static bool same_bits(const float *values, int64_t n)
 {
     uint32_t hash = (uint32_t)yokei_hash(values, (size_t)n * sizeof *values, 1);
@@ -264,7 +272,7 @@ static bool same_bits(const float *values, int64_t n)
     return sums[0] == (double)ranks_size * hash && sums[1] == (double)ranks_size * ((double)hash * hash);
 }
 
-/* A parameter's whole gradient, of what the ranks hold. */
+/* Put a parameter's whole gradient together from the ranks' parts. */
 static yoke_status assemble(struct side *s, int p, float *whole, double *squares, struct verdict *v)
 {
     const struct yoke_parameter *q = &s->ps.item[p];
@@ -309,7 +317,10 @@ static yoke_status compare_gradients(struct side *whole, struct side *dealt, str
     return YOKE_OK;
 }
 
-/* Of a [rows, columns] of the whole, what rank holds by its rows or, of a head, its columns. */
+/*
+ * Compare `got`, this rank's rows of a tensor [rows, columns] (or columns, for a head), with the whole
+ * tensor.
+ */
 static double ratio_of(const struct side *s, const float *got, const float *whole, int64_t n_own, int64_t columns, int64_t first_column,
                        int64_t own_columns)
 {
@@ -357,7 +368,7 @@ struct bench {
     yoke_device *device;
     yoke_stream *stream;
     struct yoke_tensor_group group;
-    yoke_model *model; /* in hand: one of these */
+    yoke_model *model; /* one of these is the current model */
     yoke_model *models[2];
     int64_t vocabulary;
     bool is_mixed; /* ranks have different devices */
@@ -410,7 +421,7 @@ static int set_up(struct bench *b, const char *device)
     struct yoke_gpt2_config c;
     yoke_comm *comm;
     RANKS_TRY(yoke_gpt2_preset("nano", &c));
-    c.vocab_size = b->vocabulary = 251; /* a prime: nobody gets as many as the others */
+    c.vocab_size = b->vocabulary = 251; /* a prime, so that no two ranks get equal parts */
     c.n_head = 8;                       /* uneven for 3, and enough for uneven shares of 4 */
     c.initializer_range = 0.1;
     config.name = "tensor";

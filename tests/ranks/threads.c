@@ -16,15 +16,15 @@
 #include "tests/ranks/ranks.h"
 
 enum { WORKERS = 4, TURNS = 60, LARGEST = 40000, LIMIT_S = 20 };
-static const double ABORT_LIMIT_S = 5; /* far above what is usual: sanitizers, and more threads than cores */
+static const double ABORT_LIMIT_S = 5; /* far above the usual time, because of sanitizers and more threads than cores */
 
 struct worker {
     pthread_t thread;
-    yoke_device *device;   /* NULL: host memory, blocking */
+    yoke_device *device;   /* NULL: host memory and blocking calls */
     yoke_stream *stream;
     yoke_comm *comm;
-    float *host, *data;    /* data: of the device */
-    bool doomed;           /* its communicator is aborted: it works until then */
+    float *host, *data;    /* data: device memory */
+    bool doomed;           /* another thread aborts its communicator; it works until then */
     uint64_t end_ns;
     yoke_status status;
     char text[512];
@@ -44,7 +44,8 @@ static yoke_status work_once(struct worker *w, int turn)
     } else {
         YOKE_TRY(yoke_copy_to_device(w->stream, w->data, w->host, n * sizeof(float)));
         YOKE_TRY(yoke_all_reduce(w->data, w->data, n, YOKE_F32, YOKE_SUM, w->comm, w->stream));
-        if (turn % 3 == 0) YOKE_TRY(yoke_broadcast(w->data, w->data, n, YOKE_F32, turn % ranks_size, w->comm, w->stream)); /* two in flight */
+        /* Two operations in flight. */
+        if (turn % 3 == 0) YOKE_TRY(yoke_broadcast(w->data, w->data, n, YOKE_F32, turn % ranks_size, w->comm, w->stream));
         YOKE_TRY(yoke_copy_to_host(w->stream, w->host, w->data, n * sizeof(float)));
         YOKE_TRY(yoke_stream_sync(w->stream));
         YOKE_TRY(yoke_comm_error(w->comm));
@@ -76,7 +77,7 @@ static int open_worker(struct worker *w, int i)
     char name[32];
     snprintf(name, sizeof name, "worker %d", i);
     config.name = name;
-    config.no_shared = i == 1; /* over MPI, which the progress thread calls too */
+    config.no_shared = i == 1; /* over MPI, which the progress thread also calls */
     w->device = i < WORKERS - 1 ? device : NULL;
     if (!w->host && !(w->host = malloc(LARGEST * sizeof(float)))) return 0;
     if (w->device && !w->stream) {
@@ -113,7 +114,7 @@ static int run_round(struct worker workers[WORKERS])
     for (int i = 0; i < WORKERS; i++) ok &= !pthread_create(&workers[i].thread, NULL, work, &workers[i]);
     if (!ok) exit(99);
     usleep(delay);
-    const uint64_t aborted_ns = yokei_now_ns(); /* about the same moment on all ranks: they drew the same delay */
+    const uint64_t aborted_ns = yokei_now_ns(); /* about the same moment on all ranks, because they drew the same delay */
     if (ranks_rank == aborter) RANKS_TRY(yoke_comm_abort(workers[doomed].comm, "on purpose"));
     for (int i = 0; i < WORKERS; i++) pthread_join(workers[i].thread, NULL);
     for (int i = 0; i < WORKERS; i++) ok &= judge(&workers[i], i, aborted_ns);
@@ -133,7 +134,10 @@ struct turns {
 };
 static struct turns turns = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL, 0, 0, false };
 
-/* In turn, so that all ranks see one order of the calls. Each turn is a group, and a refused call whose text only this thread sees. */
+/*
+ * Threads take turns, so that all ranks see one order of the calls. In each turn a thread makes a group, and
+ * a refused call whose error text only this thread may see.
+ */
 static void *take_turns(void *argument)
 {
     const int mine = *(const int *)argument;
@@ -148,7 +152,7 @@ static void *take_turns(void *argument)
         wrong |= yoke_group_start() || yoke_all_reduce(&a, &a, 1, YOKE_F32, YOKE_SUM, turns.comm, NULL) ||
                  yoke_all_reduce(&b, &b, 1, YOKE_F32, YOKE_MAX, turns.comm, NULL) || yoke_group_end();
         wrong |= a != (float)(turn * ranks_size) || b != (float)(ranks_size - 1);
-        wrong |= yoke_group_end() != YOKE_EINVAL; /* nothing of another thread's group is open here */
+        wrong |= yoke_group_end() != YOKE_EINVAL; /* no group of another thread may be open here */
         yoke_fail(YOKE_EINVAL, "%s", expected);
         turns.wrong += wrong;
         turns.turn++;
@@ -158,7 +162,10 @@ static void *take_turns(void *argument)
     return NULL;
 }
 
-/* Asks for the error all the while, and has a group open that the others' calls are no part of. */
+/*
+ * Ask for the error all the time. This thread also has a group open, and the calls of other threads are not
+ * part of it.
+ */
 static void *look_on(void *unused)
 {
     (void)unused;
@@ -198,7 +205,10 @@ static int in_turn(void)
     return ok;
 }
 
-/* Threads of this process in which a signal is blocked; drivers and MPI have threads too, and theirs are their own matter. */
+/*
+ * The number of threads of this process that block a signal. Threads of drivers and of MPI are not the
+ * library's.
+ */
 static int n_blocking(void)
 {
     int n = 0;
@@ -240,7 +250,7 @@ int main(int argc, char **argv)
     while (done < rounds && run_round(workers)) done++;
     ranks_check(done == rounds, "%d rounds of %d threads, one communicator aborted in each: the others go on", rounds, WORKERS);
     ranks_check(in_turn(), "%d threads take turns at one communicator, each with groups and error texts of its own", WORKERS);
-    if (strcmp(argv[1], "host")) /* there nothing is asynchronous */
+    if (strcmp(argv[1], "host")) /* on the host nothing is asynchronous */
         ranks_check(keeps_signals(&workers[0]), "the library's thread takes no signals");
     int ok = 1;
     for (int i = 0; i < WORKERS; i++) {

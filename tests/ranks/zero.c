@@ -13,7 +13,7 @@
 #include "train/trainer/trainer.h"
 
 enum { BATCH = 6, T = 16, SEED = 3, MOST_RANKS = 6, STEPS = 3, N_KINDS = 4 };
-/* Odd sizes: parameters end anywhere within a unit of the slices. */
+/* Odd sizes, so that parameters end anywhere within a unit of the slices. */
 static const struct yoke_gpt2_config config = { sizeof config, 4, 3, 36, T, 251, 1e-5, 0.02 };
 
 struct layout {
@@ -21,10 +21,10 @@ struct layout {
     const char *devices[MOST_RANKS]; /* as many as there are ranks */
     int pipeline, tensor;
     bool sequence_parallel, no_shared;
-    int64_t shares[4], zero_shares[4]; /* of the replicas; zero_shares[0] < 0: none given */
+    int64_t shares[4], zero_shares[4]; /* shares of the replicas; zero_shares[0] < 0: none given */
     int64_t tensor_shares[2];
     yoke_dtype precision;
-    int widths[2]; /* tensor ranks of each of two stages; 0: `tensor` on both */
+    int widths[2]; /* widths of the two stages; 0: `tensor` on both */
 };
 #define TWO { "host", "host" }
 #define THREE { "host", "host", "host" }
@@ -50,14 +50,17 @@ static const struct layout layouts[] = {
 };
 
 #if defined PLANT_GATHER
-/* Stands in for the library's own: every third bucket's weights do not come back. */
+/* Replaces the library's function. Bug: the weights of every third bucket are not gathered. */
 yoke_status yokei_ranks_gather_slices(yoke_comm *comm, void *all, void *own, const size_t counts[], yoke_dtype dtype, yoke_stream *stream)
 {
     static int n;
     return n++ % 3 == 1 ? YOKE_OK : yoke_all_gather_v(own, all, counts, dtype, comm, stream);
 }
 #elif defined PLANT_SLICE
-/* The last unit of the last slice is not summed. For ranks that share memory: elsewhere whole states are summed by it, too. */
+/*
+ * Replaces the library's function. Bug: the last unit of the last slice is not summed. This is for ranks that
+ * share memory; otherwise the function also sums whole states.
+ */
 yoke_status yokei_ranks_sum_slices(yoke_comm *comm, void *all, void *own, const size_t counts[], yoke_dtype dtype, yoke_stream *stream)
 {
     size_t fewer[4];
@@ -113,7 +116,8 @@ static struct yoke_trainer_config config_of(const struct layout *l, const struct
     c.seed = SEED;
     c.clip = 0.1;
     c.weight_decay = 0.1;
-    c.bucket_bytes = l->pipeline > 1 ? 1 << 20 : 16 << 10; /* several; with a tied parameter among others, were it not kept apart */
+    /* Several buckets; a tied parameter would be among other parameters if it did not have its own bucket. */
+    c.bucket_bytes = l->pipeline > 1 ? 1 << 20 : 16 << 10;
     c.comm = s->comm;
     c.control = s->control;
     return c;
@@ -141,7 +145,7 @@ static void close_ranks(struct subject *s)
     if (s->device) yoke_device_close(s->device);
 }
 
-/* What a run came to: whole tensors of all kinds, the working weights of this rank, losses and norms. */
+/* The results of a run: whole tensors of all kinds, this rank's working weights, losses and norms. */
 struct outcome {
     float *whole[N_KINDS], *working;
     size_t n_whole, n_working;
@@ -206,15 +210,16 @@ struct verdict {
 };
 
 /*
- * Of N elements that this rank's layers hold in all, padded, of them M of matrices in 16 bits, and of which the slices are O and P: moments
- * take 8 O instead of 8 N bytes, masters 4 P instead of 4 M. N and M are added up here; O and P of all replicas must come to them, and
- * each must be the replica's share of each bucket, to less than a unit.
+ * Check the formula for the memory. This rank's layers hold N elements, padding included. M of them are
+ * elements of 16-bit matrices. O of the N, and P of the M, are in this rank's slices. Moments take 8 O
+ * instead of 8 N bytes, and masters 4 P instead of 4 M. N and M are added up here. The O and P of all
+ * replicas must add up to them, and each must be the replica's share of each bucket, to less than a unit.
  */
 static bool memory_is(const struct layout *l, const struct subject *s, const struct yoke_memory_report *whole, const struct yoke_memory_report *divided)
 {
     const struct yokei_trainer_plan *p = &s->trainer->plan;
     int64_t n = 0, m = 0, sum = 0;
-    double off = 0, most = 2 * 544; /* slices end between blocks of norms, and buckets of both kinds make that good */
+    double off = 0, most = 2 * 544; /* slices end between norm blocks, and buckets of both kinds make up for it */
     for (int b = 0; b < p->state.n_buckets; b++) most += p->state.bucket[b].is_shared ? 544 : 0;
     for (int i = 0; i < p->parameters.n; i++) {
         const int64_t padded = (yokei_local_count(&p->parameters.item[i]) + 31) / 32 * 32;
@@ -235,7 +240,10 @@ static bool memory_is(const struct layout *l, const struct subject *s, const str
     return good;
 }
 
-/* What is not here is refused, with the call that has it; what is here is given. */
+/*
+ * A tensor that this rank does not hold must be refused, and the error must name the call that can give it. A
+ * tensor that it holds must be given.
+ */
 static bool refuses_slices(struct subject *s)
 {
     const struct yokei_state *state = &s->trainer->plan.state;
@@ -299,7 +307,10 @@ static void check_layout(const struct layout *l)
 #if !defined PLANT_GATHER && !defined PLANT_SLICE
 /* ---- slices by free memory ---- */
 
-/* The first replica lacks `lack` of its equal slice; `other`: what the others have beyond theirs. */
+/*
+ * The first replica's memory is short by `lack` times an equal slice. The others have `other` times a slice
+ * more than they need.
+ */
 static yoke_status with_memory(struct subject *s, int zero, const int64_t *shares, double lack, double other, yoke_status *created_out)
 {
     static const struct layout l = { "", TWO, 1, 1, false, false, { 3, 3 }, { -1 }, { 0 }, YOKE_BF16 };
@@ -329,7 +340,7 @@ static yoke_status judge_memory(MPI_Comm ranks, struct by_memory *v)
     YOKE_TRY(with_memory(&s, 1, NULL, 0.5, 0.8, &created));
     YOKE_TRY(created);
     const int64_t chosen[2] = { s.trainer->plan.zero_shares[0], s.trainer->plan.zero_shares[1] };
-    /* Rooms of 0.25 and 0.9 of the whole. */
+    /* The remaining memory is 0.25 and 0.9 of the whole. */
     v->uneven = chosen[0] + chosen[1] == 10000 && fabs((double)chosen[0] / 10000 - 0.25 / 1.15) < 0.005;
     v->fits = s.trainer->plan.report.total <= s.trainer->config.memory_limit;
     YOKE_TRY(train(&s, 1, STEPS, &divided));
@@ -341,9 +352,9 @@ static yoke_status judge_memory(MPI_Comm ranks, struct by_memory *v)
     YOKE_TRY(take(&s, &whole));
     v->same_bits = same(whole.working, divided.working, whole.n_working) && same(whole.whole[0], divided.whole[0], whole.n_whole);
     close_trainer(&s);
-    YOKE_TRY(with_memory(&s, 1, NULL, 0.5, 0.3, &created)); /* together less than all */
+    YOKE_TRY(with_memory(&s, 1, NULL, 0.5, 0.3, &created)); /* both together have too little memory */
     v->refused = created == YOKE_ENOMEM && strstr(yoke_last_error(), "rank 0 on host: training needs");
-    YOKE_TRY(with_memory(&s, 1, (const int64_t[]){ 1, 1 }, 0.5, 0.8, &created)); /* given ones are taken as they are */
+    YOKE_TRY(with_memory(&s, 1, (const int64_t[]){ 1, 1 }, 0.5, 0.8, &created)); /* given shares are used unchanged */
     v->refused = v->refused && created == YOKE_ENOMEM;
     free_outcome(&whole);
     free_outcome(&divided);

@@ -152,7 +152,10 @@ static void waiting_backs_off(void **state)
     assert_int_equal(wait.policy, YOKEI_WAIT_SPIN);
     yokei_wait_init(&wait, YOKEI_WAIT_AUTO, 3, 2);
     assert_int_equal(wait.policy, YOKEI_WAIT_YIELD);
-    /* After idling for a while, a poll sleeps: few polls fit in 30 ms, where spinning would do tens of thousands. */
+    /*
+     * After idling for a while, a poll sleeps: few polls fit in 30 ms, where spinning would do tens of
+     * thousands.
+     */
     const uint64_t begin = yokei_now_ns();
     while (yokei_now_ns() - begin < 20000000) yokei_wait_idle(&wait);
     int polls = 0;

@@ -77,7 +77,10 @@ static void same_tokens_as_huggingface(void **state)
     assert_true(n > 200);
 }
 
-/* Whether the classes mean the same characters, for all of Unicode; but for those that this PCRE2 does not know yet. */
+/*
+ * The classes must match the same characters, for all of Unicode, except for characters that this PCRE2 does
+ * not know yet.
+ */
 static void classes_are_those_of_the_oracle(void **state)
 {
     (void)state;
@@ -122,7 +125,7 @@ static void classes_are_those_of_the_oracle(void **state)
     pcre2_match_data_free(data);
 }
 
-/* No character that is said to be safe from NFC combines, or is replaced. */
+/* No character that the tokenizer treats as safe from NFC may combine or be replaced. */
 static void what_is_surely_nfc(void **state)
 {
     (void)state;
@@ -138,7 +141,7 @@ static void what_is_surely_nfc(void **state)
     assert_true(yokei_is_surely_nfc(0x4e00) && yokei_is_surely_nfc(0xe9) && yokei_is_surely_nfc(0x1f600));
 }
 
-/* Bytes of which some runs are UTF-8 and some are none; special tokens and spaces in between. */
+/* Draw bytes. Some runs of them are UTF-8 and some are not; special tokens and spaces are between them. */
 static size_t draw_bytes(struct yokei_philox_key key, uint64_t trial, unsigned char *out, size_t room)
 {
     static const char *const words[] = { " the", "\xf0\x9f\x98\x80", "<|endoftext|>", "\xc3\xa9", "  ", "\n", "1234", "WORD", "\xe4\xbd", "LEFT ", "'s", "\xed\xa0\x80" };
@@ -171,7 +174,7 @@ static void any_bytes_come_back(void **state)
     const struct yokei_philox_key key = yokei_philox_named(test_seed(), "bytes");
     for (size_t f = 0; f < YOKE_COUNT(files); f++) {
         json_t *file = json_deep_copy(files[f]), *added = json_object_get(file, "added_tokens");
-        /* Tokens that swallow spaces beside them do not give them back. */
+        /* Tokens that swallow spaces beside them do not give the spaces back. */
         for (size_t i = 0; i < json_array_size(added); i++) {
             json_object_set_new(json_array_get(added, i), "lstrip", json_false());
             json_object_set_new(json_array_get(added, i), "rstrip", json_false());
@@ -192,7 +195,10 @@ static void any_bytes_come_back(void **state)
     }
 }
 
-/* The tokens of invalid bytes do not depend on what is around them, and characters beside them are encoded as alone. */
+/*
+ * The tokens of invalid bytes must not depend on their surroundings. Characters beside them must be encoded
+ * as if they were alone.
+ */
 static void broken_text_is_words_of_its_own(void **state)
 {
     (void)state;
@@ -208,7 +214,7 @@ static void broken_text_is_words_of_its_own(void **state)
     yokei_bpe_close(bpe);
 }
 
-/* Each merge of the list, done by looking at the whole word again: the definition, in O(n^2). */
+/* Do each merge of the list by looking at the whole word again. This is the definition, in O(n^2). */
 static size_t merge_slowly(const struct yokei_bpe *bpe, int32_t *id, size_t n)
 {
     for (;;) {
@@ -246,7 +252,7 @@ static void merges_are_those_of_the_definition(void **state)
     yokei_bpe_close(bpe);
 }
 
-/* A word of a megabyte is no matter of minutes: an algorithm of n^2 steps would be. */
+/* A word of a megabyte must not take minutes, as it would with an algorithm of n^2 steps. */
 static void long_words_are_quick(void **state)
 {
     (void)state;
@@ -339,7 +345,10 @@ static void broken_files_are_refused(void **state)
     assert_null(bpe);
 }
 
-/* Bytes of a file changed at random: refused, or another good tokenizer, but never harm. What is opened must still encode. */
+/*
+ * Bytes of a file are changed at random. The file must be refused or be another valid tokenizer, and must
+ * never do harm. A tokenizer that opens must still encode.
+ */
 static void damaged_files_do_no_harm(void **state)
 {
     (void)state;
@@ -392,7 +401,7 @@ static void other_kinds_are_refused_by_name(void **state)
     for (size_t i = 0; i < YOKE_COUNT(patterns); i++) refused(YOKE_ECONFIG, gpt2, "pre_tokenizer", split(patterns[i]), "engines understand differently");
 }
 
-/* Ids that no token has: the file is good, the ids are not. */
+/* Ids that no token has: the file is valid, but the ids must be refused. */
 static void holes_between_ids(void **state)
 {
     (void)state;

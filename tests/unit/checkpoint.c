@@ -20,7 +20,7 @@
 enum { MOST = 64 };
 static const struct yoke_gpt2_config tiny = { sizeof tiny, 1, 2, 16, 16, 256, 1e-5, 0.02 };
 
-/* A model whose numbers follow from name, kind, index and step. */
+/* A model whose values follow from name, kind, index and step. */
 struct fake {
     struct yoke_parameter parameter[MOST];
     struct yokei_save_item item[MOST];
@@ -61,7 +61,7 @@ static yoke_status get(void *context, const struct yokei_save_item *item, enum y
         for (int64_t i = 0; i < n; i++) out[i] = value_of(item->parameter->name, kind, first + i, f->step);
         return YOKE_OK;
     }
-    /* Every rank knows the elements whose index leaves its number when divided by theirs. */
+    /* Rank r has the elements i with i % n_ranks == r. */
     for (int64_t i = f->rank; i < n; i += f->n_ranks) f->shared[i] = value_of(item->parameter->name, kind, first + i, f->step);
     pthread_barrier_wait(f->barrier);
     if (f->rank == item->owner) memcpy(out, f->shared, (size_t)n * sizeof *out);
@@ -135,7 +135,7 @@ static bool values_are(const struct yokei_checkpoint *c, int64_t step)
     return same;
 }
 
-/* The step of the newest complete checkpoint, opened and compared whole. */
+/* The step of the newest complete checkpoint. It is opened, and all of it is compared. */
 static int64_t newest_is_whole(const char *dir)
 {
     char folder[600];
@@ -160,7 +160,7 @@ static int count_state(const char *dir, enum yokei_checkpoint_state state)
     return count;
 }
 
-/* A save in a process of its own, under a fault; its exit code, or 256 + the signal. */
+/* Save in a child process, with a fault. Returns the child's exit code, or 256 + the signal. */
 static int save_in_child(const char *dir, int64_t step, const char *fault, int k)
 {
     pid_t pid = fork();
@@ -175,7 +175,7 @@ static int save_in_child(const char *dir, int64_t step, const char *fault, int k
     return WIFSIGNALED(code) ? 256 + WTERMSIG(code) : WEXITSTATUS(code);
 }
 
-static int n_places; /* writes, fsyncs, renames and removals of one save */
+static int n_places; /* number of writes, fsyncs, renames and removals in one save */
 
 static void killed_anywhere(void **state)
 {
@@ -243,7 +243,7 @@ static void flip(const char *path, size_t byte, int bit)
     close(fd);
 }
 
-/* Flip a bit, expect to be refused with these words, and flip it back. */
+/* Flip a bit, expect that the checkpoint is refused with these words, and flip the bit back. */
 static void expect_refused(const char *folder, const char *file, size_t byte, int bit, unsigned flags, const char *words)
 {
     char path[800];
@@ -349,7 +349,7 @@ static void folders(void **state)
     assert_ok(save_step(dir, 6, 1)); /* only complete ones count for keep, and only they are removed */
     assert_int_equal(count_state(dir, YOKEI_CHECKPOINT_COMPLETE), 1);
     assert_int_equal(count_state(dir, YOKEI_CHECKPOINT_INCOMPLETE), 2);
-    assert_ok(save_step(dir, 5, 0)); /* a damaged one of the same step stands aside */
+    assert_ok(save_step(dir, 5, 0)); /* a damaged checkpoint of the same step is moved aside */
     assert_int_equal(count_state(dir, YOKEI_CHECKPOINT_COMPLETE), 2);
     assert_fails(YOKE_EIO, "is there already", save_step(dir, 6, 0)); /* a complete one stays */
     assert_int_equal(newest_is_whole(dir), 6);
@@ -365,7 +365,10 @@ static void *one_rank(void *context)
     return (void *)(uintptr_t)save_as(f, in_folder("ranks"), 1, 0, NULL);
 }
 
-/* Two ranks: each writes its shard; slices of a tensor that neither holds whole come together at its owner. */
+/*
+ * Two ranks: each writes its shard. If no rank holds a tensor whole, its slices are put together at the
+ * tensor's owner.
+ */
 static void two_ranks(void **state)
 {
     static struct fake f[2];
@@ -469,7 +472,10 @@ static void too_large_for_f16(void **state)
     assert_ok(yokei_model_convert(dir, in_folder("bf16"), YOKE_BF16, true));
 }
 
-/* What a process that was killed left of a folder is taken over; a living one's is left alone, and so is anybody else's. */
+/*
+ * A folder that a killed process left is taken over. The folder of a living process is left alone, and so is
+ * any other program's.
+ */
 static void folders_are_claimed(void **state)
 {
     (void)state;
@@ -504,7 +510,10 @@ static void folders_are_claimed(void **state)
     assert_ok(yokei_make_folder(in_folder("claimed-out2.tmp/mine")));
     assert_fails(YOKE_EIO, "is in the way", yokei_model_convert(dir, in_folder("claimed-out2"), YOKE_F32, true));
     assert_int_equal(access(in_folder("claimed-out2.tmp/mine"), F_OK), 0);
-    /* Two jobs that save into one folder: the second is told so, and the first keeps what it has written. */
+    /*
+     * Two jobs save into one folder. The second must get an error, and the first must keep what it has
+     * written.
+     */
     assert_ok(yokei_folder_claim(in_folder("claimed/step-0000002.tmp"), &lock));
     assert_fails(YOKE_EIO, "another job saves there now", save_step(dir, 2, 1));
     yokei_folder_release(in_folder("claimed/step-0000002.tmp"), lock);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of options: precedence, types and ranges, files with line and column, and packing. Needs no MPI. */
+/*
+ * The table of options: precedence, types and ranges, files with line and column, and packing. Needs no MPI.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -215,7 +217,10 @@ static void test_packing(void **state)
     free(data);
 }
 
-/* The table itself: names that can be spelt in all three places, no doubles for a verb, defaults that pass their checks. */
+/*
+ * Check the table itself: names can be written in all three places, no verb has a name twice, and defaults
+ * pass their checks.
+ */
 static void test_table(void **state)
 {
     (void)state;
@@ -237,7 +242,10 @@ static void test_table(void **state)
     }
 }
 
-/* What earlier versions called otherwise: as an option, a letter, a key, a variable and a value; shown nowhere. */
+/*
+ * Names from earlier versions must still work: an option, a letter, a key, a variable and a value. No help
+ * may show them.
+ */
 static void test_old_words(void **state)
 {
     (void)state;
@@ -316,7 +324,8 @@ static void test_printable(void **state)
         { "plain, d\303\251j\303\240, \360\237\220\202", "plain, d\303\251j\303\240, \360\237\220\202" },
         { "a\033[2Jb\rc\bd\177e\001", "a\\x1b[2Jb\\x0dc\\x08d\\x7fe\\x01" },
         { "\302\233m", "\\xc2\\x9bm" },                                             /* a control of one byte in Latin-1 */
-        { "\377\300\257 \355\240\200 \364\220\200\200", "\\xff\\xc0\\xaf \\xed\\xa0\\x80 \\xf4\\x90\\x80\\x80" }, /* too long, surrogate, too large */
+        /* Too long, surrogate, too large. */
+        { "\377\300\257 \355\240\200 \364\220\200\200", "\\xff\\xc0\\xaf \\xed\\xa0\\x80 \\xf4\\x90\\x80\\x80" },
         { "\303", "\\xc3" },
         { "x\342\200\256y", "x\\xe2\\x80\\xaey" },                                   /* turns the direction */
         { "one\ntwo\tthree", "one\n  two\tthree" },

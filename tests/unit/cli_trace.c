@@ -159,7 +159,10 @@ static void json_names_the_culprit(void **unused)
     assert_int_equal(json_unpack(of_0, "{s:s, s:i}", "state", &state, "waits_for", &rank), 0);
     assert_string_equal(state, "killed");
     assert_int_equal(rank, 2);
-    /* 1,024 are kept; the clocks of two hosts agree after correction, so rank 2 is seen to come 0.5 ms later each time. */
+    /*
+     * 1,024 are kept; the clocks of two hosts agree after correction, so rank 2 is seen to come 0.5 ms later
+     * each time.
+     */
     assert_int_equal(json_unpack(of_2, "{s:{s:i, s:i, s:f}}", "compared", "operations", &n_compared, "last", &by_last, "caused", &caused), 0);
     assert_int_equal(n_compared, YOKEI_FLIGHT_ENTRIES - 2); /* ranks 0 and 1 did two more since */
     assert_int_equal(by_last, n_compared);

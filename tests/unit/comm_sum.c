@@ -108,7 +108,8 @@ static void fold(yoke_dtype dtype, yoke_reduction op, int n_in, size_t n, unsign
     enum { ROOM = (MOST + 15) / 8 * 8 }; /* every row begins at a line, as the fastest paths want it */
     static _Alignas(64) double in[5][ROOM], out[2][ROOM], want[ROOM];
     const yoke_dtype compute = dtype == YOKE_F16 || dtype == YOKE_BF16 ? YOKE_F32 : dtype;
-    const size_t bytes = yoke_dtype_bytes(dtype), shift = draw() % 2 * (draw() % 3) * bytes; /* outputs off the vectors' borders too */
+    /* Outputs off the vectors' borders too. */
+    const size_t bytes = yoke_dtype_bytes(dtype), shift = draw() % 2 * (draw() % 3) * bytes;
     const void *operands[5];
     for (int k = 0; k < n_in; k++) {
         if (is_whole_number(dtype))
@@ -163,7 +164,10 @@ static void every_fold(void **unused)
                         fold((yoke_dtype)dtype, (yoke_reduction)op, n_in, lengths[l], (unsigned)(l % 4), (int)(l % 3) - 1 < n_in ? (int)(l % 3) - 1 : -1);
 }
 
-/* Results that others read are made block by block: with any mix of outputs the same as without, and nothing beyond. */
+/*
+ * Results that other ranks read are made block by block. With any mix of outputs they must be the same as
+ * without, and nothing may be written beyond them.
+ */
 static void fold_shows_long_results(void **unused)
 {
     enum { N = 3 * 16384 + 1001, N_OUT = 3 };

@@ -241,7 +241,9 @@ static void is_refused(void **state)
         fail_msg("'%s' does not name %s or does not say '%s'", yoke_last_error(), path, row->words);
 }
 
-/* What the rows depart from is good: a table of refusals alone could be had from a reader that refuses all. */
+/*
+ * What the rows depart from is good: a table of refusals alone could be had from a reader that refuses all.
+ */
 static void the_good_files_are_read(void **state)
 {
     (void)state;

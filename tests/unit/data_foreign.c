@@ -112,7 +112,10 @@ static void tokenizers_of_sentencepiece(void **state)
         assert_non_null(strstr(yoke_last_error(), cases[i].mark));
         assert_non_null(strstr(yoke_last_error(), ADVICE));
     }
-    /* A byte-level one with a token of that sign is none; what is wrong with this one is that it has no pre_tokenizer. */
+    /*
+     * A byte-level one with a token of that sign is none; what is wrong with this one is that it has no
+     * pre_tokenizer.
+     */
     static const char other[] = BPE_OF("\"type\": \"BPE\", \"vocab\": {\"\\u2581\": 0}, \"merges\": []", "\"normalizer\": null");
     assert_fails(YOKE_ECONFIG, "pre_tokenizer is missing", yokei_bpe_parse("t.json", other, sizeof other - 1, &bpe));
     static const char broken[] = "\n{\n\"version\": ";

@@ -20,7 +20,7 @@ static struct yokei_philox_key key;
 static uint64_t drawn;
 static size_t draw(size_t n) { return (size_t)(yokei_uniform(key, drawn++) * (double)n) % n; }
 
-/* One to three changes; returns the new length. */
+/* Make one to three changes. Returns the new length. */
 static size_t mutate(unsigned char *file, size_t n)
 {
     static const char spice[] = "{}[]\",:0123456789-eE.\\ \n\xff\x00\x7f";
@@ -46,7 +46,7 @@ static size_t mutate(unsigned char *file, size_t n)
     return n;
 }
 
-/* Mutants favour the header: that is where a reader can be misled. */
+/* Most changes are in the header, because that is where a reader can be misled. */
 static const char *write_mutant(const char *name, const unsigned char *good, size_t n)
 {
     unsigned char file[MAX_BYTES];
@@ -84,7 +84,7 @@ static const struct yokei_tensor tensors[] = {
     { .name = "mask", .dtype = YOKE_U8, .n_dims = 2, .shape = { 1, 5 }, .data = values },
 };
 
-/* Every tensor of an accepted mutant that is found under its old name and type holds the old bits. */
+/* If an accepted mutant has a tensor with its old name and type, it must have the old bits. */
 static void check_same_bits(const struct yokei_safetensors *file)
 {
     for (size_t i = 0; i < YOKE_COUNT(tensors); i++) {
@@ -212,7 +212,10 @@ static void json_mutants(void **state)
     free(text);
 }
 
-/* A manifest is under a checksum of its own text: a mutant's is made good again, so that what is behind the check is reached. */
+/*
+ * A manifest has a checksum of its own text. The checksum of a mutant is corrected, so that the code after
+ * the check is reached.
+ */
 static size_t sign(unsigned char *file, size_t n)
 {
     static const char key_text[] = "\"xxh3\": \"";
@@ -263,7 +266,10 @@ static void manifest_mutants(void **state)
     free(text);
 }
 
-/* A tokenizer is large, and slow to read: fewer of them. What is accepted turns text into tokens, or says why not. */
+/*
+ * A tokenizer is large, and slow to read, so there are fewer mutants of it. An accepted one must turn text
+ * into tokens, or say why it cannot.
+ */
 static void tokenizer_mutants(void **state)
 {
     (void)state;

@@ -134,7 +134,10 @@ static void what_cannot_be_written_is_refused(void **state)
     assert_int_equal(n_files_in_folder(), before);
 }
 
-/* A disk that is full, as a limit on the size of files: the old file stays, and nothing is left of the new one. */
+/*
+ * A full disk, simulated by a limit on the size of files. The old file must stay, and nothing may be left of
+ * the new one.
+ */
 static void a_full_disk_leaves_the_old_file(void **state)
 {
     (void)state;

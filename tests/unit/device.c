@@ -63,7 +63,9 @@ static void copies(yoke_stream *stream, char *a, char *b, const uint8_t out[N])
     assert_fails(YOKE_EINVAL, "NULL", yoke_copy_to_host(stream, back, NULL, 1));
 }
 
-/* A fresh event is complete; a recorded one completes; one that the host armed holds the second stream back. */
+/*
+ * A fresh event is complete; a recorded one completes; one that the host armed holds the second stream back.
+ */
 static void events(yoke_event *event, yoke_stream *stream, yoke_stream *second, const char *a, const uint8_t out[N])
 {
     bool complete = false;

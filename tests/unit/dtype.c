@@ -34,7 +34,9 @@ static void round_trips(void **state)
         }
 }
 
-/* Between neighbours: below, at and above the midpoint, from f32 and from f64 (where f32 would round twice). */
+/*
+ * Between neighbours: below, at and above the midpoint, from f32 and from f64 (where f32 would round twice).
+ */
 static void rounds_to_nearest_even(void **state)
 {
     (void)state;

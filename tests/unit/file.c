@@ -39,7 +39,8 @@ static void a_failed_write_changes_nothing(void **state)
     getrlimit(RLIMIT_FSIZE, &old);
     small = old;
     small.rlim_cur = 1000;
-    assert_true(signal(SIGXFSZ, SIG_DFL) != SIG_ERR); /* which would end the process: the library sees to it that it does not come */
+    /* Which would end the process: the library sees to it that it does not come. */
+    assert_true(signal(SIGXFSZ, SIG_DFL) != SIG_ERR);
     setrlimit(RLIMIT_FSIZE, &small);
     const yoke_status status = yokei_file_write(in_folder("b"), big, sizeof big);
     setrlimit(RLIMIT_FSIZE, &old);
@@ -190,7 +191,8 @@ static void closed_folders(void **state)
     assert_int_equal(chmod(folder, 0555), 0);
     assert_int_equal(stat(file, &before), 0);
     const bool is_root = geteuid() == 0;
-    if (is_root && (seteuid(65534) || access(file, F_OK))) { /* access asks as the real user, who is root; an open asks as this one */
+    /* Access asks as the real user, who is root; an open asks as this one. */
+    if (is_root && (seteuid(65534) || access(file, F_OK))) {
         assert_int_equal(seteuid(0), 0);
         skip();
     }

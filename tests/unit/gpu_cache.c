@@ -209,7 +209,10 @@ static bool is_there(const char *name)
     return access(in_folder(name), F_OK) == 0;
 }
 
-/* What was not used for longest goes when the folder holds more than it may; what is not the cache's stays. */
+/*
+ * If the folder holds more than it may, the file that was not used for the longest time is removed. Files
+ * that are not the cache's stay.
+ */
 static void limit(void **state)
 {
     (void)state;
@@ -280,7 +283,10 @@ static void limit_from_environment(void **state)
     unsetenv("YOKE_CACHE_BYTES");
 }
 
-/* A device that compiles kernels at their first launch saves programs when it closes, and again when another kernel was launched. */
+/*
+ * A device that compiles kernels at their first launch saves programs when it closes. It saves them again if
+ * another kernel was launched.
+ */
 static void saved_at_close(void **state)
 {
     (void)state;

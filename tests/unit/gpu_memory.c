@@ -46,7 +46,7 @@ static void arithmetic(void **state)
     }
 }
 
-/* What lies outside of device memory is refused where the driver can tell: in buffer mode, always. */
+/* An address outside of device memory must be refused if the driver can tell; in buffer mode, always. */
 static void outside(void **state)
 {
     (void)state;
@@ -82,7 +82,10 @@ static void outside(void **state)
     assert_ok(yoke_device_close(device));
 }
 
-/* Refused: more bytes than it has, a buffer or queue of another context, a queue out of order, a missing device. */
+/*
+ * These must be refused: more bytes than the buffer has, a buffer or queue of another context, a queue that
+ * is out of order, and a missing device.
+ */
 static void wrong_wrappings(const char *mode, yoke_device *device, const struct yoke_native *native, cl_mem buffer)
 {
     const struct opencl_library *cl = opencl_device(device)->cl;
@@ -104,7 +107,10 @@ static void wrong_wrappings(const char *mode, yoke_device *device, const struct 
     assert_fails(YOKE_EINVAL, "native.device", yoke_device_wrap("opencl", &unordered, NULL, &other));
 }
 
-/* A foreign context, queue and buffer; the buffer used from its middle, beside memory of the device's own mode. */
+/*
+ * A foreign context, queue and buffer; the buffer used from its middle, beside memory of the device's own
+ * mode.
+ */
 static void wrapping(void **state)
 {
     (void)state;

@@ -40,7 +40,10 @@ int main(void)
         options.op = yokei_op_names[op];
         options.variant = yoke_variant_name(device, options.op, 0);
         options.seed = 7;
-        /* Addresses do not depend on the storage type, and each program is a second or more the first time: 16 bits where types meet. */
+        /*
+         * Addresses do not depend on the storage type, and the first compilation of each program takes a
+         * second or more. So 16 bits are tested only where types meet.
+         */
         options.dtype = op == YOKE_OP_gemm ? NULL : "f32";
         status = conform_run(device, &options, on_line, NULL, &summary);
     }

@@ -77,8 +77,10 @@ static void many(void **state)
     assert_ok(yoke_device_close(device));
 }
 
-/* The library with one function replaced: the driver reports that the event of one command has failed. (A real failure,
- * by a user event with a negative status, ends the process in PoCL 3.1.) */
+/*
+ * The library with one function replaced: the driver reports that the event of one command has failed. (A
+ * real failure, by a user event with a negative status, ends the process in PoCL 3.1.)
+ */
 static struct opencl_library faulty;
 static const struct opencl_library *sound;
 static int n_looked_at, faulty_command;

@@ -251,7 +251,10 @@ static void products_are_bounded(void **state)
     close_both(device, stream);
 }
 
-/* The built-in rule of bf16 products on CPUs that this machine need not be: with and without AVX512-BF16 and AMX. */
+/*
+ * The built-in rule for bf16 products, for CPUs that this machine need not have: with and without AVX512-BF16
+ * and AMX.
+ */
 static void amx_products_are_onednn(void **state)
 {
     (void)state;

@@ -127,7 +127,10 @@ static void special_values(void **state)
         }
 }
 
-/* Whatever order a pair's vectors have: what is loaded, and stored again, lies where it lay, rounded as single vectors are. */
+/*
+ * Whatever order a pair's vectors have: what is loaded, and stored again, lies where it lay, rounded as
+ * single vectors are.
+ */
 static void pairs(void **state)
 {
     (void)state;

@@ -94,7 +94,8 @@ static void steps(void **state)
     const yoke_dtype precisions[] = { YOKE_F32, YOKE_BF16, YOKE_F16 };
     if (!CAN_COUNT) skip();
     for (size_t i = 0; i < YOKE_COUNT(precisions); i++)
-        for (int64_t micro_batch = BATCH; micro_batch > 0; micro_batch -= 4) { /* one; and two, of which a shorter one comes last */
+        /* One; and two, of which a shorter one comes last. */
+        for (int64_t micro_batch = BATCH; micro_batch > 0; micro_batch -= 4) {
             const int n = of_steps("host", precisions[i], micro_batch);
             if (n) fail_msg("%d steps in %s with micro-batches of %d allocated %d times", COUNTED, yoke_dtype_name(precisions[i]), (int)micro_batch, n);
         }

@@ -29,7 +29,7 @@ static int begin(void **state)
     return 0;
 }
 
-/* Every deal of n units to so many parties, at least `least` each. */
+/* Tries every deal of n units to so many parties, at least `least` to each. */
 struct every {
     int parties;
     int64_t least, units[MOST];
@@ -97,7 +97,9 @@ static void deals_are_exact(void **state)
     }
 }
 
-/* Virtual stage v = c * stages + s lies on stage s; the embedding is with the first, the head with the last. */
+/*
+ * Virtual stage v = c * stages + s lies on stage s; the embedding is with the first, the head with the last.
+ */
 static void stages_are_exact(void **state)
 {
     (void)state;
@@ -117,7 +119,10 @@ static void stages_are_exact(void **state)
             if (v >= stages) assert_true(blocks[v] == blocks[v - stages] || blocks[v] == blocks[v - stages] - 1);
         }
         assert_int_equal(sum, n);
-        /* A stage's time depends on its total alone, and any totals of at least `chunks` can be spread. */
+        /*
+         * A stage's time depends only on its number of blocks, and any number of at least `chunks` can be
+         * divided among its chunks.
+         */
         const double best = least_slowest(n, stages, base, cost, chunks);
         assert_true(fabs(slowest(base, cost, total, stages) - best) <= 1e-12 * best);
         assert_true(fabs(pace * best - 1) <= 1e-12);
@@ -132,7 +137,10 @@ static double paces(const struct every *e)
 }
 static void see_paces(struct every *e) { e->best = fmax(e->best, paces(e)); }
 
-/* For several groups the deal is one of a few good ones: never worse than any group's own best, and seldom far from the best of all. */
+/*
+ * For several groups the deal is one of a few good ones. It must never be worse than any group's own best
+ * deal, and seldom far from the best of all.
+ */
 static void groups_share_a_deal(void **state)
 {
     double worst = 1, sum_of_shares = 0;
@@ -161,7 +169,10 @@ static void groups_share_a_deal(void **state)
     assert_true(sum_of_shares / TRIALS > 0.97);
 }
 
-/* One replica of two stages is as any; the second stage of the other is 40 times slower. The layers are not cut for that one. */
+/*
+ * One replica has two equal stages. The second stage of the other replica is 40 times slower. The layers must
+ * not be cut for that stage.
+ */
 static void one_slow_stage_does_not_cut_all(void **state)
 {
     (void)state;
@@ -203,7 +214,7 @@ static void see_used(struct every *e)
     e->best = fmin(e->best, most);
 }
 
-/* Every set of all but the slowest few, every deal: the best. */
+/* The best step over every set of all but the slowest replicas, and every deal to it. */
 static double best_step(struct summing *s, int64_t batch, const double *fixed, const double *cost)
 {
     bool used[MOST];
@@ -223,7 +234,10 @@ static double best_step(struct summing *s, int64_t batch, const double *fixed, c
     return best;
 }
 
-/* What a step takes with these shares; and by how much that may be more than the best, for what those that are left out were to be worth. */
+/*
+ * The time of a step with these shares. It also yields how much longer than the best it may be, because
+ * replicas that were left out must be worth their cost.
+ */
 static double step_of(struct summing *s, const double *fixed, const double *cost, const int64_t *shares, double *margin_out)
 {
     double most = 0, summing = 0, all = 0, chosen = 0;
@@ -266,7 +280,10 @@ static void replicas_are_chosen(void **state)
         const double own = step_of(&s, fixed, cost, shares, &margin), best = best_step(&s, batch, fixed, cost);
         assert_true(fabs(own - seconds) <= 1e-12 * own);
         if (seconds > best * margin) fail_msg("trial %d: a step takes %.9g, brute force has %.9g", trial, seconds, best);
-        /* One more, slower than all and costly to sum with: never slower than without it, but for what it is to be worth. */
+        /*
+         * One more replica, slower than all others and costly to sum with. A step must never be slower than
+         * without it, apart from the allowance for worth.
+         */
         cost[s.n] = 0;
         for (int d = 0; d < s.n; d++) cost[s.n] = fmax(cost[s.n], cost[d]);
         cost[s.n] *= draw(1, 20);
@@ -277,10 +294,13 @@ static void replicas_are_chosen(void **state)
         step_of(&s, fixed, cost, shares, &margin);
         assert_true(seconds <= without * margin);
     }
-    assert_true(dropped > TRIALS / 4); /* or the draws show nothing */
+    assert_true(dropped > TRIALS / 4); /* otherwise the draws show nothing */
 }
 
-/* Twenty times slower, and as good as no help: a tie in whole sequences, with sums that are as good as free, or a per cent. */
+/*
+ * A replica that is twenty times slower is as good as no help: a tie in whole sequences, with sums that cost
+ * almost nothing, or one per cent.
+ */
 static void little_help_is_no_help(void **state)
 {
     (void)state;

@@ -26,7 +26,9 @@ static const struct yoke_gpt2_config dropping = { sizeof dropping, 2, 2, 8, 7, 1
 /* The models that the listed layers are taken from. */
 static yoke_status build_gpt2(yoke_model **out) { return yoke_model_gpt2(&config, out); }
 static yoke_status build_dropping(yoke_model **out) { return yoke_model_gpt2(&dropping, out); }
-/* Two query heads share a K/V head, so that ranks hold part of a group; head_dim is not hidden_size / heads. */
+/*
+ * Two query heads share a K/V head, so that ranks hold part of a group; head_dim is not hidden_size / heads.
+ */
 #define LLAMA(tied, p) { sizeof(struct yoke_llama_config), 10, 14, 2, 4, 2, 4, 11, 7, 1e-5, 100, 0.3, tied, p }
 static const struct yoke_llama_config llama = LLAMA(false, 0), tied_llama = LLAMA(true, 0.3);
 static yoke_status build_llama(yoke_model **out) { return yoke_model_llama(&llama, out); }
@@ -51,7 +53,7 @@ static const struct place {
                /* Of four query heads three and one: a K/V head of Llama serves both ranks. */
                { "first of two, split groups", { sizeof(struct yoke_place), 0, 2, five_to_three, false } },
                { "second of two by rows, split groups", { sizeof(struct yoke_place), 1, 2, five_to_three, true } } };
-/* What a check is about. */
+/* The subject of a check. */
 struct subject {
     const struct yoke_layer_type *type;
     const struct yoke_place *place;
@@ -118,7 +120,7 @@ static void *guarded(struct bench *b, size_t bytes)
     return (char *)address + GUARD;
 }
 
-/* Free, after a look at the guards. */
+/* Check the guards, then free. */
 static void release(struct bench *b, void *field, size_t bytes)
 {
     const unsigned char *p = (const unsigned char *)field - GUARD;
@@ -158,7 +160,7 @@ static void set_up(struct bench *b, const struct subject *subject, int64_t batch
     for (int part = 0; part < YOKE_N_PARTS; part++) {
         assert_ok(yoke_layer_bytes(b->layer, &b->shape, (enum yoke_part)part, &b->part_bytes[part]));
         b->part[part] = guarded(b, b->part_bytes[part]);
-        memset(b->part[part], 0xff, b->part_bytes[part]); /* NaN: what is read before it is written shows */
+        memset(b->part[part], 0xff, b->part_bytes[part]); /* NaN, so that a read before the first write is noticed */
     }
     for (; type->parameter && b->n_parameters < YOKE_MAX_PARAMETERS; b->n_parameters++) {
         int p = b->n_parameters;
@@ -195,7 +197,7 @@ static void tear_down(struct bench *b)
     assert_ok(yoke_model_destroy(b->model));
 }
 
-/* Calls get only what the type declares to live that long. */
+/* Calls get only the memory that the type declares to live that long. */
 static struct yoke_layer_call call_of(struct bench *b, enum yoke_until until)
 {
     const struct yoke_layer_type *type = b->layer->type;
@@ -238,7 +240,10 @@ static void backward_weight(struct bench *b)
     assert_ok(yoke_stream_sync(b->stream));
 }
 
-/* What the gradients are gradients of: sum of dy * y, or the scaled mean loss for a layer that ends the model. */
+/*
+ * The function whose gradients are checked: the sum of dy * y, or the scaled mean loss for a layer that ends
+ * the model.
+ */
 static double objective(struct bench *b)
 {
     double sum = 0;
@@ -283,7 +288,10 @@ static void gradients(void **state)
     }
     if (b.n_x) assert_true(difference(&b, b.x, dx, b.n_x) < 2e-8);
     for (int p = 0; p < b.n_parameters; p++) {
-        /* What all ranks know the whole gradient of, the first adds to y: positions. */
+        /*
+         * Only the first rank adds parameters such as positions to y, but all ranks know their whole
+         * gradient.
+         */
         const bool of_first = b.parameter[p].replicated_axes & ~b.parameter[p].partial_axes & YOKE_AXIS_TENSOR;
         double worst = of_first && subject->place->tensor_rank > 0 ? 0 : difference(&b, b.weights[p], dw[p], b.sizes[p]);
         if (!(worst < 2e-8)) fail_msg("%s of %s: gradient off by %.2e of its largest element", b.parameter[p].name, subject->type->name, worst);
@@ -301,7 +309,8 @@ static void separation(void **state)
     forward(&b);
     backward_input(&b);
     for (int p = 0; p < b.n_parameters; p++)
-        for (size_t i = 0; i < b.sizes[p]; i++) assert_true(((double *)b.gradients[p])[i] == 0); /* B leaves them alone */
+        /* B does not change the weights' gradients. */
+        for (size_t i = 0; i < b.sizes[p]; i++) assert_true(((double *)b.gradients[p])[i] == 0);
     double *dx = malloc(b.n_x * 8 + 8);
     memcpy(dx, b.dx, b.n_x * 8);
     backward_weight(&b);
@@ -311,11 +320,11 @@ static void separation(void **state)
         once[p] = malloc(b.sizes[p] * 8);
         memcpy(once[p], b.gradients[p], b.sizes[p] * 8);
     }
-    backward_weight(&b); /* accumulates, and leaves its stash as it was */
+    backward_weight(&b); /* W accumulates, and does not change its stash */
     for (int p = 0; p < b.n_parameters; p++) {
         for (size_t i = 0; i < b.sizes[p]; i++)
             assert_true(fabs(((double *)b.gradients[p])[i] - 2 * once[p][i]) <= 1e-12 * (1 + fabs(once[p][i])));
-        /* Where it says that it can, it writes instead, whatever is there. */
+        /* If the layer declares that it can, W overwrites the gradient, whatever it held. */
         memset(b.gradients[p], b.parameter[p].overwrites ? 0xff : 0, b.sizes[p] * 8);
         b.fresh |= (uint32_t)b.parameter[p].overwrites << p;
     }
@@ -354,7 +363,10 @@ static void micro_batches(void **state)
     tear_down(&all);
 }
 
-/* Bytes grow with the batch, evaluation needs the same parts, and every parameter is sound and sliceable. */
+/*
+ * Sizes must grow with the batch. Evaluation must need the same parts. Every parameter must be valid and
+ * divisible.
+ */
 static void layout(void **state)
 {
     const struct subject *subject = *state;
@@ -380,7 +392,9 @@ static void layout(void **state)
         assert_true(subject->place->tensor_size == 1 || replicated == (yokei_local_count(q) == n));
         for (int d = 0; d < YOKE_MAX_DIMS; d++) q->shard[d].n = 0;
         yokei_parameter_draw(q, SEED, whole);
-        /* Three uneven shards of the last dimension in turn: drawn alone they equal the slices of the whole. */
+        /*
+         * Three uneven shards of the last dimension in turn: drawn alone they equal the slices of the whole.
+         */
         int64_t cut[] = { 0, 1, last / 2 + 1, last };
         for (int s = 0; s < 3; s++) {
             q->shard[q->n_dims - 1] = (struct yoke_ranges){ 1, { { cut[s], cut[s + 1] } } };
@@ -417,7 +431,10 @@ static void three_ranges(void **state)
     assert_string_equal(p.name, "h.0.attn.c_attn.weight");
 }
 
-/* Two ranks with uneven shares hold each element of a parameter once, or both all of it. */
+/*
+ * Two ranks with uneven shares must hold each element of a parameter once, or both must hold the whole
+ * parameter.
+ */
 static void shares_cover(void **state)
 {
     (void)state;
@@ -445,7 +462,10 @@ static void shares_cover(void **state)
     }
 }
 
-/* What lives from F to B and W shrinks with the ranks: all of it by rows, else what is dealt. */
+/*
+ * The memory that lives from F to B and W must shrink with the number of ranks: all of it with rows divided,
+ * else the divided part.
+ */
 static void memory_of_four(void **state)
 {
     (void)state;
@@ -492,7 +512,7 @@ static void refusals(void **state)
     assert_ok(yoke_model_gpt2(&config, &model));
     const yoke_layer *attention = layer_of(model, &yoke_layer_attention), *mlp = layer_of(model, &yoke_layer_mlp);
     size_t bytes;
-    for (int rank = 0; rank < 3; rank++) { /* all ranks of a group refuse alike */
+    for (int rank = 0; rank < 3; rank++) { /* all ranks of a group must refuse alike */
         const struct yoke_place three = { sizeof three, rank, 3, NULL, false };
         assert_fails(YOKE_ECONFIG, "layer h.0.attn: its 2 heads cannot be dealt to 3 tensor ranks", yoke_layer_check(attention, &three));
         assert_fails(YOKE_ECONFIG, "lower --tp to at most 2", yoke_layer_check(attention, &three));
@@ -529,7 +549,7 @@ static bool occurs(const struct source *source, const struct yoke_layer_type *ty
     return found;
 }
 
-/* A listed layer that no model of this test has would not be checked. */
+/* Every listed layer must be in a model of this test, or it would not be checked. */
 static void all_are_checked(void **state)
 {
     (void)state;

@@ -13,13 +13,21 @@
 #include "parallel/simulate.h"
 #include "train/run/forecast.h"
 
-/* ---- Korthikanti et al. 2022, "Reducing Activation Recomputation in Large Transformer Models", arXiv:2205.05198 ---- */
+/*
+ * ---- Published totals ----
+ * Source: Korthikanti et al. 2022, "Reducing Activation Recomputation in Large Transformer Models",
+ * arXiv:2205.05198.
+ */
 
 struct published {
     const char *name;
     int64_t L, h, a;
     int p, v, m, b;
-    double state, none, both; /* GiB: parameters and optimizer; activations of the first stage without, and with sequence parallelism and selective recomputation */
+    /*
+     * In GiB: parameters and optimizer; activations of the first stage, first without and then with sequence
+     * parallelism and selective recomputation.
+     */
+    double state, none, both;
     double sp, selective, sp_selective, full; /* percent of tensor parallelism alone: figure 7, read off a drawing */
 };
 static const struct published table[] = {
@@ -30,7 +38,10 @@ static const struct published table[] = {
 };
 enum { S = 2048, TP = 8 };
 
-/* Bytes of a layer's activations on one of t ranks, 16 bits, dropout's masks of one byte: equations 2, 4, 6 and table 2. */
+/*
+ * The bytes of a layer's activations on one of t ranks, in 16 bits, with dropout masks of one byte: equations
+ * 2, 4, 6 and table 2.
+ */
 enum way { NONE, SP, SELECTIVE, SP_SELECTIVE, FULL };
 static double of_layer(const struct published *w, enum way way)
 {
@@ -44,7 +55,10 @@ static double of_layer(const struct published *w, enum way way)
     }
 }
 
-/* What the first stage holds at most, by the simulator, when a chunk's layers keep so much from F to B and W. */
+/*
+ * The most that the first stage holds, by the simulator, if the layers of a chunk keep so much from F to B
+ * and W.
+ */
 static double peak_of(const struct published *w, double bytes)
 {
     const struct yokei_pipeline shape = { .kind = w->v > 1 ? YOKEI_PIPELINE_INTERLEAVED : YOKEI_PIPELINE_1F1B, .n_stages = w->p, .n_chunks = w->v,
@@ -77,7 +91,10 @@ static void published_totals(void **state)
         assert_int_equal(lround(held / gib * 100), lround(w->state * 100));
         assert_int_equal(lround(none / gib * 100), lround(w->none * 100));
         assert_int_equal(lround(both / gib * 100), lround(w->both * 100));
-        /* p micro-batches of a stage's layers, and with chunks (p - 1) / v of them more: a penalty of 1 + (p - 1) / (p v). No end effect. */
+        /*
+         * The first stage holds p micro-batches of a stage's layers. With chunks it holds (p - 1) / v of them
+         * more, a penalty of 1 + (p - 1) / (p v). There is no effect of the pipeline's end.
+         */
         const double penalty = w->v > 1 ? 1 + (w->p - 1.0) / (w->p * w->v) : 1;
         assert_true(fabs(none / (of_layer(w, NONE) * (double)w->L * penalty) - 1) < 1e-12);
         const double shares[] = { w->sp, w->selective, w->sp_selective, w->full };
@@ -85,7 +102,10 @@ static void published_totals(void **state)
     }
 }
 
-/* The penalty for all shapes, wherever there are micro-batches enough to fill the pipeline; with fewer, what there is. */
+/*
+ * The penalty for all shapes, if there are enough micro-batches to fill the pipeline. With fewer, the stage
+ * holds all there are.
+ */
 static void interleaved_penalty(void **state)
 {
     (void)state;
@@ -100,7 +120,10 @@ static void interleaved_penalty(void **state)
 
 /* ---- our own layers beside that formula ---- */
 
-/* What a block keeps of a micro-batch from F to B and W: two stashes, and the inputs of its halves. */
+/*
+ * The memory that a block keeps for a micro-batch from F to B and W: two stashes, and the inputs of its
+ * halves.
+ */
 static size_t kept_by_block(const struct yoke_gpt2_config *g, int64_t B, int64_t T, int t, bool sequence_parallel)
 {
     const struct yoke_place place = { .size = sizeof place, .tensor_size = t, .sequence_parallel = sequence_parallel };
@@ -123,8 +146,9 @@ static size_t kept_by_block(const struct yoke_gpt2_config *g, int64_t B, int64_t
 }
 
 /*
- * 32 sbh instead of 34: there is no dropout, whose two masks of a byte are left out. The scores, 5 a s / h, are not kept at all: attention
- * keeps a row's log-sum-exp, 4 bytes a head. Norms keep mean and 1 / deviation of each row, 8 bytes each. Divided as theirs.
+ * Yoke's layers keep 32 sbh instead of 34, because there is no dropout, whose two masks take a byte each. The
+ * scores, 5 a s / h, are not kept at all, because attention keeps only the log-sum-exp of a row, 4 bytes a
+ * head. Norms keep mean and 1 / deviation of each row, 8 bytes each. Both are divided as in the paper.
  */
 static void own_layers(void **state)
 {
@@ -180,7 +204,10 @@ static uint64_t most_of(const struct layout *l)
     return most;
 }
 
-/* With as much memory as `changed` takes, `before` is refused with these words; with a byte less, with others. */
+/*
+ * If there is as much memory as `changed` takes, `before` must be refused with these words. With a byte less
+ * it must be refused with other words.
+ */
 static void expect(const struct layout *before, const struct layout *changed, const char *words)
 {
     const uint64_t limit = most_of(changed);
@@ -197,7 +224,10 @@ static void expect(const struct layout *before, const struct layout *changed, co
     yokei_forecast_free(&f);
 }
 
-/* What is recomputed segment by segment takes less, with a single micro-batch alive too; and full less than attention alone. */
+/*
+ * Recomputation segment by segment must take less, also if only one micro-batch is alive. "full" must take
+ * less than "attention".
+ */
 static void recomputation(void **state)
 {
     (void)state;
@@ -245,12 +275,16 @@ static void remedies(void **state)
     expect(&a, &b, "by the schedule 1f1b (--schedule 1f1b, now gpipe)");
     a.schedule = "interleaved", a.chunks = 2;
     expect(&a, &b, "(--schedule 1f1b --chunks 1, now interleaved)");
-    a = b, a.layers = "3,1", a.recompute = "full,full", a.precision = "bf16"; /* the first stage has the embedding, which is small here */
+    /* The first stage has the embedding, which is small here. */
+    a = b, a.layers = "3,1", a.recompute = "full,full", a.precision = "bf16";
     b = a, b.layers = "2,2";
     expect(&a, &b, "give stage 0 fewer blocks (--layers 2,2)");
 }
 
-/* Replicas that divide their optimizer states; and by slices that follow memory, where one of them has more else to hold. */
+/*
+ * Replicas that divide their optimizer states. Also with slices that follow the memory, if one replica has
+ * more other data to hold.
+ */
 static void divided_states(void **state)
 {
     (void)state;
@@ -259,7 +293,8 @@ static void divided_states(void **state)
     b.zero = 1;
     expect(&a, &b, "divide the optimizer's moments and masters over the replicas (--zero 1)");
 
-    a = (struct layout){ .n_ranks = 2, .data = 2, .batch = 3, .micro_batch = 2, .precision = "bf16", .zero = 1 }; /* 2 sequences and 1 */
+    /* 2 sequences and 1. */
+    a = (struct layout){ .n_ranks = 2, .data = 2, .batch = 3, .micro_batch = 2, .precision = "bf16", .zero = 1 };
     assert_ok(forecast(&a, 0, &equal));
     const size_t most = equal.memory[0].report.total, least = equal.memory[1].report.total;
     assert_true(least < most && equal.memory[0].report.optimizer / 100 == equal.memory[1].report.optimizer / 100);
@@ -267,7 +302,8 @@ static void divided_states(void **state)
     assert_true(f.fits && f.memory[0].report.optimizer < equal.memory[0].report.optimizer && f.memory[1].report.optimizer > equal.memory[1].report.optimizer);
     assert_int_equal(f.memory[0].report.optimizer + f.memory[1].report.optimizer, equal.memory[0].report.optimizer + equal.memory[1].report.optimizer);
     yokei_forecast_free(&f);
-    assert_ok(forecast(&a, most - (most - least), &f)); /* what one lacks is all that the other has left: together too little */
+    /* The memory that one lacks is all that the other has left, so there is too little. */
+    assert_ok(forecast(&a, most - (most - least), &f));
     assert_true(!f.fits);
     yokei_forecast_free(&f);
     yokei_forecast_free(&equal);
@@ -292,7 +328,10 @@ static void other_ranks(void **state)
     yokei_forecast_free(&f);
 }
 
-/* The parts add up; equal ranks are told alike; elements of the model are held once in each replica. */
+/*
+ * The parts must add up. Equal ranks must get equal forecasts. Each replica must hold every element of the
+ * model once.
+ */
 static void forecasts(void **state)
 {
     (void)state;
@@ -310,7 +349,8 @@ static void forecasts(void **state)
         assert_true(f.rank[r].samples == 4 && f.rank[r].n_micro_batches == 4);
         if (f.rank[r].at.d == 0) held += f.rank[r].n_elements;
     }
-    assert_true(held > f.n_elements); /* norms are held by both of a pair, the tied embedding by the first and the last stage */
+    /* Both ranks of a pair hold the norms, and the first and the last stage hold the tied embedding. */
+    assert_true(held > f.n_elements);
     assert_true(f.bubble > 0.15 && f.bubble < 0.4 && f.model_flops > 0 && f.fits);
     yokei_forecast_free(&f);
     assert_fails(YOKE_ECONFIG, "does not fit 3 ranks", forecast(&(struct layout){ .n_ranks = 3, .pipeline = 2, .batch = 3, .precision = "fp32" }, 0, &f));
@@ -319,7 +359,7 @@ static void forecasts(void **state)
                  forecast(&(struct layout){ .n_ranks = 2, .pipeline = 2, .chunks = 2, .batch = 4, .precision = "fp32", .layers = "2,2" }, 0, &f));
 }
 
-/* Ranks that take from one memory must fit into it together; each alone does. */
+/* Ranks that share one memory must fit into it together, although each one fits alone. */
 static void one_memory(void **state)
 {
     (void)state;
@@ -329,7 +369,7 @@ static void one_memory(void **state)
     assert_true(yokei_memory_shortage(r, (double[]){ 52, 53, 100 }, 3, &rank, &sum) == 0); /* 105 and 105; 100 and 100 */
     assert_true(yokei_memory_shortage(r, (double[]){ 52, 54, 0 }, 3, &rank, &sum) == 1 && rank == 1 && sum == 106);
     assert_true(yokei_memory_shortage(r, (double[]){ 54, 52, 103 }, 3, &rank, &sum) == 3 && rank == 2 && sum == 103);
-    r[0].is_limited = true; /* has its own */
+    r[0].is_limited = true; /* this rank has its own limit */
     assert_true(yokei_memory_shortage(r, (double[]){ 99, 54, 50 }, 3, &rank, &sum) == -1 && rank == 0);
     assert_true(yokei_memory_shortage(r, (double[]){ 99, INFINITY, 50 }, 3, &rank, &sum) == INFINITY && rank == 1);
 }

@@ -8,7 +8,10 @@
 
 enum { SEED = 5, MOST_STAGES = 6 };
 
-/* Every rank has one place and every place one rank; a stage's ranks follow each other, and in it a replica's. */
+/*
+ * Every rank must have one place, and every place one rank. The ranks of a stage must have adjacent numbers,
+ * and within a stage so must the ranks of a replica.
+ */
 static void check_numbers(const struct yokei_mesh *m, int n)
 {
     int next = 0;

@@ -142,8 +142,14 @@ static void micro_batch_sizes(void **state)
     free(whole);
 }
 
-/* Other orders of the same actions give the same bits: gradients accumulate in ascending order in all of them. */
-/* What the last step left in the gradients shows in none of them, though most are written without being zeroed; padding stays 0. */
+/*
+ * Other orders of the same actions give the same bits: gradients accumulate in ascending order in all of
+ * them.
+ */
+/*
+ * The gradients of a step must not depend on the values that the last step left, although most gradients are
+ * overwritten without being set to 0. Padding must stay 0.
+ */
 static void gradients_begin_anew(void **state)
 {
     (void)state;
@@ -249,7 +255,10 @@ static void schedule_text(void **state)
     }
 }
 
-/* What is predicted is what is allocated, a step allocates nothing, and no two live buffers overlap. */
+/*
+ * The predicted memory must be the allocated memory, a step must allocate nothing, and no two live buffers
+ * may overlap.
+ */
 static void memory(void **state)
 {
     (void)state;
@@ -310,7 +319,10 @@ static void learns(void **state)
     }
 }
 
-/* A scale that overflows fp16: the step is skipped, weights stay, the scale is halved until steps are taken again. */
+/*
+ * A loss scale that overflows fp16. The step is skipped, and weights stay. The scale is halved until steps
+ * are taken again.
+ */
 static void overflow(void **state)
 {
     (void)state;
@@ -342,7 +354,10 @@ static void overflow(void **state)
     close_run(&r);
 }
 
-/* A scale that no step can bear is named, instead of the learning rate, which has nothing to do with it. */
+/*
+ * A loss scale that is too large for every step must be named as the cause. The learning rate is not the
+ * cause.
+ */
 static void scale_beyond_all(void **state)
 {
     static const struct {
@@ -450,7 +465,10 @@ static void observe(void *context, const char *layer, const char *call, const ch
     o->n++;
 }
 
-/* What runs is what was planned, op by op: simulator, memory planner and interpreter read one list. */
+/*
+ * The ops that run must be the planned ones, one by one, because simulator, memory planner and interpreter
+ * read one list.
+ */
 static void runs_as_planned(void **state)
 {
     struct run r;

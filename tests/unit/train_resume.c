@@ -41,7 +41,9 @@ static void count(void *context, const struct yokei_tensor_difference *d)
     *different += d->problem ? 1 : d->n_different;
 }
 
-/* Elements whose bits differ between the newest checkpoints of two folders, and whether their manifests do. */
+/*
+ * Elements whose bits differ between the newest checkpoints of two folders, and whether their manifests do.
+ */
 static int64_t n_different(const char *a, const char *b, bool *manifests_out)
 {
     struct yokei_checkpoint *x, *y;
@@ -97,7 +99,8 @@ static void bit_for_bit(void **state)
     assert_ok(yoke_device_open("host", NULL, &device));
     five_and_five(device, "fp32", 0);
     five_and_five(device, "bf16", 0);
-    five_and_five(device, "fp16", 0x1p24); /* the first steps overflow: optimizer steps and scale are not what the step number says */
+    /* The first steps overflow: optimizer steps and scale are not what the step number says. */
+    five_and_five(device, "fp16", 0x1p24);
     struct yokei_manifest m;
     char folder[700];
     snprintf(folder, sizeof folder, "%s-fp16/step-0000005", in_folder("whole"));

@@ -21,7 +21,7 @@ static void expect_text(const struct yokei_pipeline *shape, const char *expected
     yokei_schedule_free(&s);
 }
 
-/* Written down by hand from the definitions. */
+/* Written by hand, from the definitions. */
 static void generated_text(void **state)
 {
     (void)state;
@@ -60,7 +60,7 @@ static void refused_shapes(void **state)
     }
 }
 
-/* Two stages, two micro-batches, one bucket each, the first layers and the last share parameters. */
+/* Two stages, two micro-batches, and one bucket each. The first and the last layers share parameters. */
 static const int one_bucket_each[] = { 1, 1 };
 static const struct yokei_pipeline two_by_two = { .n_stages = 2, .n_micro_batches = 2, .n_buckets = one_bucket_each, .tied = true };
 #define FIRST "F0,SA0,F1,SA1,RG0,B0,W0,RG1,B1,W1,REDUCE0,TIED,AGREE,STEP\n"
@@ -94,7 +94,10 @@ static void refused_schedules(void **state)
         { FIRST "RA0,F0,B0,SG0,W0,RA1,F1,B1,SG1,REDUCE0,W1,TIED,AGREE,STEP", "REDUCE0 comes before W1" },
         { FIRST "RA0,F0,B0,SG0,W0,RA1,F1,B1,SG1,W1,REDUCE0,REDUCE0,TIED,AGREE,STEP", "expected REDUCE1 of 1" },
         { FIRST "RA0,F0.1,B0,SG0,W0,RA1,F1,B1,SG1,W1,REDUCE0,TIED,AGREE,STEP", "leave \".1\" out" },
-        /* each line is sound by itself: stage 0 wants the gradient of 0 before it sends 1, stage 1 the input of 1 before it makes it */
+        /*
+         * Each line is valid by itself. But stage 0 waits for the gradient of 0 before it sends 1, and stage
+         * 1 waits for the input of 1 before it sends that gradient.
+         */
         { "F0,SA0,RG0,B0,W0,F1,SA1,RG1,B1,W1,REDUCE0,TIED,AGREE,STEP\nRA0,F0,RA1,F1,B0,SG0,W0,B1,SG1,W1,REDUCE0,TIED,AGREE,STEP",
           "stage 0 waits at action 4 (B0) for RG0 from stage 1, which has it as action 6; stage 1 waits at action 4 (F1) for RA1 from stage 0" },
     };
@@ -106,7 +109,10 @@ static void refused_schedules(void **state)
     }
 }
 
-/* What only more than one chunk can do wrong, and what a check is told. */
+/*
+ * Errors that are possible only with several chunks, and schedules that do not fit the shape that the check
+ * gets.
+ */
 static void refused_in_shape(void **state)
 {
     (void)state;
@@ -115,7 +121,8 @@ static void refused_in_shape(void **state)
     assert_ok(yokei_schedule_parse("F0,SA0,RA0.1,F0.1,SA0.1,RG0.1,B0.1,W0.1,SG0.1,RG0,B0,W0,AGREE,STEP\n"
                                    "RA0,F0,SA0,RA0.1,F0.1,B0.1,W0.1,SG0.1,RG0,B0,W0,SG0,AGREE,STEP", "s.csv", &s));
     assert_ok(yokei_schedule_check_pipeline(&s, &chunks));
-    struct yokei_action *first = s.rank[1].action, moved = first[3]; /* RA0.1 to the front: one chunk's message is taken for the other's */
+    /* RA0.1 to the front: one chunk's message is taken for the other's. */
+    struct yokei_action *first = s.rank[1].action, moved = first[3];
     memmove(first + 1, first, 3 * sizeof moved);
     first[0] = moved;
     assert_fails(YOKE_ECONFIG, "stage 0, action 2: SA0 arrives at stage 1 where that expects RA0.1", yokei_schedule_check_pipeline(&s, &chunks));
@@ -135,7 +142,10 @@ static void refused_in_shape(void **state)
     assert_fails(YOKE_ECONFIG, "F0.2, but the chunks are 0 to 1", yokei_schedule_check_pipeline(&s, &chunks));
     yokei_schedule_free(&s);
 
-    /* The front of gpipe before the back of zb-h1: with buffers it would run, without each waits until the other takes its message. */
+    /*
+     * The first half of gpipe, then the second half of zb-h1. With buffers it would run. Without buffers each
+     * stage waits until the other takes its message.
+     */
     chunks = (struct yokei_pipeline){ .n_stages = 2, .n_micro_batches = 3 };
     assert_ok(yokei_schedule_parse("F0,SA0,F1,SA1,F2,SA2,RG0,B0,W0,RG1,B1,W1,RG2,B2,W2,AGREE,STEP\n"
                                    "RA0,F0,B0,SG0,W0,RA1,F1,B1,SG1,W1,RA2,F2,B2,SG2,W2,AGREE,STEP", "s.csv", &s));
@@ -143,7 +153,10 @@ static void refused_in_shape(void **state)
                                "stage 1 waits at action 5 (W0) until stage 0 takes SG0 (action 7 there)", yokei_schedule_check_pipeline(&s, &chunks));
     yokei_schedule_free(&s);
 
-    /* Both lines are sound, but stage 1 takes the two messages, which are of different chunks, in the other order. */
+    /*
+     * Both lines are valid by themselves. But stage 1 receives the two messages, which are of different
+     * chunks, in the other order.
+     */
     chunks = (struct yokei_pipeline){ .n_stages = 2, .n_chunks = 2, .n_micro_batches = 2 };
     assert_ok(yokei_schedule_parse("F0,SA0,RA0.1,F0.1,SA0.1,F1,SA1,RA1.1,F1.1,SA1.1,RG0.1,B0.1,W0.1,SG0.1,RG1.1,B1.1,W1.1,SG1.1,RG0,B0,W0,RG1,B1,W1,AGREE,STEP\n"
                                    "RA0,F0,SA0,RA1,F1,SA1,RA0.1,F0.1,RA1.1,F1.1,B0.1,W0.1,SG0.1,B1.1,W1.1,SG1.1,RG0,B0,W0,SG0,RG1,B1,W1,SG1,AGREE,STEP", "s.csv", &s));
@@ -162,12 +175,15 @@ static int draw(int n)
     return (int)((draw_state >> 33) % (uint64_t)n);
 }
 
-/* Executes lines as the run time does: an action is passed once it may be; compute waits until all sends so far are taken. */
+/*
+ * Executes the lines as a run does. An action is done as soon as it may be. Computation waits until all
+ * earlier sends are taken.
+ */
 struct run {
     const struct yokei_pipeline *shape;
     const struct yokei_schedule *s;
     int at[MOST_STAGES];                                                         /* next action of each stage */
-    bool done[MOST_STAGES][N_COUNTED][MOST_CHUNKS][MOST_MICRO_BATCHES];          /* of receives: the data is there */
+    bool done[MOST_STAGES][N_COUNTED][MOST_CHUNKS][MOST_MICRO_BATCHES];          /* for receives: the data have arrived */
     int n_posted[MOST_STAGES][N_COUNTED], n_moved[MOST_STAGES][N_COUNTED];       /* messages of a kind, in their order */
     struct yokei_action posted[MOST_STAGES][N_COUNTED][MOST_CHUNKS * MOST_MICRO_BATCHES];
 };
@@ -182,7 +198,10 @@ static int all_of(const struct run *r, int stage, enum yokei_action_kind kind)
     return n;
 }
 
-/* Move the next message of the channel out of `from`, if both ends are there. false: they are not the same. */
+/*
+ * Move the next message of the channel from `from`, if both ends are posted. Returns false if the two ends do
+ * not match.
+ */
 static bool move(struct run *r, int from, enum yokei_action_kind send)
 {
     const int p = r->shape->n_stages, to = (from + (send == YOKEI_ACTION_SA ? 1 : p - 1)) % p, k = r->n_moved[from][send];
@@ -198,7 +217,7 @@ static bool move(struct run *r, int from, enum yokei_action_kind send)
 
 enum outcome { PASSED, WAITS, WRONG };
 
-/* One action of a stage, by the rules of what the data needs. */
+/* Try to do one action of a stage, according to the data that it needs. */
 static enum outcome pass(struct run *r, int s, const struct yokei_action *a)
 {
     const int p = r->shape->n_stages, n = r->shape->n_chunks * r->shape->n_micro_batches, place = a->chunk * p + s, last = p * r->shape->n_chunks - 1;
@@ -268,7 +287,10 @@ static bool executes(const struct yokei_schedule *s, const struct yokei_pipeline
     return right;
 }
 
-/* A legal schedule: actions drawn one after the other, each one possible when it comes; a message is put into both lists at once. */
+/*
+ * Make a random legal schedule. Actions are drawn one after the other, and each one is possible when it is
+ * drawn. A message is put into both lists at the same time.
+ */
 static void random_schedule(const struct yokei_pipeline *shape, struct yokei_schedule *s)
 {
     static const enum yokei_action_kind kinds[] = { YOKEI_ACTION_F, YOKEI_ACTION_B, YOKEI_ACTION_W, YOKEI_ACTION_SA, YOKEI_ACTION_SG };
@@ -318,7 +340,7 @@ static void mutate(struct yokei_schedule *s, enum mutation how)
     const struct yokei_action a = list->action[i];
     if (how == DROP) memmove(list->action + i, list->action + i + 1, (size_t)(--list->n - i) * sizeof a);
     if (how == SWAP) list->action[i] = list->action[j], list->action[j] = a;
-    if (how == MOVE) { /* a few places, which is often still sound for the stage itself */
+    if (how == MOVE) { /* move by a few places; the result is often still valid for the stage itself */
         const int aim = i + draw(9) - 4, to = YOKE_MAX(0, YOKE_MIN(aim, list->n - 1));
         memmove(list->action + i, list->action + i + 1, (size_t)(list->n - 1 - i) * sizeof a);
         memmove(list->action + to + 1, list->action + to, (size_t)(list->n - 1 - to) * sizeof a);
@@ -344,7 +366,10 @@ static int find(const struct yokei_schedule *s, int stage, enum yokei_action_kin
     return -1;
 }
 
-/* Times by definition: everything begins when the last thing that it waits for has ended, not before and not after. */
+/*
+ * Check the times by their definition: everything begins exactly when the last thing that it waits for has
+ * ended.
+ */
 static void check_times(const struct yokei_schedule *s, const struct yokei_pipeline *shape)
 {
     const int p = shape->n_stages;

@@ -71,15 +71,21 @@ static void closed_forms(void **state)
             const double idle = (double)(p - 1) / (m + p - 1);
             assert_true(fabs(bubble(YOKEI_PIPELINE_GPIPE, p, 1, m, 2, 3, 1, 0) - idle) < 1e-12);
             assert_true(fabs(bubble(YOKEI_PIPELINE_NAIVE, p, 1, m, 2, 3, 1, 0) - (double)(p - 1) / p) < 1e-12);
-            /* As many micro-batches as stages or more: 1F1B waits as long, ZB-H1 (p - 1) (F + B - W), with F = B = W. */
+            /*
+             * With at least as many micro-batches as stages, 1F1B waits as long as GPipe. ZB-H1 waits (p - 1)
+             * (F + B - W). Both are checked with F = B = W.
+             */
             if (m >= p) assert_true(fabs(bubble(YOKEI_PIPELINE_1F1B, p, 1, m, 1, 1, 1, 0) - idle) < 1e-12);
             if (m >= 2 * p) assert_true(fabs(bubble(YOKEI_PIPELINE_ZB_H1, p, 1, m, 1, 1, 1, 0) - (p - 1.0) / (3 * m + p - 1)) < 1e-12);
-            /* Interleaved: (p - 1) / v stages' times. */
+            /* Interleaved waits for the time of (p - 1) / v stages. */
             if (p > 1 && m % p == 0) assert_true(fabs(bubble(YOKEI_PIPELINE_INTERLEAVED, p, 3, m, 1, 1, 1, 0) - (p - 1.0) / (3 * m + p - 1)) < 1e-12);
         }
 }
 
-/* Eight devices, layers divided among them, one micro-batch at a time: each is busy for an eighth of the time, and never two at once. */
+/*
+ * Eight devices share the layers, with one micro-batch at a time. Each is busy for an eighth of the time, and
+ * never two at once.
+ */
 static void naive_is_one_at_a_time(void **state)
 {
     (void)state;
@@ -88,11 +94,15 @@ static void naive_is_one_at_a_time(void **state)
     assert_true(t.total == 8 * 4 * 3);
     for (int s = 0; s < 8; s++) assert_true(t.stage[s].busy == 12 && t.stage[s].busy / t.total == 0.125 && t.stage[s].peak == 1);
     yokei_timeline_free(&t);
-    assert_true(bubble(YOKEI_PIPELINE_GPIPE, 8, 1, 62, 1, 1, 1, 0) > 0.1); /* 63 are 10 %; fewer than 10 % idle take 64 micro-batches */
+    /* 63 are 10 %; fewer than 10 % idle take 64 micro-batches. */
+    assert_true(bubble(YOKEI_PIPELINE_GPIPE, 8, 1, 62, 1, 1, 1, 0) > 0.1);
     assert_true(bubble(YOKEI_PIPELINE_GPIPE, 8, 1, 64, 1, 1, 1, 0) < 0.1);
 }
 
-/* A stage alone never waits. Its times are sums in different orders, so their rounding must not make a bubble below 0. */
+/*
+ * A single stage never waits. Its times are sums in different orders, and their rounding must not make a
+ * bubble below 0.
+ */
 static void rounding_makes_no_bubble(void **state)
 {
     (void)state;
@@ -112,7 +122,7 @@ static void rounding_makes_no_bubble(void **state)
         yokei_timeline_free(&timeline);
         yokei_costs_free(&costs);
     }
-    assert_true(n_exceeding > 0); /* else the case that this is about did not come up */
+    assert_true(n_exceeding > 0); /* otherwise the case that this test is about did not occur */
 }
 
 static void peaks(void **state)
@@ -137,7 +147,10 @@ static void peaks(void **state)
             }
 }
 
-/* A stage that recomputes keeps inputs until R, and pays a forward pass; sizes are freed after B and after W. */
+/*
+ * A stage that recomputes keeps inputs until R, and takes another forward pass. Memory is freed after B and
+ * after W.
+ */
 static void recomputation(void **state)
 {
     (void)state;
@@ -152,7 +165,8 @@ static void recomputation(void **state)
     assert_true(fabs(t.bubble - (1 - 9 / t.longest)) < 1e-12);
     yokei_timeline_free(&t);
     simulate(&(struct yokei_pipeline){ .kind = YOKEI_PIPELINE_ZB_H1, .n_stages = 2, .n_micro_batches = 3 }, &costs, &t);
-    assert_true(t.stage[0].peak == 2 * 40 && t.stage[1].peak == 40 + 10); /* W 0 is put off: its part stays while F 1 comes */
+    /* W 0 is delayed, so its part of memory stays while F 1 runs. */
+    assert_true(t.stage[0].peak == 2 * 40 && t.stage[1].peak == 40 + 10);
     yokei_timeline_free(&t);
     yokei_costs_free(&costs);
 }
@@ -165,7 +179,10 @@ static void run_text(const char *text, const struct yokei_costs *costs, struct y
     yokei_schedule_free(&s);
 }
 
-/* Two messages: latency overlaps, bytes do not. Sums run beside computation, and all meet in AGREE. */
+/*
+ * Two messages: latencies overlap, but bytes do not. Sums run beside computation, and all stages meet in
+ * AGREE.
+ */
 static void messages(void **state)
 {
     (void)state;
@@ -184,8 +201,10 @@ static void messages(void **state)
     run_text(text, &costs, &t);
     assert_true(t.stage[0].span[1].start == 1 && t.stage[0].span[1].end == 4 && t.stage[0].span[3].start == 4 && t.stage[0].span[3].end == 7);
     assert_true(t.stage[1].span[2].start == 4.5 && t.stage[1].span[3].start == 7.5);
-    assert_true(t.stage[0].span[5].start == 13 && t.stage[0].span[8].start == 16 && t.stage[0].last == 18); /* B0: 9.5 + 3.5; SG1 leaves at 12.5 */
-    assert_true(t.stage[0].span[11].end == 22 && t.stage[1].span[11].start == 22 && t.stage[1].span[11].end == 26); /* REDUCE1; TIED */
+    /* B0: 9.5 + 3.5; SG1 leaves at 12.5. */
+    assert_true(t.stage[0].span[5].start == 13 && t.stage[0].span[8].start == 16 && t.stage[0].last == 18);
+    /* REDUCE1; TIED. */
+    assert_true(t.stage[0].span[11].end == 22 && t.stage[1].span[11].start == 22 && t.stage[1].span[11].end == 26);
     assert_true(t.stage[1].span[12].end == 26 && t.total == 27);
     yokei_timeline_free(&t);
 
@@ -202,7 +221,10 @@ static void messages(void **state)
     yokei_costs_free(&costs);
 }
 
-/* Two replicas meet at each sum, whichever comes last; what a line does once per step is in its place. */
+/*
+ * Two replicas wait for each other at each sum, whichever comes last. Work that a line does once per step
+ * must be in its place.
+ */
 static void replicas(void **state)
 {
     (void)state;
@@ -214,7 +236,10 @@ static void replicas(void **state)
     struct yokei_costs costs = { .n_stages = 1, .n_chunks = 1, .n_replicas = 2, .chunk = chunk, .hop = hop, .n_sums = 2, .sum = sum, .once = once, .agree = 0.125 };
     struct yokei_timeline t;
     run_text(text, &costs, &t);
-    /* 4.5 and 7.5 are the ends of W; bucket 0 is complete 1 and 2 before: the second replica comes last, at 5.5. */
+    /*
+     * 4.5 and 7.5 are the ends of W; bucket 0 is complete 1 and 2 before: the second replica comes last, at
+     * 5.5.
+     */
     assert_true(t.stage[0].span[2].end == 4.5 && t.stage[1].span[2].end == 7.5);
     for (int r = 0; r < 2; r++) {
         assert_true(t.stage[r].span[3].start == 5.5 && t.stage[r].span[3].end == 8.5);
@@ -224,7 +249,11 @@ static void replicas(void **state)
     assert_true(t.stage[0].span[6].end == 12.125 && t.stage[1].span[6].end == 11.125 && t.total == 12.125);
     yokei_timeline_free(&t);
 
-    costs.sums_block = true; /* complete or not: nothing is computed in the sum, so it is as if it came behind W */
+    /*
+     * Whether the bucket is complete or not, nothing is computed during the sum. So the sum is as if it came
+     * after W.
+     */
+    costs.sums_block = true;
     run_text(text, &costs, &t);
     for (int r = 0; r < 2; r++) assert_true(t.stage[r].span[3].start == 7.5 && t.stage[r].span[4].end == 11.5);
     yokei_timeline_free(&t);
@@ -235,7 +264,10 @@ static void replicas(void **state)
     yokei_schedule_free(&s);
 }
 
-/* Where the receiver takes the data, a message lasts from when both are there, and nobody who computes waits for it. */
+/*
+ * If the receiver takes the data, a message begins when both ends are posted, and computation does not wait
+ * for it.
+ */
 static void receivers_take(void **state)
 {
     (void)state;
@@ -255,7 +287,7 @@ static void receivers_take(void **state)
     yokei_costs_free(&costs);
 }
 
-/* Every kind, whatever the shape, is sound and ends, also where sends are not buffered. */
+/* Every kind of schedule must be valid and end, for any shape, also if sends are not buffered. */
 static void all_kinds_end(void **state)
 {
     (void)state;

@@ -38,7 +38,7 @@ static void draw_model(struct model *m)
     }
 }
 
-/* Bytes [at, at + n) of the arena are somebody's, once. */
+/* Mark bytes [at, at + n) of the allocation as used. They must not be used already. */
 static void claim(uint8_t *arena, const struct yokei_state *s, size_t at, int64_t n, size_t width)
 {
     assert_int_equal(at % 64, 0);
@@ -63,7 +63,7 @@ static void check_places(const struct yokei_state *s)
     free(arena);
 }
 
-/* Every block of own elements has a pair of its own. */
+/* Every norm block of own elements must have its own pair of sums. */
 static void check_norms(const struct yokei_state *s)
 {
     const size_t pair = 2 * yoke_dtype_bytes(s->wide);
@@ -80,7 +80,10 @@ static void check_norms(const struct yokei_state *s)
     free(taken);
 }
 
-/* A parameter's place in its bucket is its own; each kind of tensor lies where the bucket has it. */
+/*
+ * A parameter's place in its bucket must be its own, and each kind of tensor must lie where the bucket has
+ * it.
+ */
 static void check_slots(const struct model *m, const struct yokei_state *s)
 {
     const size_t wide = yoke_dtype_bytes(s->wide);

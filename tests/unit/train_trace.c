@@ -39,8 +39,11 @@ static void traces(void **state)
         if (yoke_device_open(devices[d], NULL, &device)) continue;
         struct yokei_training t;
         struct yokei_training_result result;
-        /* Alone nobody waits: what is simulated is what was computed. The kernel of a busy machine may take the processor away between two
-         * passes, which is no waiting but looks like it: such a run proves nothing, and the next one is tried. */
+        /*
+         * A single rank does not wait, so the simulated time must be the computing time. On a busy machine
+         * the kernel may take the processor away between two passes. This looks like waiting, but is not.
+         * Such a run proves nothing, and the next run is tried.
+         */
         bool waited = true, undisturbed = false;
         for (int trial = 0; trial < 6 && waited && !undisturbed; trial++) {
             if (trial) yokei_plan_free(&t.plan);
@@ -67,7 +70,10 @@ static void traces(void **state)
     }
 }
 
-/* A run shorter than what was asked for is traced as far as it goes; a file that cannot be written costs nothing but the trace. */
+/*
+ * A run that is shorter than the requested trace is traced as far as it goes. If a file cannot be written,
+ * only the trace is lost.
+ */
 static void short_runs_and_bad_files(void **state)
 {
     yoke_device *device;
@@ -110,7 +116,10 @@ static void any_name_is_text(void **state)
     const struct yokei_trace trace = { .mesh = { .data = 1, .pipeline = 1, .tensor = 1, .chunks = 1 }, .n_ranks = 1, .n_steps = 2, .first_step = 5, .layers = layers, .rank = &rank };
     struct yokei_trace_simulation simulation;
     assert_ok(yokei_trace_simulate(&trace, &simulation));
-    /* zero, F F, B W B W, norms, agree, and the optimizer in the step that had it: 1 s each, one behind the other */
+    /*
+     * zero, F F, B W B W, norms, agree, and the optimizer in the step that had it: 1 s each, one behind the
+     * other
+     */
     assert_true(fabs(simulation.summary.simulated - 10) < 1e-9);
     assert_true(fabs(simulation.summary.measured - 9.5) < 1e-9); /* the median of 10 and 9 */
     for (int i = 0; i < N; i++) assert_true(fabs(simulation.span[0][i].begin - i) < 1e-9 && fabs(simulation.span[0][i].end - (i + 1)) < 1e-9);
@@ -157,7 +166,10 @@ static void metrics_are_in_range(void **state)
         const double mfu = trace_number(row, "mfu"), seconds = 64 / trace_number(row, "tokens_per_second");
         assert_true(trace_number(row, "exposed_communication_seconds") == 0 && trace_number(rank, "exposed_communication_seconds") == 0);
         assert_true(trace_number(row, "bubble") >= 0 && trace_number(row, "bubble") < 1 && trace_number(rank, "bubble") >= 0);
-        /* 6 P + 6 L h T per token, P without vectors and the embedding's look-up, attention for the scores that count */
+        /*
+         * 6 P + 6 L h T per token, P without vectors and the embedding's look-up, attention for the scores
+         * that count
+         */
         const double flops = 64 * (6.0 * (12 * 16 * 16 + 256 * 16) + 12.0 * 16 * (16 + 1) / 2);
         assert_true(fabs(mfu * seconds * 1e15 / flops - 1) < 0.02);
         assert_true(mfu == trace_number(rank, "mfu"));
@@ -180,7 +192,7 @@ static void metrics_are_in_range(void **state)
     assert_ok(yoke_device_close(device));
 }
 
-/* Recomputing is no work of the model. */
+/* Recomputation does not count as work of the model. */
 static void recomputed_work_does_not_count(void **state)
 {
     yoke_device *device;

@@ -19,7 +19,7 @@ static void keep_log(void *context, yoke_log_level level, const char *text)
     snprintf(logged + used, sizeof logged - used, "%s\n", text);
 }
 
-/* No file of this machine's user, nor of this tree. */
+/* Use no tuning file of this machine's user, and none of this source tree. */
 static int set_up(void **state)
 {
     if (make_test_folder(state)) return -1;
@@ -48,7 +48,7 @@ static yoke_device *open_host(const char *tune_file)
     return device;
 }
 
-/* A host has at least the instruction set that every CPU of its kind has, listed last. */
+/* A host has at least the instruction set that every CPU of its kind has, which is listed last. */
 static const char *last_variant(const yoke_device *device, const char *op)
 {
     const char *name = NULL, *next;
@@ -130,7 +130,7 @@ static void answers(void **state)
     double size, edge;
     assert_string_equal(yokei_variant_used(device, YOKE_OP_add, &size, &edge), last);
     assert_true(size == 10 && edge == 0);
-    /* What is forced goes before any file. */
+    /* A forced variant has precedence over any file. */
     assert_ok(yoke_variant_force(device, "gemm", yoke_variant_name(device, "gemm", 0)));
     assert_int_equal(answer(device, YOKE_OP_gemm, YOKE_F16, 1e12, 0), 0);
     assert_true(yokei_variant_is_forced(device, YOKE_OP_gemm));
@@ -139,7 +139,7 @@ static void answers(void **state)
     assert_ok(yoke_device_close(device));
 }
 
-/* A file chooses oneDNN for all products; f16, which it lacks, runs all the same. */
+/* A file chooses oneDNN for all products. f16, which oneDNN lacks, must still run. */
 static void a_choice_that_is_not_offered(void **state)
 {
     (void)state;
@@ -164,7 +164,7 @@ static void a_choice_that_is_not_offered(void **state)
     assert_ok(yoke_device_close(device));
 }
 
-/* Opened without a name for its file: where its choices come from. */
+/* Open the device without a file name, and return the file from which its choices come. */
 static struct yokei_tuning_source source_now(void)
 {
     logged[0] = 0;
@@ -203,7 +203,7 @@ static void precedence(void **state)
     assert_non_null(strstr(source.file, "host-c.tune"));
     assert_int_equal(source.n_choices, 1);
 
-    /* the user's goes before it; one that is broken is said and left out */
+    /* the user's file has precedence; a broken one is reported and left out */
     *strrchr(user, '/') = 0;
     assert_ok(yokei_make_folder(user));
     user[strlen(user)] = '/';
@@ -217,7 +217,7 @@ static void precedence(void **state)
     assert_int_equal(source_now().kind, YOKEI_TUNING_SHIPPED);
     assert_non_null(strstr(logged, "the tuning file is left out"));
 
-    /* what is named goes before all; "off" names none */
+    /* a named file has precedence over all; "off" names none */
     setenv("YOKE_TUNE_FILE", in_folder("tuning/host-c.tune"), 1);
     assert_int_equal(source_now().kind, YOKEI_TUNING_GIVEN);
     char list[1400];
@@ -273,7 +273,10 @@ static void heads(void **state)
     assert_ok(yoke_device_close(device));
 }
 
-/* The files that come with Yoke are in order, and the one for CPUs by PoCL is found for such a device. */
+/*
+ * The files that come with Yoke must be valid, and the one for CPUs with PoCL must be found for such a
+ * device.
+ */
 static void shipped(void **state)
 {
     (void)state;
