@@ -46,6 +46,8 @@ yoke_status cli_job_start(uint32_t verb, int argc, char **argv, struct cli_conte
     return absent();
 }
 
+void cli_forget_outer_job(void) {}
+
 yoke_status cli_job_end(void) { return YOKE_OK; }
 
 bool cli_job_report(yoke_status status, const char *text)
