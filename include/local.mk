@@ -1,6 +1,8 @@
 yokeincludedir = $(includedir)/yoke
-yokeinclude_HEADERS = include/yoke/base.h include/yoke/device.h include/yoke/yoke.h include/yoke/algorithms.h include/yoke/comm.h \
-	include/yoke/layer.h include/yoke/train.h
+yokeinclude_HEADERS = include/yoke/base.h include/yoke/device.h include/yoke/yoke.h
+if WITH_MPI
+yokeinclude_HEADERS += include/yoke/algorithms.h include/yoke/comm.h include/yoke/layer.h include/yoke/train.h
+endif
 yokeopsincludedir = $(includedir)/yoke/ops
 yokeopsinclude_HEADERS = \
 	include/yoke/ops/act.h include/yoke/ops/attention.h include/yoke/ops/cast.h include/yoke/ops/common.h \
